@@ -10,6 +10,7 @@ from PIL import Image
 from transformers import PreTrainedModel
 
 from headcount.models import Loaded
+from tests import tiny
 
 ROWS, COLUMNS, PATCH = 4, 5, 3
 LABELS = ("cat", "dog", "owl")
@@ -89,3 +90,9 @@ def save(model: PreTrainedModel, folder: Path) -> Path:
     model.save_pretrained(folder)
     processor().save_pretrained(folder)
     return folder
+
+
+def random(seed: int = 7) -> PreTrainedModel:
+    """A random model of two layers, whose answers differ between images."""
+    model = hf.ViTForImageClassification(_config(hidden_size=40, num_attention_heads=4))
+    return tiny.seeded(model, seed=seed)

@@ -83,7 +83,7 @@ class PatchLayer:
             ]
 
     def _classes(self, traits: PatchTraits) -> Iterator[dict[str, Any]]:
-        nulls_2TH = _line_nulls(traits)
+        nulls_2TH = line_nulls(traits)
         for t, trait in enumerate(PATCH_TRAITS):
             weight_2H, cases_2 = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
             if not cases_2.any():
@@ -146,7 +146,7 @@ def _beside(looks: PatchLooks, displacement: tuple[int, int], half: int) -> np.n
     return rates_HO[:, has_any_O].mean(1)
 
 
-def _line_nulls(traits: PatchTraits) -> np.ndarray:
+def line_nulls(traits: PatchTraits) -> np.ndarray:
     """What each head would have by its weights at small displacements: [half, trait, head]."""
     weight_HO = np.nan_to_num(ratio(traits.diagonal.numpy(), traits.diagonal_queries.numpy()))
     far_H = traits.far_weight.numpy() / max(int(traits.far_pairs), 1)

@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, check_columns
+from headcount.corpora import HUB, check_columns, image_files
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
 
@@ -58,7 +58,8 @@ class TaskArguments(ModelArguments):
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
     """Files: .tsv, .csv, .jsonl, .txt (two for a translation), or
-    hf://dataset/config?split=validation; commands that prune choose heads on them."""
+    hf://dataset/config?split=validation; folders FOLDER/label/image.png for images; commands that
+    prune choose heads on them."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
@@ -94,10 +95,25 @@ class TaskArguments(ModelArguments):
         """
         check_single_process()
         check_model(self.model)
-        check_data(self.data)
+        self.check_data(self.data)
         check_metric(self.task, self.metric)
         self._of_the_task()
         self.check_columns(self.data)
+
+    def check_data(self, files: Sequence[str]) -> None:
+        """Check that the task's files of data exist; only images may be in folders.
+
+        Raises:
+            CorpusError: If one does not exist, or is a folder without images.
+        """
+        folders = [file for file in files if self._reads_images and Path(file).is_dir()]
+        check_data([file for file in files if file not in folders])
+        for folder in folders:
+            image_files(Path(folder))
+
+    @property
+    def _reads_images(self) -> bool:
+        return self.task == "image-classification"
 
     def check_columns(self, files: Sequence[str]) -> None:
         """Check that data files have the task's columns, by their first rows.
@@ -107,6 +123,8 @@ class TaskArguments(ModelArguments):
             InputError: If the columns given are not the task's.
         """
         pairs = self.task == "translation"
+        if self._reads_images and any(Path(file).is_dir() for file in files):
+            return
         check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":

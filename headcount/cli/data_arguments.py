@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from headcount import models, pruning, tasks
-from headcount.cli.arguments import TaskArguments, check_data, named_columns
+from headcount.cli.arguments import TaskArguments, named_columns
 from headcount.core import InputError, Progress, check_seed, silent
 from headcount.pruning import CALIBRATION, uses_examples
 
@@ -34,7 +34,7 @@ class LearningArguments(TaskArguments):
         """
         check_seed(self.seed)
         super().check()
-        check_data((*self.dev, *self.test))
+        self.check_data((*self.dev, *self.test))
         for files in filter(None, (self.dev, self.test)):
             self.check_columns(files)
 

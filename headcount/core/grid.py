@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.core.errors import InputError
+from headcount.core.wording import amount
 
 
 @final
@@ -26,7 +27,8 @@ class Grid:
         if self.rows < 1 or self.columns < 1 or self.special < 0:
             raise InputError(
                 f"Expected at least 1 row and 1 column of patches, got {self.rows} x "
-                f"{self.columns} after {self.special} special tokens. Give positive numbers."
+                f"{self.columns} after {amount(self.special, 'special token')}. Give "
+                "positive numbers."
             )
 
     @property
@@ -42,11 +44,5 @@ class Grid:
     def labels(self) -> list[str]:
         """The names of the tokens: `r3c5` is the patch in row 3 and column 5, counted from 1."""
         special = ["[CLS]", *(f"[special {n}]" for n in range(2, self.special + 1))]
-        patches = [
-            f"r{r}c{c}" for r in self._counted(self.rows) for c in self._counted(self.columns)
-        ]
-        return special[: self.special] + patches
-
-    @staticmethod
-    def _counted(number: int) -> range:
-        return range(1, number + 1)
+        rows, columns = (range(1, number + 1) for number in (self.rows, self.columns))
+        return special[: self.special] + [f"r{r}c{c}" for r in rows for c in columns]

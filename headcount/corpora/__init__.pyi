@@ -21,10 +21,12 @@ from .hub import HUB as HUB
 from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
 from .images import IMAGE_SUFFIXES as IMAGE_SUFFIXES
+from .images import image_digests as image_digests
 from .images import image_files as image_files
 from .images import is_image as is_image
 from .images import label_of as label_of
 from .images import open_image as open_image
+from .images import read_labelled_images as read_labelled_images
 from .labelled_tokens import LabelledTokens as LabelledTokens
 from .labelled_tokens import label_source as label_source
 from .labelled_tokens import label_target as label_target

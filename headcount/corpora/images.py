@@ -4,14 +4,16 @@ A folder is read as `FOLDER/label/image.png`, the layout that other tools call "
 images without labels. Labels take turns, so that the first hundred images are of all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from headcount.core import CorpusError, amount, reason
+from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
+from headcount.corpora.table import Columns, ColumnSpec, Data, Table
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -68,11 +70,24 @@ def read_image(path: Path) -> Iterator[Sentence]:
     Raises:
         CorpusError: if the file can't be read as an image.
     """
+    yield Sentence(image_digest(path), origin=str(path), image=path)
+
+
+def image_digest(path: Path) -> str:
+    """Hash of the bytes of an image.
+
+    Raises:
+        CorpusError: if the file can't be read.
+    """
     try:
-        text = sha256(path.read_bytes()).hexdigest()
+        return sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         _refuse(path, error)
-    yield Sentence(text, origin=str(path), image=path)
+
+
+def image_digests(paths: Sequence[str]) -> list[str]:
+    """Hashes of the bytes of some images."""
+    return [image_digest(Path(path)) for path in paths]
 
 
 def open_image(path: Path, channels: int = 3) -> "Image":
@@ -88,6 +103,40 @@ def open_image(path: Path, channels: int = 3) -> "Image":
             return image.convert("L" if channels == 1 else "RGB")
     except Exception as error:  # damaged files raise errors of many kinds
         _refuse(path, error)
+
+
+def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
+    """The table of some images and their labels.
+
+    Args:
+        data: folders with a folder for each label, tables with paths, or columns in memory.
+        columns: the names of a table's columns `image` and `label`.
+        roles: the columns that the task reads.
+
+    Raises:
+        CorpusError: for an image without a label, a folder without images, or a bad table.
+    """
+    places = [data] if isinstance(data, str | Path) else data
+    if isinstance(places, Mapping) or not any(Path(place).is_dir() for place in places):
+        return read_data(data, columns, roles)
+    table = Table({"image": [], "label": []}, [])
+    for place in map(Path, places):
+        if not place.is_dir():
+            raise CorpusError(
+                f"Expected folders of images only, got the file {place}. Give a folder "
+                "FOLDER/label/image.png for each data set, or one table of paths."
+            )
+        for path in image_files(place):
+            label = label_of(path, place)
+            if label is None:
+                raise CorpusError(
+                    f"{path}: expected images in folders named after their labels, as in "
+                    f"{place / 'LABEL' / path.name}, got one without a label. Move it."
+                )
+            table["image"].append(str(path))
+            table["label"].append(label)
+            table.origins.append(str(path))
+    return table
 
 
 def _refuse(path: Path, error: Exception) -> NoReturn:

@@ -70,11 +70,11 @@ class PatchWeights(Sums):
     def of(cls, attention: Attention) -> "PatchWeights":
         """The sums over one batch."""
         is_token_BQ, is_patch_BQ = attention.queries.is_token_BN, attention.queries.is_content_BN
+        has_class = not attention.sides.has_content_first
         on_tokens = [
             attention.diagonals_BHQO[..., OFFSETS.index(0)],
             attention.first_BHQ * has_class,
         ]
-        has_class = not attention.sides.has_content_first
         beside = displacements(BESIDE)
         on_patches = [attention.beside_BHQO[..., beside.index(d)] for d in NEIGHBOURS.values()]
         on_patches += [attention.grid_mass("row"), attention.grid_mass("column")]

@@ -37,6 +37,7 @@ OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausa
 """Classes of models that `headcount train` makes and transformers lacks."""
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit report a huge one."""
+_TRUST = "trust_remote_code=True"  # in errors of transformers about code that comes with a model
 _NEEDS_TRUST = (
     "it needs Python files that come with it (auto_map in its config), and none runs unless you "
     "trust them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
@@ -186,7 +187,7 @@ def load(
 
 def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
     """Why a model can't be loaded."""
-    if _needs_trust(error):
+    if _TRUST in str(error):
         return f"{name!r} can't be loaded: {_NEEDS_TRUST}"
     why = reason(error).rstrip(".")
     if "ignore_mismatched_sizes" in why:  # transformers logs which
@@ -280,11 +281,6 @@ def _weights_folder(place: str | Path) -> str:
         return transformer_folder(str(place))
     except NotLookedUpError:
         return ""
-
-
-def _needs_trust(error: Exception) -> bool:
-    """Whether transformers would have to run code that comes with the model."""
-    return "trust_remote_code=True" in str(error)
 
 
 def _read(
@@ -399,5 +395,5 @@ def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = _NEEDS_TRUST if _needs_trust(error) else reason
+        reason = _NEEDS_TRUST if _TRUST in str(error) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)

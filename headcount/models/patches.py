@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Grid, InputError, ModelError
+from headcount.core import Grid, InputError, ModelError, amount
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating
 
 
@@ -34,11 +34,11 @@ def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -
     expected = [[first + row * columns + column] for row, column in places]
     lengths = sorted(_lengths(model, anatomy, (height, width)))
     if changed != expected or lengths != [first + rows * columns]:
+        tokens = " and ".join(amount(each, "token") for each in lengths)
         raise ModelError(
             f"Expected a model whose tokens are the {rows} x {columns} patches of an image, row by "
             f"row after special tokens, in every layer, got {type(model).__name__} with "
-            f"{', '.join(map(str, lengths))} tokens. In Python, `gated` and `tapped` work with any "
-            "model."
+            f"{tokens}. In Python, `gated` and `tapped` work with any model."
         )
     return Grid(rows, columns, first)
 

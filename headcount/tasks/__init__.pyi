@@ -1,5 +1,6 @@
 from .causal import CausalLanguageModelling as CausalLanguageModelling
 from .classification import Classification as Classification
+from .image_classification import ImageClassification as ImageClassification
 from .likelihood import IGNORED as IGNORED
 from .masked import SHARE_MASK as SHARE_MASK
 from .masked import SHARE_RANDOM as SHARE_RANDOM

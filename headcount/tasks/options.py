@@ -7,7 +7,9 @@ from typing import Literal, final, get_args
 from headcount.core import InputError, check_choice, check_known
 from headcount.corpora import Column, ColumnSpec
 
-TaskName = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+TaskName = Literal[
+    "translation", "classification", "causal-lm", "masked-lm", "similarity", "image-classification"
+]
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
 TranslationMetric = Literal["bleu", "chrf"]
@@ -16,6 +18,7 @@ Replacement = Literal["mask", "bert"]
 METRICS: Mapping[str, tuple[str, ...]] = {
     "translation": get_args(TranslationMetric),
     "classification": get_args(ClassMetric),
+    "image-classification": get_args(ClassMetric),
 }
 """Metrics of the tasks that have several."""
 
@@ -42,6 +45,10 @@ COLUMNS: Mapping[str, ColumnSpec] = {
             needed=False,
             beside={"question": ("sentence", "passage", "context")},
         ),
+        "label": Column(("label", "labels", "class")),
+    },
+    "image-classification": {
+        "image": Column(("image", "file_name", "path", "file")),
         "label": Column(("label", "labels", "class")),
     },
     "causal-lm": {"text": _TEXT},

@@ -9,6 +9,7 @@ from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.causal import CausalLanguageModelling
 from headcount.tasks.classification import Classification
+from headcount.tasks.image_classification import ImageClassification
 from headcount.tasks.masked import MaskedLanguageModelling
 from headcount.tasks.similarity import Similarity
 from headcount.tasks.task import Task
@@ -20,6 +21,7 @@ TASKS: dict[str, Callable[..., Task]] = {
     "causal-lm": CausalLanguageModelling,
     "masked-lm": MaskedLanguageModelling,
     "similarity": Similarity,
+    "image-classification": ImageClassification,
 }
 
 

@@ -9,7 +9,15 @@ from itertools import combinations
 from typing import Any, final
 
 from headcount.core import amount, brief_repr
-from headcount.corpora import Columns, Data, Table, read_data, read_parallel
+from headcount.corpora import (
+    Columns,
+    Data,
+    Table,
+    image_digests,
+    read_data,
+    read_labelled_images,
+    read_parallel,
+)
 from headcount.models import Loaded, signature
 from headcount.tasks.options import COLUMNS
 from headcount.tasks.registry import build
@@ -117,6 +125,10 @@ class TaskSplits:
         )
 
 
+_READERS = {"translation": read_parallel, "image-classification": read_labelled_images}
+"""Functions that read the data of some tasks."""
+
+
 @final
 @dataclass(frozen=True)
 class DataSet:
@@ -129,8 +141,10 @@ class DataSet:
 
     def inputs(self) -> list[tuple[str, ...]]:
         """The model's inputs, one tuple for each example."""
-        reader = read_parallel if self.task == "translation" else read_data
+        reader = _READERS.get(self.task, read_data)
         table: Table = reader(self.files, self.columns, COLUMNS[self.task]).first(self.limit)
+        if "image" in table:  # the same one may have several names
+            return [(digest,) for digest in image_digests(table["image"])]
         given = [cells for role, cells in table.columns.items() if role not in GOLD]
         return list(zip(*given, strict=True))
 

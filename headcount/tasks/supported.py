@@ -74,6 +74,11 @@ def _classifies(model: PreTrainedModel) -> bool:
     return _takes_text(model) and _named(model, "ForSequenceClassification")
 
 
+def _classifies_images(model: PreTrainedModel) -> bool:
+    kinds = ("ForImageClassification", "ForImageClassificationWithTeacher")
+    return model.main_input_name == "pixel_values" and _named(model, *kinds)
+
+
 def _continues(model: PreTrainedModel) -> bool:
     """Whether a model has a next-token head on a body that sees no later token."""
     heads = _named(model, "ForCausalLM", *_class_names(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
@@ -103,5 +108,6 @@ NEEDS = {
     "causal-lm": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
     "masked-lm": Need("an encoder with a masked-language-modelling head (...ForMaskedLM)", _fills),
     "similarity": Need("a text encoder", _embeds),
+    "image-classification": Need("a ...ForImageClassification", _classifies_images),
 }
 """Tasks by name."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.analysis.patch_profiles import _line_nulls
+from headcount.analysis.patch_profiles import line_nulls
 from headcount.core import Grid
 from headcount.measures import (
     DISPLACEMENTS,
@@ -145,7 +145,7 @@ def test_traits_are_the_textbook(name: str):
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_nulls_of_lines_are_the_textbook(name: str):
-    grid, nulls_2TH = GRIDS[name], _line_nulls(PatchTraits.of(attend(name)))
+    grid, nulls_2TH = GRIDS[name], line_nulls(PatchTraits.of(attend(name)))
     for head in range(NUM_HEADS):
         A = maps(name)[:, head].tolist()
         second = [each for each, is_second in zip(A, IS_SECOND, strict=True) if is_second]

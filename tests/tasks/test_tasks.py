@@ -347,7 +347,7 @@ FITTING = {
     "m2m_100": ["translation"],
     "t5": ["translation"],
     "whisper": [],
-    "vit": [],
+    "vit": ["image-classification"],
 }
 
 
@@ -416,4 +416,11 @@ def test_build_knows_tasks_and_their_options() -> None:
 
 
 def fitting_names() -> list[str]:
-    return ["translation", "classification", "causal-lm", "masked-lm", "similarity"]
+    return [
+        "translation",
+        "classification",
+        "causal-lm",
+        "masked-lm",
+        "similarity",
+        "image-classification",
+    ]

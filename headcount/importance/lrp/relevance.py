@@ -35,6 +35,7 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Classification,
     Drawn,
+    ImageClassification,
     MaskedLanguageModelling,
     Similarity,
     Task,
@@ -116,6 +117,7 @@ def _cosine(task: Similarity) -> Start:
 
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
     Classification: lambda task: _class,
+    ImageClassification: lambda task: _class,
     CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,

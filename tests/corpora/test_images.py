@@ -1,0 +1,102 @@
+"""A corpus of images: what is read, in which order, and what is refused."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from headcount.core import CorpusError, Grid
+from headcount.corpora import Corpus, ImageEncoder, Sentence, batches, open_image, take_census
+from headcount.corpora.halves import is_in_second_half
+from tests import pictures
+
+
+def encoder() -> ImageEncoder:
+    return ImageEncoder(pictures.processor(), Grid(pictures.ROWS, pictures.COLUMNS, 1))
+
+
+def test_labels_take_turns(tmp_path: Path):
+    pictures.write_images(tmp_path, 6, ("a", "b"))
+    pictures.write_images(tmp_path / "c", 1)
+    (tmp_path / ".hidden").write_text("left out")
+    found = [Path(each.origin).relative_to(tmp_path).parts[0] for each in Corpus(tmp_path)]
+    assert found == ["a", "b", "c", "a", "b", "a", "b"]
+    assert len(list(Corpus(tmp_path, limit=3))) == 3
+
+
+def test_an_image_is_known_by_its_bytes(tmp_path: Path):
+    folder = pictures.write_images(tmp_path / "one", 2)
+    copy = tmp_path / "copy.png"
+    copy.write_bytes((folder / "001.png").read_bytes())
+    corpus = Corpus([folder, copy])
+    first, second, again = corpus
+    assert first.text != second.text == again.text
+    assert is_in_second_half(second) == is_in_second_half(again)
+    assert corpus.is_images and corpus.names == ("one", "copy.png")
+    assert corpus.sha256() == Corpus([folder / "000.png", copy, copy]).sha256()
+
+
+def test_batches_of_images(tmp_path: Path):
+    corpus = Corpus(pictures.write_images(tmp_path, 5))
+    census = take_census(corpus, encoder())
+    assert (census.num_sentences, census.num_tokens, census.longest) == (5, 5 * 21, 21)
+    made = list(batches(corpus, encoder(), census, max_tokens=42))
+    assert [len(batch.sentences) for batch in made] == [2, 2, 1]
+    batch, grid = made[0], encoder().grid
+    assert batch.grid == grid and set(batch.inputs) == {"pixel_values"}
+    assert batch.inputs["pixel_values"].shape == (2, 3, 12, 15)
+    tokens = batch.source
+    assert tokens.is_content_BN[0].tolist() == [False] + [True] * 20
+    assert not (tokens.is_sep_BN | tokens.is_punct_BN).any()
+    assert (tokens.rarest_B2 == -1).all()
+    assert tokens.unit_BN.tolist() == [[0] * 21, [1] * 21]  # an image is one unit
+
+
+def test_an_image_of_many_tokens_is_one_unit(tmp_path: Path):
+    corpus = Corpus(pictures.write_images(tmp_path, 1))
+    large = ImageEncoder(pictures.processor(), Grid(20, 30, 0))
+    (batch,) = batches(corpus, large, take_census(corpus, large))
+    assert batch.source.unit_BN.unique().tolist() == [0]
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 3), ("RGBA", 3), ("P", 3), ("RGB", 1)])
+def test_any_colours_are_read(tmp_path: Path, mode: str, channels: int):
+    Image.new(mode, (7, 5)).save(path := tmp_path / "image.png")
+    assert np.array(open_image(path, channels)).shape == ((5, 7, 3) if channels == 3 else (5, 7))
+
+
+def _damaged(folder: Path) -> Path:
+    (path := pictures.write_images(folder, 1) / "000.png").write_bytes(b"\x89PNG nothing")
+    return path
+
+
+def _truncated(folder: Path) -> Path:
+    path = pictures.write_images(folder, 1) / "000.png"
+    path.write_bytes(path.read_bytes()[:-200])
+    return path
+
+
+@pytest.mark.parametrize("spoil", [_damaged, _truncated])
+def test_an_unreadable_image_is_named(tmp_path: Path, spoil):
+    path = spoil(tmp_path)
+    with pytest.raises(CorpusError, match=f"{re.escape(str(path))}: expected an image, but it can"):
+        take_census(Corpus(tmp_path), encoder())
+
+
+def test_what_is_no_corpus_of_images_is_refused(tmp_path: Path):
+    with pytest.raises(CorpusError, match=r"Expected images in the folder .*, got no file\. Name"):
+        Corpus(tmp_path)
+    (text := tmp_path / "notes.txt").write_text("a text")
+    with pytest.raises(CorpusError, match=r"Expected images in the folder .*, got 1 other file\."):
+        Corpus(tmp_path)
+    pictures.write_images(tmp_path, 1)
+    with pytest.raises(CorpusError, match=f"Expected only images in the folder .*, got {text}"):
+        Corpus(tmp_path)
+    with pytest.raises(CorpusError, match=f"Expected images only beside images, got {text}"):
+        Corpus([tmp_path / "000.png", text])
+    with pytest.raises(CorpusError, match="got a source, a target or --pairs"):
+        Corpus(tmp_path / "000.png", source=text)
+    with pytest.raises(CorpusError, match="expected an image, since the model reads pixels, got a"):
+        encoder().encode([Sentence("a text")])

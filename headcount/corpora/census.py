@@ -167,11 +167,10 @@ class _Side:
         self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
 
 
-def _unknown(side: _Side, encoder: Encoder) -> int:
+def _unknown(side: _Side, encoder: AnyEncoder) -> int:
     """Number of content tokens of a side that are the unknown token, if there is one."""
-    token = encoder.tokenizer.unk_token_id
-    known = isinstance(token, int) and token < len(side.counts_V)
-    return int(side.counts_V[token]) if known else 0
+    token = encoder.unknown_id
+    return 0 if token is None or token >= len(side.counts_V) else int(side.counts_V[token])
 
 
 def _is_truncated(pair: EncodedPair) -> bool:

@@ -94,6 +94,8 @@ class Encoder:
         self.max_length, self.start_id, self.strict = max_length, start_id, strict
         pad_id = tokenizer.pad_token_id
         self.pad_id = pad_id if isinstance(pad_id, int) else 0
+        unknown_id = tokenizer.unk_token_id
+        self.unknown_id = unknown_id if isinstance(unknown_id, int) else None
         ids = (tokenizer.sep_token_id, tokenizer.eos_token_id)
         self.sep_ids = tuple(sorted({token for token in ids if isinstance(token, int)}))
         self.source_piece, self.target_piece = _piece_readers(tokenizer)

@@ -31,7 +31,7 @@ class ImageEncoder:
 
     token_types = windows = strict = False
     start_id = max_length = None
-    pad_id, sep_ids = PATCH, ()
+    pad_id, unknown_id, sep_ids = PATCH, None, ()
 
     def __init__(
         self, processor: Any, grid: Grid, channels: int = 3, dtype: torch.dtype = torch.float32

@@ -14,7 +14,7 @@ from tests.forked import Forked, ranks
 
 COLUMNS = ("--columns", "source=0", "target=1")
 DATA = ("--data", PARALLEL, *COLUMNS)
-TINY = ("--recipe", "tiny", "--set", "pieces=150", "batch_tokens=600", "epochs=2")
+TINY = ("--recipe", "tiny", "--set", "layers=1", "pieces=150", "batch_tokens=600", "epochs=2")
 
 
 def _weights(out: Path) -> dict[str, torch.Tensor]:
@@ -83,7 +83,8 @@ def test_files_of_different_length(tmp_path: Path) -> None:
     assert status == 2 and "got 1 and 2. Line i of one file must translate line i" in errors
 
 
-UNBROKEN = ("train", "translation", *DATA, *TINY, "--save-every", 5)
+UNBROKEN = ("train", "translation", *DATA, *TINY, "layers=2", "--save-every", 5)
+"""Long enough to be killed before its end."""
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_killed_and_resumed(dense: Path, tmp_path: Path, how: signal.Signals) ->
 def test_two_processes(tmp_path: Path) -> None:
     """Two processes take the same steps as one with two accumulated batches."""
     one, two = tmp_path / "one", tmp_path / "two"
-    steps = ("--set", "pieces=150", "batch_tokens=300", "epochs=1", "dropout=0")
+    steps = ("--set", "layers=1", "pieces=150", "batch_tokens=300", "epochs=1", "dropout=0")
     arguments = ("train", "translation", *DATA, "--recipe", "tiny", "--save-every", 4)
     status, _, errors = headcount(*arguments, *steps, "accumulate=2", "--out", one)
     assert status == 0, errors

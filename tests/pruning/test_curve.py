@@ -33,8 +33,14 @@ def facts(roles: dict[str, list[str]] | None = None) -> CurveFacts:
     return CurveFacts(heads, "perplexity", False, ("a warning",), "signed", roles)
 
 
-def test_rows() -> None:
-    given, frame = context("causal-gpt2"), measured().frame
+@pytest.fixture(scope="module")
+def points() -> CurvePoints:
+    """What `measured` returns."""
+    return measured()
+
+
+def test_rows(points: CurvePoints) -> None:
+    given, frame = context("causal-gpt2"), points.frame
     assert list(frame["method"]) == [ALL, *["norm"] * 2, *["random"] * 4]
     assert list(frame["keep"]) == [10, 7, 3, 7, 3, 7, 3]
     assert list(frame["seed"]) == [0, 0, 0, 0, 0, 1, 1]
@@ -62,8 +68,7 @@ def test_each_data_set_has_its_own_numbers(tmp_path: Path) -> None:
             assert point.numbers[f"{prefix}loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_random_orders_differ_by_seed_and_others_do_not_run_twice() -> None:
-    points = measured()
+def test_random_orders_differ_by_seed_and_others_do_not_run_twice(points: CurvePoints) -> None:
     first, second = (
         {
             each.keep: each.heads
@@ -124,7 +129,7 @@ class Fussy(Method):
         raise UnsuitedError(f"no {keep} heads")
 
 
-def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
+def test_methods_that_do_not_suit_the_model(points: CurvePoints, tmp_path: Path) -> None:
     """Such methods raise an error or are left out with all points, whatever was done before."""
     given = context("causal-gpt2", tmp_path)
     trial, ways = Trial(given, given.train, scores=False), {"fussy": Fussy(), **METHODS}
@@ -136,13 +141,13 @@ def test_methods_that_do_not_suit_the_model(tmp_path: Path) -> None:
     wrong = {"frozen": method("l0", ["tuning.trained=encoder"]), **ways}
     with pytest.raises(InputError, match="Expected a model with an encoder"):
         curve(trial, wrong, KEEPS, seeds=[0, 1], unsuited={}.__setitem__)
-    expected = measured().frame.drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
+    expected = points.frame.drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
     pd.testing.assert_frame_equal(frame.drop(columns="seconds"), expected)
     with pytest.raises(InputError, match="No method can choose heads of this model: .*no 3 heads"):
         curve(trial, {"fussy": Fussy()}, [3], unsuited={}.__setitem__)
 
 
-def test_goes_on(tmp_path: Path) -> None:
+def test_goes_on(points: CurvePoints, tmp_path: Path) -> None:
     def stop(stage: str, done: int, total: int) -> None:
         if (stage, done) == ("points", 4):
             raise KeyboardInterrupt
@@ -151,7 +156,7 @@ def test_goes_on(tmp_path: Path) -> None:
         measured(tmp_path, progress=stop)
     first = (tmp_path / "points.json").read_text()
     again = measured(tmp_path)
-    whole = measured().frame
+    whole = points.frame
     pd.testing.assert_frame_equal(
         again.frame.drop(columns="seconds"), whole.drop(columns="seconds")
     )
@@ -221,8 +226,7 @@ def test_controls(tmp_path: Path) -> None:
     ]
 
 
-def test_document_and_figures(tmp_path: Path) -> None:
-    points = measured()
+def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     roles = {str(head): ["sink"] for head in points.dense.heads}
     paths = write_curve(points, facts(roles | {"dec.0.0": []}), tmp_path)
     assert {path.stem for path in paths} == {
@@ -243,9 +247,8 @@ def test_document_and_figures(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_format")
-def test_figures_of_an_earlier_run_go(tmp_path: Path) -> None:
+def test_figures_of_an_earlier_run_go(points: CurvePoints, tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""
-    points = measured()
     roles = {str(head): ["sink"] for head in points.dense.heads}
     write_curve(points, facts(roles), tmp_path)
     kept = tmp_path / "figures" / "mine.svg"
@@ -255,8 +258,8 @@ def test_figures_of_an_earlier_run_go(tmp_path: Path) -> None:
     assert {*(tmp_path / "figures").iterdir()} == {*paths, kept}
 
 
-def test_the_best_method_and_those_no_better_than_random() -> None:
-    frame = measured().frame
+def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) -> None:
+    frame = points.frame
     better = frame.assign(score=[1.0, 2, 4, 5, 9, 7, 9])
     points = CurvePoints.of(better)
     assert sentences(points, facts()) == [

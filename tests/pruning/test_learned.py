@@ -19,7 +19,7 @@ from tests import tiny
 from tests.laws import leaving_no_trace
 from tests.tasks import loaded as small
 
-QUICK = FinetuneConfig(updates=6, batch_tokens=200, warmup=1, gate_rate=0.3)
+QUICK = FinetuneConfig(updates=4, batch_tokens=200, warmup=1, gate_rate=0.3)
 METHODS = [
     L0(QUICK),
     L0(QUICK, coefficient=0.05),
@@ -176,12 +176,12 @@ def test_budgets_share_the_trainings_of_a_sweep(tmp_path: Path) -> None:
         state=tmp_path / "state",
         progress=lambda stage, done, total: steps.append(done),
     )
-    way = L0(replace(QUICK, updates=20), voita2019=True, sweep=4)
+    way = L0(replace(QUICK, updates=12), voita2019=True, sweep=4)
     found = {keep: way.choose(context, keep) for keep in (3, 4)}
     tried = {keep: selection.swept or {} for keep, selection in found.items()}
     first = next(iter(tried[3]))
     assert first == next(iter(tried[4])) == str(0.1 / len(loaded.anatomy.layers))
-    assert len({*tried[3], *tried[4]}) == len(steps) / 20 < len(tried[3]) + len(tried[4])
+    assert len({*tried[3], *tried[4]}) == len(steps) / 12 < len(tried[3]) + len(tried[4])
     for keep, selection in found.items():
         nearest = min(tried[keep].values(), key=lambda number: (abs(number - keep), -number))
         assert selection.open == {"encoder.self": nearest}

@@ -43,7 +43,15 @@ from tests.pruning.context import context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
 
-RANKINGS: list[Ranking] = [Gradient(), Relevance(), Greedy(), Norm(), Sink(), Fisher(), Random()]
+RANKINGS: list[Ranking] = [
+    Gradient(),
+    Relevance(),
+    Greedy(step=0.3),
+    Norm(),
+    Sink(),
+    Fisher(),
+    Random(),
+]
 
 
 def names(heads: Sequence[Head]) -> list[str]:
@@ -227,7 +235,7 @@ def test_heads_that_have_gone_add_nothing_to_their_layer() -> None:
 def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
     """While one site is measured, the other site's kept heads are active."""
     given = context("translation-Marian")
-    heads, keep = given.loaded.heads, {"encoder.self": 8, "decoder.cross": 29}
+    heads, keep = given.loaded.heads, {"encoder.self": 9, "decoder.cross": 31}
     room = {site: sum(heads.counts[site]) - number for site, number in keep.items()}
 
     def loss_without(gone: list[Head]) -> float:

@@ -66,7 +66,7 @@ def test_nothing_to_predict_is_no_loss() -> None:
 def test_training_brings_the_passes_together(pairs: Rows, tmp_path: Path) -> None:
     """With high dropout, two passes nearly agree only after training with consistency."""
     recipe = replace(
-        RECIPES["tiny"], epochs=6, pieces=150, batch_tokens=600, peak=1e-2, dropout=0.3
+        RECIPES["tiny"], layers=1, epochs=6, pieces=150, batch_tokens=600, peak=1e-2, dropout=0.3
     )
     distances = {}
     for weight in (0.0, 5.0):

@@ -34,7 +34,7 @@ from headcount.training.data.examples import encode
 from headcount.training.optim.batches_trainer import trainer_arguments
 from headcount.training.pretraining.objectives import OBJECTIVES
 
-TINY = replace(RECIPES["tiny"], epochs=1, pieces=150, batch_tokens=600)
+TINY = replace(RECIPES["tiny"], layers=1, epochs=1, pieces=150, batch_tokens=600)
 
 
 class Stop(Exception):
@@ -71,7 +71,6 @@ def test_it_learns(tmp_path: Path) -> None:
     }
     recipe = replace(
         TINY,
-        layers=1,
         epochs=16,
         pieces=40,
         batch_tokens=250,
@@ -231,7 +230,7 @@ def test_start_from_a_trained_model(first: Path, pairs: Rows, tmp_path: Path) ->
         torch.testing.assert_close(weight, _weights(tmp_path / "first")[name])
     pieces = [(tmp_path / name / "tokenizer.json").read_text() for name in ("first", "second")]
     assert pieces[0] == pieces[1]
-    others = [replace(TINY, layers=1), replace(TINY, heads=2)]
+    others = [replace(TINY, layers=2), replace(TINY, heads=2)]
     for recipe, objective in (
         (others[0], "translation"),
         (others[1], "translation"),

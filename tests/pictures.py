@@ -93,6 +93,6 @@ def save(model: PreTrainedModel, folder: Path) -> Path:
 
 
 def random(seed: int = 7) -> PreTrainedModel:
-    """A random model of two layers, whose answers differ between images."""
+    """A random model of one layer, whose answers differ between images."""
     model = hf.ViTForImageClassification(_config(hidden_size=40, num_attention_heads=4))
     return tiny.seeded(model, seed=seed)

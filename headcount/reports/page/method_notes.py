@@ -95,10 +95,25 @@ NOTES = (
 
 _MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
 
-_IMAGES = frozenset({"Confidence", "Roles and tendencies", "Entropy", "Norm share", "Averages"})
+_SHARED = frozenset({"Confidence", "Entropy", "Norm share"})
 
 IMAGE_NOTES = (
-    *(note for note in NOTES if note.what in _IMAGES),
+    *(note for note in NOTES if note.what in _SHARED),
+    Note(
+        "Roles and tendencies",
+        "A hash of each image puts it in one of two halves. Places and the cells to test are "
+        "chosen on the first; shares, thresholds and tests are those of the second. The test is a "
+        "one-sided t-test clustered by image, with at least 100 cases in 30 images, corrected by "
+        "Holm's method for all chosen cells. A role passes the threshold and the test, a tendency "
+        "the test alone. Strength is (share − null) / (attainable − null).",
+        "headcount",
+    ),
+    Note(
+        "Averages",
+        "Every number is a sum over the corpus, divided once at the end, never a mean of means of "
+        "images.",
+        "headcount",
+    ),
     Note(
         "Positional",
         "Share of patches whose largest weight lies on the patch at one place relative to them, "

@@ -52,6 +52,8 @@ class Report:
     has_null: bool
     examples: str
     """What the cards show heads on: `sentences` or `images`."""
+    find: str
+    """What can be searched for, as a hint."""
     sections: tuple[Section, ...]
     """What stands below the map."""
 
@@ -83,6 +85,7 @@ def report_view(run: Run) -> Report:
         has_worth=any(card.worth for card in shown),
         has_null=run.null_heads is not None,
         examples="sentences" if run.record.grid is None else "images",
+        find="subject, punctuation" if run.record.grid is None else "class token, patch above",
         sections=sections_of(run),
     )
 

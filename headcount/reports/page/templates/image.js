@@ -9,6 +9,9 @@ function drawImage(example) {
   const side = PICTURE / Math.max(example.rows, example.columns);
   const [width, height] = [side * example.columns, side * example.rows];
   const patches = example.queries.map(placeOf);
+  const places = patches.filter(Boolean);
+  const pace = places.length > 1 ? Math.max(places[1].column - places[0].column, 1) : 1;
+  let [shown, middle] = [0, 0];
   const cells = [];
   const at = (row, column) => ({ x: side * column, y: side * row, width: side, height: side });
   for (let row = 0; row < example.rows; row++) {
@@ -18,14 +21,22 @@ function drawImage(example) {
   }
   const frame = s("rect", { class: "from", width: side, height: side });
   const drawing = s(
-    "svg", { class: "image", viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img" },
+    "svg", { class: "image", viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img", tabindex: 0, onkeydown: move },
     s("image", { href: example.image, width, height, preserveAspectRatio: "none" }), ...cells, frame,
   );
   const plain = h("img", { class: "picture", src: example.image, alt: "the image", width, height });
   const outside = h("p", { class: "hint", "aria-live": "polite" });
   const whole = example.queries.filter((_, i) => !patches[i]);
   const buttons = whole.map((name, i) => h("button", { type: "button", onclick: () => show(i) }, name === "[CLS]" ? "class token" : name));
+  function move(event) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const from = patches[shown] ?? patches[middle];
+    show(nearest(patches, from.row + pace * step[0], from.column + pace * step[1]));
+  }
   function show(index) {
+    shown = index;
     const weights = [...bytes.subarray(index * keys, (index + 1) * keys)].map((weight) => (example.largest[index] * weight) / 255);
     const on = weights.slice(example.special);
     const top = Math.max(...on) || 1;
@@ -44,11 +55,11 @@ function drawImage(example) {
     drawing.setAttribute("aria-label", outside.textContent);
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
   }
-  const middle = nearest(patches, (example.rows - 1) / 2, (example.columns - 1) / 2);
+  middle = nearest(patches, (example.rows - 1) / 2, (example.columns - 1) / 2);
   show(example.role === "sink" ? 0 : middle);
   return h(
     "div", { class: "image-example" }, h("div", { class: "pictures" }, drawing, plain), outside,
-    h("div", { class: "tabs" }, ...buttons), h("p", { class: "hint" }, "Press a patch to see where it looks."),
+    h("div", { class: "tabs" }, ...buttons), h("p", { class: "hint" }, "Press a patch, or use the arrow keys, to see where it looks."),
   );
 }
 

@@ -1,0 +1,88 @@
+"""The page of a Vision Transformer: its words, and images with the attention of patches."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount import Corpus, analyze
+from headcount.core import InputError
+from headcount.reports import story
+from headcount.reports.page.image_view import image_view
+from headcount.results import read_run, write_results
+from headcount.results.examples import read_examples
+from tests import pictures
+from tests.reports.conftest import Open
+
+LEFT, SINK, LINE = (f"enc.0.{n}" for n in (pictures.LEFT, pictures.CLASS, pictures.ROW))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    images = pictures.write_images(tmp_path_factory.mktemp("images"), 80, pictures.LABELS)
+    analysis = analyze(pictures.loaded(pictures.planted()), Corpus(images))
+    out = tmp_path_factory.mktemp("run")
+    write_results(analysis, out)
+    return out
+
+
+def test_the_story_is_of_images(folder: Path):
+    text = " ".join(story(read_run(folder)))
+    assert text.startswith("Of 4 heads, 3 have a role and 1 neither. 1 looks at the patch to the")
+    assert "It looks at the patch to the left" in text or "the patch to the left" in text
+    assert not any(word in text for word in ("sentence", "word", "text", "treebank", "relation"))
+
+
+@pytest.mark.browser
+def test_a_card_shows_images_and_where_a_patch_looks(folder: Path, open_page: Open):
+    page = open_page(folder, f"#{LEFT}")
+    assert "80 images, 1,680 tokens (4 x 5 patches each)" in page.inner_text("body")
+    card = page.locator("#card")
+    text = card.inner_text().replace("\u202f", " ")
+    assert "looks at the patch to the left in 100 % of cases" in text
+    assert "Images that show its role best" in text
+    assert not any(word in text for word in ("sentence", "Rare words", "Offset of", "separators"))
+    assert card.locator("rect.heat").count() == 20
+    card.locator("rect.heat").nth(5 * 2 + 3).click()  # row 3, column 4
+    said = page.locator(".image-example .hint").first.inner_text()
+    assert said.startswith(
+        "Attention of the patch in row 3, column 4: the largest weight, 1.00, is"
+    )
+    assert "row 3, column 3. The class token gets 0 %." in said
+    page.focus("svg.image")
+    page.keyboard.press("ArrowDown")
+    assert "the patch in row 4, column 4" in page.locator(".image-example .hint").first.inner_text()
+    card.get_by_role("button", name="all patches").click()
+    assert "all patches, on average" in page.locator(".image-example .hint").first.inner_text()
+    assert page.evaluate("document.querySelector('#card img').naturalWidth") == 15
+
+
+@pytest.mark.browser
+def test_a_sink_opens_at_the_class_token(folder: Path, open_page: Open):
+    page = open_page(folder, f"#{SINK}")
+    assert page.locator("rect.from").is_hidden()
+    assert "The class token gets 100 %." in page.inner_text("#card")
+    assert "of its attention to the class token" in page.inner_text("#card")
+
+
+def test_an_image_that_is_none_is_damage(folder: Path, tmp_path: Path):
+    text = (folder / "examples.json").read_text()
+    for bad, message in (
+        ("data:image/svg+xml;base64,", "expected an image as a data: address"),
+        ("https://example.org/", "expected an image as a data: address"),
+    ):
+        (tmp_path / "examples.json").write_text(text.replace("data:image/png;base64,", bad))
+        with pytest.raises(InputError, match=message):
+            read_examples(tmp_path / "examples.json")
+
+
+def test_weights_have_a_scale_of_their_own(folder: Path):
+    run = read_run(folder)
+    example = run.examples[LINE][0]
+    assert run.record.grid is not None
+    view = image_view(example, run.record.grid)
+    assert view.largest == example.largest and max(view.largest) == pytest.approx(0.2, abs=0.01)
+    assert example.weights_QK.max(1).tolist() == [255] * len(example.queries)
+    assert replace(example, image="").to_json().keys() == {
+        *("role", "caption", "queries", "keys", "weights", "arcs")
+    }

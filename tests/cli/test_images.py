@@ -41,7 +41,12 @@ def test_from_images_to_a_report_with_worth(vit: Path, images: list[Path], tmp_p
     assert status == 0, errors
     assert "image-classification: 12 examples, loss " in output
     table = pd.read_parquet(out / "heads.parquet")
-    assert table[["attn_class", "attn_distance", "ablation_delta", "relevance"]].notna().to_numpy().all()
+    assert (
+        table[["attn_class", "attn_distance", "ablation_delta", "relevance"]]
+        .notna()
+        .to_numpy()
+        .all()
+    )
     page = (out / "report.html").read_text()
     assert "12 images" in page and "Which matter" in page
 

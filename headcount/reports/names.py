@@ -261,8 +261,8 @@ KNOWN: Mapping[str, RoleName] = {
         RoleName(
             "line",
             "Li",
-            "#5F4B8B",
-            _LIGHT,
+            "#E69F00",  # that of syntactic, which images can't have
+            _DARK,
             "stays in its row or column",
             "stay in their row or column",
             "its weight stays in the patch's own row or column",
@@ -270,7 +270,7 @@ KNOWN: Mapping[str, RoleName] = {
         RoleName(
             "local",
             "Lo",
-            "#56B4E9",
+            "#56B4E9",  # that of block
             _DARK,
             "stays near",
             "stay near",

@@ -99,7 +99,7 @@ def head_line(values: Mapping[str, float]) -> str:
         )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     if not math.isnan(confidence):
-        which = "Its largest weight on a patch" if math.isnan(share) else "That weight"
+        which = "Its largest weight on a patch" if "attn_distance" in values else "That weight"
         parts.append(f"{which} is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):
         # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy.

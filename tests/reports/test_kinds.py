@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.reports.kinds import counted, findings, kinds_of, leading, tint, untested_roles
 from headcount.reports.names import KNOWN, role_names
 from headcount.results import Role, read_run
@@ -37,10 +38,12 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+@pytest.mark.parametrize("roles", [ROLES, IMAGE_ROLES], ids=["sentences", "images"])
 @pytest.mark.parametrize("eye", DICHROMATS)
-def test_no_two_roles_have_hues_alike(eye: str):
+def test_no_two_roles_have_hues_alike(eye: str, roles: tuple[str, ...]):
     seen = {}
-    for role in KNOWN.values():
+    assert {*ROLES, *IMAGE_ROLES} == {*KNOWN}
+    for role in map(KNOWN.__getitem__, roles):
         rgb = np.array(to_rgb(role.colour))
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         seen[role.name] = lab(np.array(DICHROMATS[eye]) @ linear)

@@ -97,7 +97,7 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
 def test_bleu_without_each_head(marian: Path, tmp_path: Path) -> None:
     """Prefix and beams are those of `evaluate`."""
     data = tmp_path / "data.tsv"
-    lines = PARALLEL.read_text(encoding="utf-8").splitlines()[:2]
+    lines = sorted(PARALLEL.read_text(encoding="utf-8").splitlines(), key=len)[:2]
     data.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
     run = (
         "importance",

@@ -15,6 +15,9 @@ from tests.forked import Forked, ranks
 SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
 
+SOME = (*SMALL, "--limit", 80)
+"""A part of the sample, in enough batches to be killed between them."""
+
 STATE = Path("state") / "measuring-0.safetensors"
 
 
@@ -35,7 +38,7 @@ def same_results(a: Path, b: Path, tolerance: float = 0) -> None:
 def dense(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a process that was not killed."""
     out = tmp_path_factory.mktemp("whole") / "out"
-    assert headcount("analyze", bert, SAMPLE, "--out", out, *SMALL)[0] == 0
+    assert headcount("analyze", bert, SAMPLE, "--out", out, *SOME)[0] == 0
     return out
 
 
@@ -46,14 +49,14 @@ def test_resume_counts_no_sentence_twice(
 ) -> None:
     broken = tmp_path / "broken"
     # Reading and writing the sums after every batch leaves time to be killed in the middle
-    process = Forked("headcount", "analyze", bert, SAMPLE, "--out", broken, *SMALL)
+    process = Forked("headcount", "analyze", bert, SAMPLE, "--out", broken, *SOME)
     wait_for(broken / STATE)
     process.send_signal(how)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0 and not (broken / "heads.parquet").exists()
     if how == signal.SIGINT:
         assert process.returncode == 130 and "--resume" in errors
-    status, _, errors = headcount("analyze", bert, SAMPLE, "--out", broken, *SMALL, "--resume")
+    status, _, errors = headcount("analyze", bert, SAMPLE, "--out", broken, *SOME, "--resume")
     assert status == 0, errors
     same_results(dense, broken)
 

@@ -73,7 +73,7 @@ def test_no_forward_has_more_tokens_than_asked_for(most: int) -> None:
 def test_of_a_compact_model_with_a_layer_without_heads(dead: str) -> None:
     """Its block runs between others that are skipped."""
     config: Any = tiny.MODELS["marian"]().config
-    config.update({"encoder_layers": 4, "decoder_layers": 4})
+    config.update({"encoder_layers": 4, "decoder_layers": 4, "decoder_attention_heads": 5})
     dense = hf.MarianMTModel(config).double().eval()
     stay = [head for head in examine(dense).heads if not str(head).startswith(f"{dead}.")]
     model = compact(dense, Plan.keeping(examine(dense).heads, stay))

@@ -29,11 +29,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw figures as SVG alone: tests/reports/test_figures.py checks every format."""
-    savefig = Figure.savefig
+    """Draw each figure once a test, as SVG: tests/reports/test_figures.py checks every format."""
+    savefig, drawn = Figure.savefig, set[str]()
 
     def saved(figure: Figure, path: Path, *, format: str, **options: Any) -> None:
-        if format == "svg":
+        if format == "svg" and path.stem not in drawn:
+            drawn.add(path.stem)
             savefig(figure, path, format=format, **options)
         else:
             path.write_text(format)

@@ -9,18 +9,9 @@ from headcount.cli import demo
 from tests.cli.conftest import headcount
 
 
-def first_sentences(number: int, folder: Path) -> Path:
-    """A folder with the first sentences of the sample that the demo reads."""
-    for name, end in (("sample.conllu", "\n\n"), ("sample.de", "\n"), ("sample.tsv", "\n")):
-        whole = (demo.DATA / name).read_text(encoding="utf-8").split(end)
-        (folder / name).write_text(end.join(whole[:number]) + end, encoding="utf-8")
-    return folder
-
-
 @pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "PAIRS", 5)  # every head is ablated on all of them
-    monkeypatch.setattr(demo, "DATA", first_sentences(56, tmp_path))
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")
     assert status == 0, errors
     assert output.startswith("Of 144 heads, ") and "Start with " in output

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headcount import speed
 from headcount.analysis import train_pattern_classifier
 from headcount.core import write_checkpoint
-from headcount.reproduce import kovaleva2019
+from headcount.reproduce import kovaleva2019, michel2019_pruning
 from headcount.results import read_contributions, read_gates, read_tuned_maps
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
@@ -185,7 +186,10 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     assert status == 2 and "Expected a treebank" in errors
 
 
-def test_michel2019_pruning(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+def test_michel2019_pruning(
+    bert: Path, texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(michel2019_pruning, "Options", partial(speed.Options, rounds=2))
     status, _, errors = pruning("michel2019", bert, texts, tmp_path / "out", "--prune")
     assert status == 0, errors
     text = (tmp_path / "out" / "michel2019_pruning.md").read_text(encoding="utf-8")

@@ -3,11 +3,14 @@
 import base64
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from headcount.results import Run, read_run
 
 SHORT = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 RELATIONS = (
@@ -59,6 +62,12 @@ class Wish:
     num_words: int = 25
     warnings: tuple[str, ...] = ()
     seed: int = 3
+
+
+@cache
+def shared_run(folder: Path) -> Run:
+    """The run in a folder of the whole session, read once: do not change it."""
+    return read_run(folder)
 
 
 def write_run(folder: Path, wish: Wish = Wish()) -> Path:

@@ -8,7 +8,8 @@ import pytest
 
 from headcount.reports import numbers
 from headcount.reports.page.card_view import Card, cards, example_view
-from headcount.results import Example, Role, Run, read_run
+from headcount.results import Example, Role, Run
+from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
 
 NULL = 0.123
@@ -17,7 +18,7 @@ NULL = 0.123
 
 @pytest.fixture(scope="module")
 def run(plain: Path) -> Run:
-    run = read_run(plain)
+    run = shared_run(plain)
     assert run.null_heads is not None
     null = [replace(row, values={**row.values, "confidence": NULL}) for row in run.null_heads]
     return replace(run, null_heads=tuple(null))
@@ -56,13 +57,13 @@ def test_every_number_stands_beside_the_one_at_random_weights(run: Run, card: Ca
 
 def test_relations_of_all_sentences_are_left_to_runs_without_profiles(profiled: Path):
     """Their best is chosen on the sentences that it is measured on."""
-    run = read_run(profiled)
+    run = shared_run(profiled)
     assert run.relations and not any(card.relations for card in cards(run))
     assert all(card.relations for card in cards(replace(run, profiles=None)))
 
 
 def test_roles_stand_before_tendencies(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")
     head = run.heads[0].head
     one = replace(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from headcount.results import read_run
 from tests.reports.conftest import Open
+from tests.reports.run_folder import shared_run
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +31,7 @@ def test_all_heads_as_csv_hold_the_numbers_of_the_run(plain: Path, open_page: Op
     page = open_page(plain)
     page.click("summary:has-text('Table of all')")
     name, contents = downloaded(page, "Table of all 72 heads as CSV")
-    rows, run = table(contents), read_run(plain)
+    rows, run = table(contents), shared_run(plain)
     assert name == "all-minilm-l6-v2-table-of-all-72-heads.csv" and len(rows) == 73
     place = rows[0].index("confidence")
     values = [float(row[place]) for row in rows[1:]]

@@ -26,17 +26,18 @@ from headcount.reports.page.card_view import offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.syntax_view import syntax_of
-from headcount.results import ALL, RANDOM, CurvePoint, CurvePoints, Run, read_run
+from headcount.results import ALL, RANDOM, CurvePoint, CurvePoints, Run
+from tests.reports.run_folder import shared_run
 
 
 @pytest.fixture(scope="module")
 def run(profiled: Path) -> Run:
-    return read_run(profiled)
+    return shared_run(profiled)
 
 
 @pytest.fixture(scope="module")
 def scored(translator: Path) -> Run:
-    return read_run(translator)
+    return shared_run(translator)
 
 
 def test_offsets_of_the_most_positional_heads(run: Run):

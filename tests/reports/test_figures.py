@@ -15,7 +15,7 @@ from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.names import KNOWN
 from headcount.results import Role, read_run
 from tests.reports.drawn import assert_whole
-from tests.reports.run_folder import Wish, write_run
+from tests.reports.run_folder import Wish, shared_run, write_run
 
 SMALL = Wish(layers=2, heads=3, importance=True)
 SIGNS = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
@@ -67,7 +67,7 @@ def test_text_of_an_svg_is_text_and_has_no_date(drawn: tuple[Path, list[Path]]):
 @pytest.mark.parametrize("name", ["translator", "hostile", "roleless", "profiled"])
 @pytest.mark.parametrize("figure", FIGURES)
 def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
-    run = read_run(request.getfixturevalue(name))
+    run = shared_run(request.getfixturevalue(name))
     with styled():
         drawn = FIGURES[figure](run)
         missing = {

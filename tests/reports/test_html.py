@@ -16,7 +16,7 @@ from headcount.reports.page import assets, heads_view
 from headcount.reports.page.assets import script_json
 from headcount.reports.page.method_view import NO_TREES
 from headcount.results import read_run
-from tests.reports.run_folder import HOSTILE, Wish, write_run
+from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 @cache
 def html(folder: Path) -> str:
-    return render(report_view(read_run(folder)))
+    return render(report_view(shared_run(folder)))
 
 
 def page(folder: Path) -> Page:
@@ -68,7 +68,7 @@ def test_parses_and_has_a_cell_per_head(name: str, request: pytest.FixtureReques
     folder = request.getfixturevalue(name)
     parsed = page(folder)
     cells = [attrs for tag, attrs in parsed.tags if tag == "button" and "data-head" in attrs]
-    heads = [row.head for row in read_run(folder).heads]
+    heads = [row.head for row in shared_run(folder).heads]
     assert [cell["data-head"] for cell in cells] == heads == list(data(parsed)["cards"])
     assert all(
         str(cell["aria-label"]).startswith(head) for cell, head in zip(cells, heads, strict=True)
@@ -114,7 +114,7 @@ def test_no_role_is_an_answer(roleless: Path):
 
 def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):
     text = " ".join(page(plain).text)
-    run = read_run(plain)
+    run = shared_run(plain)
     for expected in (
         run.record.signature,
         "14 sentences were cut.",

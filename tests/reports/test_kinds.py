@@ -11,7 +11,8 @@ from matplotlib.colors import to_rgb
 from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.reports.kinds import counted, findings, kinds_of, leading, tint, untested_roles
 from headcount.reports.names import KNOWN, role_names
-from headcount.results import Role, read_run
+from headcount.results import Role
+from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
 
 # Machado et al. (2009), severity 1, on linear RGB
@@ -52,7 +53,7 @@ def test_no_two_roles_have_hues_alike(eye: str, roles: tuple[str, ...]):
 
 
 def test_no_two_kinds_have_letters_alike(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     letters = [kind.letter for kind in kinds_of(run)] + [r.abbreviation for r in KNOWN.values()]
     assert len(letters) > 10 and len(set(letters)) == len(letters)
 
@@ -73,7 +74,7 @@ def test_a_role_leads_before_a_stronger_tendency_of_it():
 
 
 def test_a_tendency_is_as_strong_in_colour_as_it_is(profiled: Path):
-    leads = next(each for each in leading(read_run(profiled)).values() if each)
+    leads = next(each for each in leading(shared_run(profiled)).values() if each)
     shades = [
         tint(replace(leads, verdict="tendency", strength=strength)) for strength in (0.0, 0.5, 1.0)
     ]
@@ -81,7 +82,7 @@ def test_a_tendency_is_as_strong_in_colour_as_it_is(profiled: Path):
 
 
 def test_the_legend_has_one_order(profiled: Path):
-    found = leading(read_run(profiled)).values()
+    found = leading(shared_run(profiled)).values()
     keys = [kind.key for kind, _ in counted(found)]
     order = ["previous", "self", "syntax", "rare", "first", "punctuation", "segment"]
     assert keys == [key for key in order if key in keys] and len(keys) > 3
@@ -102,7 +103,7 @@ def test_an_unknown_role_has_an_abbreviation_of_its_own():
 
 
 def test_every_head_of_a_run_is_led_by_its_main_role(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     found = leading(run)
     assert run.profiles is not None
     for row in run.heads:
@@ -117,7 +118,7 @@ def test_every_head_of_a_run_is_led_by_its_main_role(profiled: Path):
 
 
 def test_without_profiles_roles_lead(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     found = leading(run)
     for row in run.heads:
         leads = found[row.head]
@@ -125,7 +126,7 @@ def test_without_profiles_roles_lead(plain: Path):
 
 
 def test_the_second_letter_is_the_next_finding_of_another_kind(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     run = replace(run, roles={row.head: () for row in run.heads})
     head = run.heads[0].head
     subject = replace(

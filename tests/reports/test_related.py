@@ -9,7 +9,8 @@ import numpy as np
 from headcount.reports import report_view
 from headcount.reports.numbers import weight
 from headcount.reports.page.related import LEAST, SHOWN, related_heads
-from headcount.results import Profiles, TraitStrength, read_run
+from headcount.results import Profiles, TraitStrength
+from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
 
 
@@ -32,7 +33,7 @@ def strengths(profiles: Profiles, head: str) -> dict[str, float]:
 
 
 def test_related_heads_are_those_of_the_textbook(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     assert run.profiles is not None
     heads = [row.head for row in run.heads]
     for head, found in related_heads(run.profiles, heads).items():
@@ -76,5 +77,5 @@ def test_a_trait_that_could_not_be_tested_relates_nothing():
 
 
 def test_cards_name_related_heads_and_runs_without_profiles_none(profiled: Path, plain: Path):
-    assert any(card.related for card in report_view(read_run(profiled)).cards)
-    assert not any(card.related for card in report_view(read_run(plain)).cards)
+    assert any(card.related for card in report_view(shared_run(profiled)).cards)
+    assert not any(card.related for card in report_view(shared_run(plain)).cards)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headcount.reports import report_view, story
 from headcount.results import read_run
-from tests.reports.run_folder import Wish, write_run
+from tests.reports.run_folder import Wish, shared_run, write_run
 from tests.reports.test_profile_view import TRAIT
 
 
@@ -20,7 +20,7 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
 
 def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> None:
     """Not the one that is lucky in the half that is shown; sinks come last."""
-    run = read_run(profiled)
+    run = shared_run(profiled)
     lucky, clear = (
         replace(TRAIT, strength=strength, share=strength, first_gain=gain)
         for strength, gain in ((0.9, 0.1), (0.5, 0.4))
@@ -38,7 +38,7 @@ def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> Non
 
 def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Path) -> None:
     """The first half of the corpus chooses the head, the other half gives its number."""
-    run = read_run(profiled)
+    run = shared_run(profiled)
     assert run.profiles is not None
     head = run.heads[3].head
     chosen = [

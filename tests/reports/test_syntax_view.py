@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headcount.reports.syntax_view import syntax_of
 from headcount.results import Run, read_run
+from tests.reports.run_folder import shared_run
 from tests.reports.test_plain_words import NSUBJ
 
 
@@ -42,5 +43,5 @@ def test_the_largest_gain_comes_first_and_few_cases_are_counted(profiled: Path):
 
 
 def test_nothing_without_profiles_or_trees(plain: Path, profiled: Path):
-    assert syntax_of(read_run(plain)) is None
+    assert syntax_of(shared_run(plain)) is None
     assert syntax_of(with_relations(profiled)) is None

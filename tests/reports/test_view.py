@@ -23,8 +23,8 @@ from headcount.results import (
     Example,
     RelationResult,
     Thresholds,
-    read_run,
 )
+from tests.reports.run_folder import shared_run
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -32,7 +32,7 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
 
 
 def test_chips_count_heads(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     for chip in role_counts(run):
         roles = [row.roles for row in run.heads]
         counted = sum(chip.role.name in found if chip.role else not found for found in roles)
@@ -43,7 +43,7 @@ def test_chips_count_heads(plain: Path):
 
 
 def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     verdicts = [leads.verdict if leads else "none" for leads in leading(run).values()]
     counts = [verdicts.count(name) for name in ("role", "tendency", "none")]
     assert len(set(counts)) == 3
@@ -55,7 +55,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
         )
     )
     assert shown.num_mattering is None
-    run = read_run(translator)
+    run = shared_run(translator)
     matter = [
         row.head
         for row in run.heads
@@ -68,7 +68,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
 
 
 def test_every_head_has_a_cell_and_a_card(translator: Path):
-    run = read_run(translator)
+    run = shared_run(translator)
     report = report_view(run)
     cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
     assert (
@@ -78,14 +78,14 @@ def test_every_head_has_a_cell_and_a_card(translator: Path):
 
 
 def test_layers_may_have_different_numbers_of_heads(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     report = report_view(replace(run, heads=run.heads[:-5]))
     last = report.grids[0].layers[-1][1]
     assert [cell is None for cell in last] == [False] * 7 + [True] * 5
 
 
 def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     starts = report_view(run).starts
     assert run.profiles is not None and len({start.head for start in starts}) == 3
     assert len({start.kind.key for start in starts if start.kind}) == 3
@@ -95,14 +95,14 @@ def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
 
 
 def test_start_with_the_head_that_is_worth_most(translator: Path):
-    run = read_run(translator)
+    run = shared_run(translator)
     best = max(run.heads, key=lambda row: row.values["ablation_delta"]).head
     start = report_view(run).starts[0]
     assert start.head == best and start.why.startswith("is worth most: without it, the loss rises")
 
 
 def test_a_model_without_findings_says_what_to_try(roleless: Path):
-    report = report_view(replace(read_run(roleless), relations=None))
+    report = report_view(replace(shared_run(roleless), relations=None))
     assert report.headline == "None of the 6 heads shows a role or tendency."
     assert [step.split(":")[0] for step in report.steps] == ["A treebank (.conllu)", "A task"]
     assert report.starts[0].why.startswith("is the sharpest")
@@ -116,7 +116,7 @@ def test_offset_bins_lump_the_far_ones():
 
 
 def test_layer_means_leave_out_nan(hostile: Path):
-    run = read_run(hostile)
+    run = shared_run(hostile)
     means = layer_means(run.heads, "confidence")["encoder.self"]
     for layer, mean in enumerate(means):
         values = [row.values["confidence"] for row in run.heads if row.layer == layer]
@@ -125,7 +125,7 @@ def test_layer_means_leave_out_nan(hostile: Path):
 
 
 def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     assert run.null_heads is not None
     (panel,) = [each for each in panels(run) if each.title == "First token"]
     lines = {curve.kind: [text for *_, text in curve.texts] for curve in panel.curves}
@@ -163,7 +163,7 @@ def test_map_of_nothing_measured():
 
 
 def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     assert run.relations is not None
     for row in relation_table(run.relations, None, Thresholds()).rows:
         best = row.best[0]
@@ -263,7 +263,7 @@ def test_long_example_is_cut_around_its_arc():
 
 
 def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.heads]
     titles = [panel.title for panel in panels(run)]
     kept = [panel.title for panel in panels(replace(run, heads=tuple(without)))]
@@ -286,7 +286,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
         for (method, keep), (loss, score) in ({("all heads", 12): (1.0, 45.39)} | losses).items()
     ]
     record = CurveRecord(metric="bleu", heads={}, signature="")
-    run = replace(read_run(profiled), curve=(CurvePoints(tuple(points)), record))
+    run = replace(shared_run(profiled), curve=(CurvePoints(tuple(points)), record))
     assert dict(report_view(run).answers)["How many can be pruned"] == (
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."
@@ -294,7 +294,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
 
 
 def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled: Path):
-    run = read_run(profiled)
+    run = shared_run(profiled)
     assert run.profiles is not None
     marked = {
         (trait.relation, trait.direction, head)
@@ -316,7 +316,7 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
 
 
 def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(plain: Path):
-    run = read_run(plain)
+    run = shared_run(plain)
     head = run.heads[0].head
     found = [result(head, "obj", 0.7), result(head, "punct", 0.99)]
     few = result(head, "vocative", 0.95, cases=7)
@@ -326,7 +326,7 @@ def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(p
 
 
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
-    run = read_run(translator)
+    run = shared_run(translator)
     maps = {each.key: each for each in report_view(run).maps}
     p = [effect_of(row, "ablation_delta").p for row in run.heads]
     assert maps["ablation_delta"].sure == tuple(each < 0.05 for each in p) and min(p) < 0.05
@@ -334,9 +334,9 @@ def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
 
 
 def test_a_card_says_what_happens_without_the_head(translator: Path, plain: Path):
-    run = read_run(translator)
+    run = shared_run(translator)
     cards = {card.head: card for card in report_view(run).cards}
     for row in run.heads:
         verb = "rises" if row.values["ablation_delta"] >= 0 else "drops"
         assert cards[row.head].without.startswith(f"Without it, the loss {verb} by ")
-    assert report_view(read_run(plain)).cards[0].without == ""
+    assert report_view(shared_run(plain)).cards[0].without == ""

@@ -23,14 +23,14 @@ from headcount.reports.page.worth_view import (
     worth_view,
 )
 from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
-from tests.reports.run_folder import HOSTILE, Wish, write_run
+from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 
 SCORE = {"quantity": "score", "replacement": "mean"}
 
 
 @pytest.fixture(scope="module")
 def run(translator: Path) -> Run:
-    return read_run(translator)
+    return shared_run(translator)
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +86,16 @@ def test_sites_are_told_the_worst_first():
 
 
 def test_heads_without_an_effect_are_left_out(hostile: Path):
-    run = read_run(hostile)
+    run = shared_run(hostile)
     found = worth_view(run)
     assert found is not None and len(found.ranking.dots) == len(run.heads) - 1
 
 
 def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Run):
-    assert worth_view(read_run(plain)) is None
-    assert worth_view(replace(read_run(plain), importance=run.importance)) is None
+    assert worth_view(shared_run(plain)) is None
+    assert worth_view(replace(shared_run(plain), importance=run.importance)) is None
     assert worth_view(replace(run, importance=None)) is None
-    assert "What each head is worth" not in render(report_view(read_run(plain)))
+    assert "What each head is worth" not in render(report_view(shared_run(plain)))
 
 
 def test_scores_without_ablation_are_ranked_too(run: Run):
@@ -304,7 +304,7 @@ def test_the_grid_can_be_coloured_by_every_score(run: Run):
 
 
 def test_the_page_has_the_section_with_everything_escaped(hostile: Path):
-    text = render(report_view(read_run(hostile)))
+    text = render(report_view(shared_run(hostile)))
     assert "What each head is worth" in text and "Sok et al." in text
     assert all(part not in text for part in HOSTILE[:2])
 

@@ -450,6 +450,31 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "whisper": _whisper,
     "vit": _vit,
 }
+
+
+SHALLOW: dict[str, dict[str, Any]] = {
+    "gemma3_text": {
+        "num_hidden_layers": 2,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "marian": {"encoder_layers": 1, "decoder_layers": 2},
+    "modernbert": {
+        "num_hidden_layers": 2,
+        "layer_types": ["full_attention", "sliding_attention"],
+    },
+    "t5": {"num_layers": 1, "num_decoder_layers": 2},
+}
+
+
+def shallow(name: str) -> PreTrainedModel:
+    """A tiny model with as few layers as show what differs between layers: exports take long."""
+    model = MODELS[name]()
+    config: Any = copy.deepcopy(model.config)
+    config.update(SHALLOW.get(name, {}))
+    make: Any = type(model)
+    return seeded(make(config))
+
+
 """Builders by transformers' `model_type`: the models that the tap must read."""
 
 OWN_SOFTMAX: dict[str, Callable[[], PreTrainedModel]] = {

@@ -15,7 +15,7 @@ from tests.forked import Forked, ranks
 SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
 
-SOME = (*SMALL, "--limit", 80)
+SOME = (*SMALL, "--limit", 40)
 """A part of the sample, in enough batches to be killed between them."""
 
 STATE = Path("state") / "measuring-0.safetensors"
@@ -74,7 +74,7 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_two_processes_give_the_sums_of_one(bert: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 60, "--null", "--out")
+    arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 30, "--null", "--out")
     assert headcount(*arguments, one)[0] == 0
     for process in ranks("headcount", *arguments, two):
         _, errors = process.communicate(timeout=300)

@@ -9,7 +9,7 @@ import torch
 
 from headcount.core import InputError, amount
 from headcount.corpora import Corpus, Sentence, has_languages
-from headcount.models import Loaded, check_has_heads, load
+from headcount.models import Loaded, check_has_heads, image_encoder, load
 from headcount.pruning import check_prunable
 from headcount.results import CERTIFICATE, LAPSED, Certificate
 from headcount.tap import implementation_of
@@ -54,7 +54,9 @@ def diagnose(
     findings.append(Finding("loading", True, what))
     if (folder := Path(name)).joinpath(CERTIFICATE).exists():
         findings.append(_certificate(folder))
-    checks = (_attention, _unseen, _projections, _compaction, _tokenizer, _words)
+    checks = [_attention, _unseen, _projections, _compaction, _tokenizer, _words]
+    if loaded.model.main_input_name == "pixel_values":
+        checks[-2:] = [_images]
     for check in checks:
         for finding in _caught(check, loaded):
             findings.append(finding)
@@ -163,6 +165,16 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
                 "with the codes on the model's card"
             )
             yield Finding("languages", True, text)
+
+
+def _images(loaded: Loaded) -> Iterator[Finding]:
+    encoder = image_encoder(loaded)
+    grid, (height, width) = encoder.grid, encoder.pixel_size
+    text = (
+        f"{type(loaded.image_processor).__name__}, {height} x {width} pixels: {grid.rows} x "
+        f"{grid.columns} patches after {amount(grid.special, 'special token')}; give images"
+    )
+    yield Finding("images", True, text)
 
 
 def _words(loaded: Loaded) -> Iterator[Finding]:

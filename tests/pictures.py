@@ -54,7 +54,8 @@ def planted() -> PreTrainedModel:
     the column one to the left.
     """
     dim = ROWS + COLUMNS + 1
-    model = hf.ViTForImageClassification(_config(hidden_size=4 * dim, num_attention_heads=4))
+    make: Any = hf.ViTForImageClassification
+    model = make(_config(hidden_size=4 * dim, num_attention_heads=4))
     where = torch.zeros(1, ROWS * COLUMNS + 1, 4 * dim)
     where[0, 0, ROWS + COLUMNS] = 1
     for row in range(ROWS):

@@ -16,13 +16,23 @@ from headcount.corpora import Corpus, Sentence
 from headcount.importance import Options, assess
 from headcount.models import load
 from headcount.tasks import build
-from tests import saved, tiny
+from tests import pictures, saved, tiny
 
 
 def test_what_works(tmp_path: Path) -> None:
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
     assert all(each.works for each in findings.values())
     assert "prune, compact" in findings["compaction"].text
+
+
+def test_a_model_of_images(tmp_path: Path) -> None:
+    findings = {each.subject: each for each in diagnose(pictures.save(pictures.random(), tmp_path))}
+    assert all(each.works for each in findings.values())
+    found = "ViTImageProcessorPil, 12 x 15 pixels: 4 x 5 patches after 1 special token; give images"
+    assert findings["images"].text == found and "tokenizer" not in findings
+    (tmp_path / "preprocessor_config.json").unlink()
+    (missing,) = [each for each in diagnose(tmp_path) if not each.works]
+    assert missing.text.startswith("Expected an image processor beside the weights of")
 
 
 def test_a_model_without_heads(tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ from headcount.corpora import (
     Batch,
     Census,
     Corpus,
+    Encoder,
     Frequencies,
+    ImageEncoder,
     batches,
     check_batch_sizes,
     check_is_corpus,
@@ -214,18 +216,20 @@ class _Analyzing:
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
         self.frequencies = None
-        if options.frequencies is not None:
+        if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
         """The corpus, with the model's own translations if an encoder-decoder lacks targets."""
-        wanted = self.encoder.start_id is not None
-        if not wanted or next(iter(corpus)).target is not None:
+        encoder = self.encoder
+        if isinstance(encoder, ImageEncoder) or encoder.start_id is None:
+            return corpus
+        if next(iter(corpus)).target is not None:
             return corpus
         return translated(
             self.loaded.model,
-            self.encoder,
+            encoder,
             corpus,
             self.out / "targets.txt",
             self.out / "state",
@@ -324,7 +328,7 @@ class _Analyzing:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
-        if self.corpus.is_images:
+        if isinstance(self.encoder, ImageEncoder):
             few = self._batches(Corpus.from_sentences(chosen), self.encoder)
             return image_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
         encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
@@ -368,7 +372,7 @@ class _Analyzing:
             model_type=self.loaded.model.config.model_type,
             corpora=tuple(self.corpus.names),
             counts=counts_of(self.census),
-            grid=getattr(self.encoder, "grid", None),
+            grid=self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None,
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},
             thresholds=self.options.thresholds,

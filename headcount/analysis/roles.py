@@ -150,7 +150,8 @@ def _target(head: str, offset: int) -> str:
 def _patch(row: Mapping) -> str:
     """Where a patch is, in words, as seen from another."""
     sides = {"left": "to the left", "right": "to the right", "same": "itself"}
-    return row["direction"] if row["trait"] == "place" else sides.get(row["trait"], row["trait"])
+    trait = str(row["trait"])
+    return str(row["direction"]) if trait == "place" else sides.get(trait, trait)
 
 
 def _line(rows: Sequence[Mapping]) -> Role:

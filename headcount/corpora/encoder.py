@@ -224,6 +224,11 @@ class Encoder:
 
 def _kind(sentence: Sentence) -> str:
     """The way in which the source side of a sentence is encoded."""
+    if sentence.image is not None:
+        raise CorpusError(
+            f"{sentence.origin}: expected a text, since the model reads tokens, got an image. Give "
+            "texts, or a model that reads images."
+        )
     if sentence.second is not None:
         return "pair"
     return "text" if sentence.words is None else "words"

@@ -119,7 +119,7 @@ def hit_sums(
     is_hit_BHQ: Bool[Tensor, "batch head query"],
     cases_SO: Int[Tensor, "slot bin"],
     slots: Slots,
-) -> tuple[Int[Tensor, "..."], ...]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Hits, their squares and products, cases, their squares and units, as in `Looks`.
 
     Args:

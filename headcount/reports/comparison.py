@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 from matplotlib.figure import Figure
 
-from headcount.analysis import ROLES
+from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.core import (
     new_figure,
     plain_grid,
@@ -89,7 +89,8 @@ def _counts(one: Run, other: Run, site: str) -> dict[str, tuple[int, int]]:
         Counter(role for row in run.heads if row.site == site for role in row.roles or ("none",))
         for run in (one, other)
     ]
-    return {role: (counts[0][role], counts[1][role]) for role in (*ROLES, "none")}
+    roles = ROLES if one.record.grid is None else IMAGE_ROLES
+    return {role: (counts[0][role], counts[1][role]) for role in (*roles, "none")}
 
 
 def _of_heads(run: Run, column: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,7 +69,7 @@ def test_nothing_of_texts_is_reported(found: Analysis, tmp_path: Path):
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_is_no_role(corpus: Corpus, seed: int):
     """Attention that is drawn anew for every image has no place, although it is sharp."""
-    model = pictures.planted()
+    model: Any = pictures.planted()
     torch.manual_seed(seed)
     attention = model.vit.layers[0].attention
     with torch.no_grad():

@@ -8,9 +8,17 @@ import pytest
 from PIL import Image
 
 from headcount.core import CorpusError, Grid
-from headcount.corpora import Corpus, ImageEncoder, Sentence, batches, open_image, take_census
+from headcount.corpora import (
+    Corpus,
+    Encoder,
+    ImageEncoder,
+    Sentence,
+    batches,
+    open_image,
+    take_census,
+)
 from headcount.corpora.halves import is_in_second_half
-from tests import pictures
+from tests import pictures, tiny_tokenizers
 
 
 def encoder() -> ImageEncoder:
@@ -98,5 +106,7 @@ def test_what_is_no_corpus_of_images_is_refused(tmp_path: Path):
         Corpus([tmp_path / "000.png", text])
     with pytest.raises(CorpusError, match="got a source, a target or --pairs"):
         Corpus(tmp_path / "000.png", source=text)
+    with pytest.raises(CorpusError, match=r"000\.png: expected a text, since the model reads tok"):
+        Encoder(tiny_tokenizers.wordpiece()).encode(list(Corpus(tmp_path / "000.png")))
     with pytest.raises(CorpusError, match="expected an image, since the model reads pixels, got a"):
         encoder().encode([Sentence("a text")])

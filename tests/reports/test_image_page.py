@@ -7,7 +7,7 @@ import pytest
 
 from headcount import Corpus, analyze
 from headcount.core import InputError
-from headcount.reports import story
+from headcount.reports import story, write_figures
 from headcount.reports.page.image_view import image_view
 from headcount.results import read_run, write_results
 from headcount.results.examples import read_examples
@@ -85,4 +85,11 @@ def test_weights_have_a_scale_of_their_own(folder: Path):
     assert example.weights_QK.max(1).tolist() == [255] * len(example.queries)
     assert replace(example, image="").to_json().keys() == {
         *("role", "caption", "queries", "keys", "weights", "arcs")
+    }
+
+
+def test_figures_of_images(folder: Path):
+    names = {path.name for path in write_figures(folder, ["svg"])}
+    assert names == {f"{name}.svg" for name in ("role_map", "confidence_map", "layer_curves")} | {
+        "weight_and_norm.svg"
     }

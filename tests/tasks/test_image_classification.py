@@ -3,6 +3,7 @@
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,6 +74,7 @@ def test_the_hash_is_of_pixels_and_labels(folder: Path, loaded: Loaded, tmp_path
     ]
     table.write_text("\n".join(["file_name,label", *rows]))
     by_number = build("image-classification", loaded, table)
+    assert isinstance(whole, ImageClassification) and isinstance(by_number, ImageClassification)
     assert sorted(by_number.gold_N.tolist()) == sorted(whole.gold_N.tolist())
     moved = pictures.write_images(tmp_path / "moved", NUM_IMAGES, pictures.LABELS)
     assert build("image-classification", loaded, moved).sha256 == whole.sha256
@@ -87,7 +89,7 @@ def test_images_that_two_data_sets_share_are_reported(folder: Path, loaded: Load
 
 
 def test_what_can_not_be_classified_is_refused(folder: Path, loaded: Loaded, tmp_path: Path):
-    def make(data: Path, **options: object) -> None:
+    def make(data: Path, **options: Any) -> None:
         build("image-classification", loaded, data, **options)
 
     with pytest.raises(CorpusError, match=r"000\.png: expected images in folders named after"):
@@ -106,7 +108,8 @@ def test_what_can_not_be_classified_is_refused(folder: Path, loaded: Loaded, tmp
     bare = Loaded(loaded.model, None, "bare")
     with pytest.raises(ModelError, match="Expected an image processor beside the weights of bare"):
         build("image-classification", bare, folder)
-    body = Loaded(loaded.model.base_model, None, "body")
+    inner: Any = loaded.model.base_model
+    body = Loaded(inner, None, "body")
     with pytest.raises(ModelError, match=r"Expected a \.\.\.ForImageClassification for image-"):
         build("image-classification", body, folder)
     assert fitting(loaded.model) == ["image-classification"]

@@ -36,8 +36,10 @@ from headcount.reports.syntax_view import syntax_of
 from headcount.results import HeadRow, Run, read_run
 
 
-def positional_offsets(run: Run, limit: int = 6) -> Figure:
-    """Offset profiles of the heads with the largest positional share."""
+def positional_offsets(run: Run, limit: int = 6) -> Figure | None:
+    """Offset profiles of the heads with the largest positional share; None for images."""
+    if "positional_share" not in run.measures:
+        return None
     heads = sorted(run.heads, key=_positional, reverse=True)[:limit]
     columns = min(3, len(heads))
     rows = -(-len(heads) // columns)
@@ -108,12 +110,16 @@ def _relation_rows(run: Run) -> list[tuple[str, str, float, float, bool]]:
 
 
 def layer_curves(run: Run) -> Figure:
-    """Mean per layer of confidence, entropy, and the weights on the first token and separators."""
+    """Mean per layer of confidence, entropy, and the weights on the first token and separators.
+
+    For images, of the weight on the class token and the mean attention distance.
+    """
+    tokens = (("attn_first", "weight on the first token"), ("attn_sep", "weight on separators"))
+    patches = (("attn_class", "weight on the class token"), ("attn_distance", "distance (patches)"))
     panels = (
         ("confidence", "confidence"),
         ("entropy", "entropy (nats)"),
-        ("attn_first", "weight on the first token"),
-        ("attn_sep", "weight on separators"),
+        *(tokens if run.record.grid is None else patches),
     )
     figure = new_figure(6.6, 4.0)
     all_axes = figure.subplots(2, 2, sharex=True)
@@ -134,10 +140,12 @@ def layer_curves(run: Run) -> Figure:
 def weight_and_norm(run: Run) -> Figure | None:
     """Weight against norm-weighted share for each head; None if norms were not measured."""
     panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
+    if run.record.grid is not None:
+        panels = (("class", "class token"),)
     if all(math.isnan(row.values[f"norm_{key}"]) for row in run.heads for key, _ in panels):
         return None
-    figure = new_figure(6.8, 2.6)
-    all_axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)
+    all_axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (key, title) in zip(all_axes, panels, strict=True):
         axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
         for site, rows in run.by_site():

@@ -349,7 +349,9 @@ def _differ(one: Run, other: Run) -> tuple[tuple[str, str, str], ...]:
         {
             "model": run.record.model,
             "corpus": ", ".join(run.record.corpora),
-            "sentences": numbers.count(run.record.counts.sentences),
+            "sentences" if run.record.grid is None else "images": numbers.count(
+                run.record.counts.sentences
+            ),
             "tokens": numbers.count(run.record.counts.tokens),
             **{f"version of {name}": value for name, value in run.record.versions.items()},
         }

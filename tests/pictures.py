@@ -14,8 +14,9 @@ from tests import tiny
 
 ROWS, COLUMNS, PATCH = 4, 5, 3
 LABELS = ("cat", "dog", "owl")
-LEFT, CLASS, ROW, EVEN = range(4)
+LEFT, CLASS, ROW, EVEN, SPOT = range(5)
 """Heads of the planted model: what each looks at."""
+NUM_PLANTED, SPOT_PLACE = 5, (1, 3)
 
 
 def write_images(folder: Path, number: int, labels: tuple[str, ...] = (), seed: int = 0) -> Path:
@@ -48,15 +49,15 @@ def _config(**sizes: Any) -> Any:
 
 
 def planted() -> PreTrainedModel:
-    """One layer: heads look left, at the class token, at their row, and nowhere in particular.
+    """One layer: heads look left, at the class token, at their row, nowhere, and at one patch.
 
     Position embeddings hold row, column and class as indicators. Queries of the first head hold
     the column one to the left.
     """
     dim = ROWS + COLUMNS + 1
     make: Any = hf.ViTForImageClassification
-    model = make(_config(hidden_size=4 * dim, num_attention_heads=4))
-    where = torch.zeros(1, ROWS * COLUMNS + 1, 4 * dim)
+    model = make(_config(hidden_size=NUM_PLANTED * dim, num_attention_heads=NUM_PLANTED))
+    where = torch.zeros(1, ROWS * COLUMNS + 1, NUM_PLANTED * dim)
     where[0, 0, ROWS + COLUMNS] = 1
     for row in range(ROWS):
         for column in range(COLUMNS):
@@ -69,12 +70,13 @@ def planted() -> PreTrainedModel:
         embeddings = model.vit.embeddings
         embeddings.position_embeddings.copy_(where)
         embeddings.cls_token.zero_()
-        query, key = (torch.zeros(4, dim, 4 * dim) for _ in range(2))
+        query, key = (torch.zeros(NUM_PLANTED, dim, NUM_PLANTED * dim) for _ in range(2))
         key[:, range(dim), range(dim)] = 1
         rows, columns = range(ROWS), range(ROWS, ROWS + COLUMNS)
         query[LEFT, rows, rows] = query[ROW, rows, rows] = 4
         query[LEFT, columns[:-1], columns[1:]] = 4
         query[CLASS, ROWS + COLUMNS, :dim] = 4
+        query[SPOT, [SPOT_PLACE[0], ROWS + SPOT_PLACE[1]], :dim] = 4
         for projection, weight in ((attention.q_proj, query), (attention.k_proj, key)):
             projection.weight.copy_(weight.flatten(0, 1))
             projection.bias.zero_()

@@ -213,6 +213,7 @@ class _Analyzing:
         check_batch_sizes(options.max_tokens, options.pool)
         self.anatomy = loaded.anatomy
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows)
+        self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
         self.frequencies = None
@@ -264,7 +265,7 @@ class _Analyzing:
     ) -> tuple[HeadTable, pd.DataFrame | None, pd.DataFrame, Roles]:
         heads = head_table(self.anatomy.heads, totals, self.measures)
         relations = relation_table(self.anatomy.heads, totals, self.census.relations)
-        profiles = profile_table(self.anatomy.heads, totals, self.census.relations)
+        profiles = profile_table(self.anatomy.heads, totals, self.census.relations, self.grid)
         if repeated is not None:
             profiles = with_rows(profiles, repeated)
         profiles = judged(profiles, self.options.thresholds)
@@ -372,7 +373,7 @@ class _Analyzing:
             model_type=self.loaded.model.config.model_type,
             corpora=tuple(self.corpus.names),
             counts=counts_of(self.census),
-            grid=self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None,
+            grid=self.grid,
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},
             thresholds=self.options.thresholds,

@@ -5,6 +5,7 @@ over all patches, and the rows of some patches, all of them in a small grid.
 """
 
 import base64
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -162,6 +163,10 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
         on_all_P = patches_PK[:, special:].sum(1).clamp_min(1e-12)
         distance = float(((patches_PK * places.distance()[special:]).sum(1) / on_all_P).mean())
         return -distance, f"mean distance {distance:.1f} patches"
+    if role is not None and role.role == "spot":
+        row, column = (int(word) - 1 for word in re.findall(r"\d+", role.direction or ""))
+        share = float(weights_QK[:, special + row * grid.columns + column].mean())
+        return share, f"{share:.0%} of attention on {role.direction}"
     if role is not None:
         share = float(weights_QK[:, 0].mean())
         return share, f"{share:.0%} of attention on the class token"

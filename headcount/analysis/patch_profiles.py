@@ -4,7 +4,8 @@ Positional traits are the four neighbours, the patch itself, and the displacemen
 head looks at most often in the first half of the images. The null of a displacement is the larger
 of chance and of the mean rate at the four displacements beside it. That of a row or a column is the
 larger of chance and of what the head's weights at displacements of up to one give it. Closeness has
-no null but even attention, 0.
+no null but even attention, 0. A spot is the patch that gets most weight in the first half; its null
+is the larger of chance and of the mean weight on the patches beside it.
 """
 
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ import torch
 from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.profile_cells import Cells, ratio
 from headcount.analysis.streaming import Totals
-from headcount.core import Head, LayerId
+from headcount.core import Grid, Head, LayerId
 from headcount.measures import (
     DISPLACEMENTS,
     NEIGHBOURS,
     PATCH_TRAITS,
     PatchLooks,
+    PatchSpots,
     PatchTraits,
 )
 
@@ -47,10 +49,11 @@ def displacement_words(row: int, column: int) -> str:
 class PatchLayer:
     """The profiles of one layer's heads on images."""
 
-    def __init__(self, place: LayerId, totals: Totals) -> None:
-        self.place = place
+    def __init__(self, place: LayerId, totals: Totals, grid: Grid | None) -> None:
+        self.place, self._grid = place, grid
         self._looks: Any = totals.sums.get((PatchLooks, place))
         self._traits: Any = totals.sums.get((PatchTraits, place))
+        self._spots: Any = totals.sums.get((PatchSpots, place))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows of all heads."""
@@ -58,6 +61,8 @@ class PatchLayer:
             yield from self._positional(self._looks)
         if self._traits is not None:
             yield from self._classes(self._traits)
+        if self._spots is not None and self._grid is not None:
+            yield from self._spot(self._spots, self._grid)
 
     def _named(self, cells: Cells, **names: Any) -> Iterator[dict[str, Any]]:
         for index, cell in enumerate(cells.rows()):
@@ -107,6 +112,45 @@ class PatchLayer:
                 paper_share=ratio(weight_2H.sum(0), cases_2.sum()),
             )
             yield from self._named(cells, trait=trait, role=PATCH_ROLE_OF[trait])
+
+    def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[dict[str, Any]]:
+        chosen = spots.weight[0].argmax(-1).tolist()
+        made = {patch: list(on_spot(spots, grid, patch).rows()) for patch in set(chosen)}
+        for index, patch in enumerate(chosen):
+            where = f"row {patch // grid.columns + 1}, column {patch % grid.columns + 1}"
+            row = {"trait": "spot", "role": "spot", "direction": where}
+            yield {"head": str(Head(*self.place, index))} | row | made[patch][index]
+
+
+def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
+    """How much of their attention heads give to one patch of every image."""
+    row, column = divmod(patch, grid.columns)
+    around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+    beside = [
+        r * grid.columns + c for r, c in around if 0 <= r < grid.rows and 0 <= c < grid.columns
+    ]
+    weight_2H, tokens_2 = spots.weight[..., patch].numpy(), spots.tokens.numpy()
+    null_2H = np.full(weight_2H.shape, np.nan)
+    if beside:
+        null_2H = ratio(spots.weight[..., beside].mean(-1).numpy(), tokens_2[:, None])
+    images, each = int(spots.images[1]), grid.num_tokens
+    rates = ClusteredRates.of(
+        weight_2H[1],
+        spots.squares[:, patch].numpy(),
+        weight_2H[1] * each,
+        cases=int(tokens_2[1]),
+        cases_squares=images * each**2,
+        units=images,
+    )
+    return Cells(
+        rates,
+        chance=1 / each,
+        position_null=null_2H[1],
+        first_share=ratio(weight_2H[0], tokens_2[0]),
+        first_null=np.fmax(1 / each, null_2H[0]),
+        cases=int(tokens_2[1]),
+        paper_share=ratio(weight_2H.sum(0), tokens_2.sum()),
+    )
 
 
 def _at(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:

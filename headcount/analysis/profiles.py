@@ -23,7 +23,7 @@ from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.patch_profiles import PatchLayer
 from headcount.analysis.profile_cells import Cells, ratio
 from headcount.analysis.streaming import Totals
-from headcount.core import SITES, Head, Heads, LayerId
+from headcount.core import SITES, Grid, Head, Heads, LayerId
 from headcount.measures import (
     ALL,
     DIRECTIONS,
@@ -57,27 +57,32 @@ NOT_SYNTAX = frozenset({"punct", ALL})
 relations together are not one relation."""
 
 
-def profile_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> pd.DataFrame:
+def profile_table(
+    heads: Heads, totals: Totals, relations: tuple[str, ...], grid: Grid | None = None
+) -> pd.DataFrame:
     """One row per head and trait, untested: see `judged`.
 
     Args:
         heads: the model's heads.
         totals: the sums of a pass.
         relations: names of the relations, in the order of the sums.
+        grid: patches of the images; None for sentences.
     """
     rows = [
         row
         for site in SITES
         for layer in range(len(heads.counts.get(site, ())))
-        for row in _rows(LayerId(site, layer), totals, relations)
+        for row in _rows(LayerId(site, layer), totals, relations, grid)
     ]
     return _ordered(pd.DataFrame(rows, columns=[*PROFILE_COLUMNS]), [*map(str, heads)])
 
 
-def _rows(place: LayerId, totals: Totals, relations: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows(
+    place: LayerId, totals: Totals, relations: tuple[str, ...], grid: Grid | None
+) -> Iterator[dict[str, Any]]:
     """The rows of one layer, of sentences or of images."""
     yield from _Layer(place, totals, relations).rows()
-    yield from PatchLayer(place, totals).rows()
+    yield from PatchLayer(place, totals, grid).rows()
 
 
 def with_rows(profiles: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:

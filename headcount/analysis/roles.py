@@ -33,10 +33,10 @@ ROLES = (
 )
 """The roles of sentences, in the order of a head's list."""
 
-IMAGE_ROLES = ("positional", "line", "local", "sink")
+IMAGE_ROLES = ("positional", "line", "local", "spot", "sink")
 """The roles of images."""
 
-_ORDER = ("positional", "line", "local", *ROLES[1:])
+_ORDER = (*IMAGE_ROLES[:4], *ROLES[1:])
 
 SHOWN = 3
 """Number of relations that the evidence of a syntactic head names."""
@@ -85,6 +85,7 @@ def _least(limits: Thresholds) -> dict[str, float]:
         "duplicate": limits.induction_share,
         "line": limits.line_share,
         "local": limits.local_closeness,
+        "spot": limits.spot_share,
     }
 
 
@@ -166,6 +167,15 @@ def _local(rows: Sequence[Mapping]) -> Role:
     return Role("local", evidence, row["score"])
 
 
+def _spot(rows: Sequence[Mapping]) -> Role:
+    row = rows[0]
+    evidence = (
+        f"{row['share']:.0%} of attention goes to the patch in {row['direction']} of every image"
+    )
+    beside = f" ({row['position_null']:.0%} to each patch beside it)"
+    return Role("spot", evidence + beside, row["score"], direction=row["direction"])
+
+
 def _rare(rows: Sequence[Mapping]) -> Role:
     row = rows[0]
     evidence = f"{row['share']:.0%} of tokens look most at one of the two rarest tokens they see"
@@ -235,4 +245,5 @@ _EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {
     "duplicate": _duplicate,
     "line": _line,
     "local": _local,
+    "spot": _spot,
 }

@@ -8,6 +8,7 @@ from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patch_looks import DISPLACEMENTS as DISPLACEMENTS
 from .patch_looks import PatchLooks as PatchLooks
+from .patch_spots import PatchSpots as PatchSpots
 from .patch_traits import PATCH_TRAITS as PATCH_TRAITS
 from .patch_traits import PatchTraits as PatchTraits
 from .patch_weights import NEIGHBOURS as NEIGHBOURS

@@ -5,6 +5,7 @@ from headcount.measures.entropy import Entropy
 from headcount.measures.looks import Looks
 from headcount.measures.norms import Norms, PatchNorms
 from headcount.measures.patch_looks import PatchLooks
+from headcount.measures.patch_spots import PatchSpots
 from headcount.measures.patch_traits import PatchTraits
 from headcount.measures.patch_weights import PatchWeights
 from headcount.measures.patterns import Patterns
@@ -38,5 +39,6 @@ IMAGE_MEASURES: tuple[type[Sums], ...] = (
     PatchNorms,
     PatchLooks,
     PatchTraits,
+    PatchSpots,
 )
 """Every measure of images."""

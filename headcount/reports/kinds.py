@@ -62,6 +62,7 @@ _LETTERS: Mapping[str, tuple[str, str, str]] = {
     "row": ("━", "own row", ""),
     "column": ("┃", "own column", ""),
     "near": ("N", "nearby", "at patches nearby"),
+    "spot": ("◎", "one place", "at one place of every image"),
     "class": ("C", "class token", "at the class token"),
 }
 """Letter, label and object of "looks" of each known kind, in the order of the legend."""

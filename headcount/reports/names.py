@@ -277,6 +277,15 @@ KNOWN: Mapping[str, RoleName] = {
             "its weight stays close to the patch",
         ),
         RoleName(
+            "spot",
+            "Sp",
+            "#CC79A7",  # that of rare
+            _DARK,
+            "attends to one place",
+            "attend to one place",
+            "its weight goes to one and the same patch of every image",
+        ),
+        RoleName(
             "syntactic",
             "Sy",
             "#E69F00",

@@ -128,6 +128,8 @@ def trait_target(trait: TraitStrength) -> str:
     """What a head with the trait looks at or finds; for a relation, with its name in brackets."""
     if trait.trait == "place":
         return f"the patch {trait.direction}"
+    if trait.trait == "spot":
+        return f"the patch in {trait.direction} of every image"
     if trait.relation is not None:
         target = relation_target(trait.relation, trait.direction or "")
         return f"{target} ({trait.relation})"
@@ -184,6 +186,8 @@ def _null_words(trait: TraitStrength) -> str:
     by_position = trait.position_null > trait.chance
     if trait.role == "syntactic":
         return "its usual positions manage" if by_position else "the best fixed position manages"
+    if trait.role == "spot" and by_position:
+        return "the patches beside it get"
     if trait.role == "positional" and by_position:
         return "the places beside it get" if trait.offset is None else "the offsets beside it get"
     return "position alone explains" if by_position else "chance explains"

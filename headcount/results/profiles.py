@@ -18,7 +18,7 @@ class TraitStrength:
     trait: str
     """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
     `punctuation`, `segment`, `rare`, or a relation without its subtype; on images `left`, `right`,
-    `above`, `below`, `same`, `place`, `class`, `row`, `column` or `near`."""
+    `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
     role: str
     """Role that the trait can give."""
     offset: int | None = None
@@ -26,7 +26,7 @@ class TraitStrength:
     relation: str | None = None
     """Relation of the family, chosen on the first half."""
     direction: str | None = None
-    """Direction of the relation, or of `place` on images in words, chosen on the first half."""
+    """Direction of the relation, or of `place` and `spot` in words, chosen on the first half."""
     share: float
     """Share of the cases (for an offset, of the queries) that the head gives to the trait."""
     null: float

@@ -60,6 +60,8 @@ class Thresholds:
     """Images: least share of attention within the patch's own row or column; half, as for sinks."""
     local_closeness: float = 0.5
     """Images: least share by which attention is closer to the patch than even attention; half."""
+    spot_share: float = 0.5
+    """Images: least share of attention on one patch of every image; half, as for sinks."""
     test_cases: int = 100
     """Least number of cases of a test, in the half of the corpus that did not choose."""
     test_sentences: int = 30

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t as student
 
-from headcount.analysis.patch_profiles import line_nulls
-from headcount.core import Grid
+from headcount.analysis import judged
+from headcount.analysis.patch_profiles import line_nulls, on_spot
+from headcount.analysis.profiles import profile_table
+from headcount.analysis.streaming import Totals
+from headcount.core import Grid, Heads, LayerId
 from headcount.measures import (
     DISPLACEMENTS,
     IMAGE_MEASURES,
@@ -18,6 +22,7 @@ from headcount.measures import (
     Attention,
     AttentionReducer,
     PatchLooks,
+    PatchSpots,
     PatchTraits,
     PatchWeights,
     Reduction,
@@ -27,7 +32,7 @@ from headcount.measures import (
 from headcount.tap import AttentionLayer
 from tests import laws
 from tests.measures.cases import Side, reduced, tokens
-from tests.textbook import patches
+from tests.textbook import halves, patches
 
 NUM_HEADS, NUM_IMAGES, HEAD_DIM = 5, 7, 3
 GRIDS = {"class": Grid(3, 4, 1), "registers": Grid(4, 3, 3), "bare": Grid(2, 5, 0)}
@@ -35,18 +40,20 @@ IS_SECOND = [True, False, True, True, False, True, False]
 
 
 @cache
-def maps(name: str) -> np.ndarray:
+def maps(name: str, num_images: int = NUM_IMAGES) -> np.ndarray:
     """Random maps [image, head, query, key]; the last head's are even."""
     size = GRIDS[name].num_tokens
-    scores = np.random.default_rng(size).normal(size=(NUM_IMAGES, NUM_HEADS, size, size))
+    scores = np.random.default_rng(size).normal(size=(num_images, NUM_HEADS, size, size))
     scores *= np.array([1, 3, 6, 0.1, 0])[:, None, None]
     weights = np.exp(scores)
     return weights / weights.sum(-1, keepdims=True)
 
 
-def attend(name: str, images: slice = slice(None), empty: bool = False) -> Attention:
+def attend(
+    name: str, images: slice = slice(None), empty: bool = False, num_images: int = NUM_IMAGES
+) -> Attention:
     """What a reducer makes of some images."""
-    grid, chosen = GRIDS[name], [*range(NUM_IMAGES)][images]
+    grid, chosen = GRIDS[name], [*range(num_images)][images]
     special = [number < grid.special for number in range(grid.num_tokens)]
     none = [False] * grid.num_tokens
     side = tokens(
@@ -58,7 +65,7 @@ def attend(name: str, images: slice = slice(None), empty: bool = False) -> Atten
                 none,
                 [-1] * grid.num_tokens,
                 [0] * grid.num_tokens,
-                [IS_SECOND[n]] * grid.num_tokens,
+                [IS_SECOND[n % NUM_IMAGES]] * grid.num_tokens,
             )
             for n in chosen
         ]
@@ -69,11 +76,11 @@ def attend(name: str, images: slice = slice(None), empty: bool = False) -> Atten
         object.__setattr__(side, "is_second_BN", nothing)
     layer = AttentionLayer("encoder.self", 0, "here", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "there")
     rng = np.random.default_rng(3)
-    values = torch.tensor(rng.normal(size=(NUM_IMAGES, NUM_HEADS, grid.num_tokens, HEAD_DIM)))
+    values = torch.tensor(rng.normal(size=(num_images, NUM_HEADS, grid.num_tokens, HEAD_DIM)))
     roots = torch.eye(HEAD_DIM, dtype=torch.float64).expand(NUM_HEADS, -1, -1)
     sides = Sides(side, side, grid=grid)
     reducer = AttentionReducer(layer, sides, roots, values[chosen], set(Reduction))
-    return reduced(reducer, torch.tensor(maps(name)[chosen]), (2, 3, 4))
+    return reduced(reducer, torch.tensor(maps(name, num_images)[chosen]), (2, 3, 4))
 
 
 Found = tuple[list[float], list[int], list[float], float, float, int, int]
@@ -155,6 +162,37 @@ def test_nulls_of_lines_are_the_textbook(name: str):
             assert own == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", GRIDS)
+def test_spots_are_the_textbook(name: str):
+    grid, sums = GRIDS[name], PatchSpots.of(attend(name))
+    assert sums.images.tolist() == [3, 4]
+    assert sums.tokens.tolist() == [3 * grid.num_tokens, 4 * grid.num_tokens]
+    for head in range(NUM_HEADS):
+        for patch in range(grid.num_patches):
+            weights, squares = [0.0, 0.0], 0.0
+            for A, is_second in zip(maps(name)[:, head].tolist(), IS_SECOND, strict=True):
+                weight, _ = patches.spot(A, grid.special, patch)
+                weights[is_second] += weight
+                squares += is_second * weight**2
+            assert sums.weight[:, head, patch].tolist() == pytest.approx(weights)
+            assert float(sums.squares[head, patch]) == pytest.approx(squares)
+
+
+def test_the_test_of_a_spot_is_the_textbook():
+    """The rate, its null and its error from the sums are those of a list of images."""
+    grid, name, patch = GRIDS["class"], "class", 5
+    cells = list(on_spot(PatchSpots.of(attend(name)), grid, patch).rows())
+    for head, cell in enumerate(cells):
+        A = [each for each, use in zip(maps(name)[:, head].tolist(), IS_SECOND, strict=True) if use]
+        beside = [patches.spot(each, 1, p) for each in A for p in (1, 9, 4, 6)]
+        null = sum(x for x, _ in beside) / sum(n for _, n in beside)
+        units = [patches.spot(each, 1, patch) for each in A]
+        assert cell["position_null"] == pytest.approx(null)
+        rate, error, t = halves.clustered_t(units, max(null, 1 / 13))
+        assert cell["share"] == pytest.approx(rate)
+        assert cell["p"] == pytest.approx(student.sf(t, 3), abs=1e-9) or error < 1e-12
+
+
 @pytest.mark.parametrize("measure", IMAGE_MEASURES)
 def test_obeys_the_laws(measure: type[Sums], tmp_path: Path):
     whole = measure.of(attend("registers"))
@@ -168,5 +206,18 @@ def test_obeys_the_laws(measure: type[Sums], tmp_path: Path):
 def test_measures_of_patches_take_images_only():
     attention: Any = attend("class")
     text = Attention(attention.layer, Sides(attention.queries, attention.keys), {}, frozenset())
-    for measure in (PatchWeights, PatchLooks, PatchTraits):
+    for measure in (PatchWeights, PatchLooks, PatchTraits, PatchSpots):
         assert measure.applies(attention) and not measure.applies(text)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_noise_is_no_role(name: str):
+    """Attention that is drawn anew for every image has no place, however sharp it is."""
+    attention, place = attend(name, num_images=150), LayerId("encoder.self", 0)
+    sums = {(each, place): each.of(attention) for each in IMAGE_MEASURES}
+    heads = Heads({"encoder.self": (NUM_HEADS,)})
+    found = judged(profile_table(heads, Totals(sums), (), GRIDS[name]))
+    assert set(found["verdict"]) <= {"none", "untested"}
+    assert (found["verdict"] == "none").mean() > 0.8
+    traits = 10 if GRIDS[name].special else 9
+    assert len(found) == NUM_HEADS * (1 + traits)

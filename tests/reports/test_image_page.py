@@ -1,5 +1,6 @@
 """The page of a Vision Transformer: its words, and images with the attention of patches."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ from headcount import Corpus, analyze
 from headcount.core import InputError
 from headcount.reports import story, write_figures
 from headcount.reports.page.image_view import image_view
+from headcount.reports.plain_words import finding
 from headcount.results import read_run, write_results
 from headcount.results.examples import read_examples
 from tests import pictures
 from tests.reports.conftest import Open
 
-LEFT, SINK, LINE = (f"enc.0.{n}" for n in (pictures.LEFT, pictures.CLASS, pictures.ROW))
+LEFT, SINK, LINE, EVEN, SPOT = (f"enc.0.{n}" for n in range(5))
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_story_is_of_images(folder: Path):
     text = " ".join(story(read_run(folder)))
-    assert text.startswith("Of 4 heads, 3 have a role and 1 neither. 1 looks at the patch to the")
-    assert "It looks at the patch to the left" in text or "the patch to the left" in text
+    assert text.startswith(
+        "Of 5 heads, 4 have a role and 1 neither. Most frequent: 1 looks at the patch to the left, 1"
+    )
     assert not any(word in text for word in ("sentence", "word", "text", "treebank", "relation"))
 
 
@@ -86,6 +89,20 @@ def test_weights_have_a_scale_of_their_own(folder: Path):
     assert replace(example, image="").to_json().keys() == {
         *("role", "caption", "queries", "keys", "weights", "arcs")
     }
+
+
+def test_what_other_heads_do_is_in_plain_words(folder: Path):
+    profiles = read_run(folder).profiles or {}
+    by_trait = {head: {each.trait: each for each in profiles[head]} for head in (LINE, SPOT, LEFT)}
+    said = [
+        finding(by_trait[head][trait]).replace("\u202f", " ")
+        for head, trait in ((LINE, "row"), (SPOT, "spot"), (LEFT, "near"))
+    ]
+    assert said[0].startswith("gives 100 % of its attention to the patch's own row; position alone")
+    assert said[1].startswith(
+        "gives 100 % of its attention to the patch in row 2, column 4 of every image; "
+    )
+    assert re.fullmatch(r"attends to patches nearby: \d\d % closer than even attention", said[2])
 
 
 def test_figures_of_images(folder: Path):

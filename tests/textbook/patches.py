@@ -136,3 +136,8 @@ def line_null(maps: list[Map], counted: list[Map], columns: int, special: int, n
             line = (key for key in places if places[key][axis] == places[query][axis])
             total += sum(habit[displacement(query, key, A)] for key in line)
     return total / cases
+
+
+def spot(A: Map, special: int, patch: int) -> tuple[float, int]:
+    """Summed weight of all tokens on one patch, and the number of tokens."""
+    return sum(row[special + patch] for row in A), len(A)

@@ -129,6 +129,13 @@ IMAGE_NOTES = (
         "No paper defines it",
     ),
     Note(
+        "One place",
+        "Mean weight on one patch of every image, whatever is in it; one half of the images "
+        "chooses the patch. The null is the larger of chance and of the mean weight on the patches "
+        "beside it.",
+        "No paper defines it",
+    ),
+    Note(
         "Attention distance",
         "Euclidean distance in patches between a patch and what it attends to, weighted by the "
         "attention on patches; class and other special tokens are left out. Nearby: by what share "

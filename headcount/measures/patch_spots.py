@@ -1,0 +1,65 @@
+r"""Patch spots: how much of a head goes to one and the same patch of every image.
+
+$$\mathrm{spot}(h, p) = \frac{1}{|Q|} \sum_{q \in Q} A_h(q, p)$$
+
+Q is all tokens of all images and p a place in the grid, whatever is in it. By chance a head gives
+it 1 / n of n tokens.
+
+Reference: after sinks: What Does BERT Look At? (Clark et al., 2019), section 3.2,
+    https://arxiv.org/abs/1906.04341
+Departure: no paper defines it for patches.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.sums import Sums
+
+
+@final
+@dataclass(frozen=True)
+class PatchSpots(Sums):
+    """Weight on every place of the grid, by half of the images."""
+
+    columns = ()
+    needs = frozenset({Reduction.COLUMN})
+
+    weight: Float[Tensor, "half head patch"]
+    """Sum over queries of the weight on each patch."""
+    squares: Float[Tensor, "head patch"]
+    """Sum over images of the second half of that weight squared."""
+    images: Int[Tensor, " half"]
+    """Number of images."""
+    tokens: Int[Tensor, " half"]
+    """Number of queries."""
+
+    @classmethod
+    def applies(cls, attention: Attention) -> bool:
+        """Images only."""
+        return attention.sides.grid is not None
+
+    @classmethod
+    def of(cls, attention: Attention) -> "PatchSpots":
+        """The sums over one batch."""
+        queries, grid = attention.queries, attention.sides.grid
+        assert grid is not None
+        is_image_B = queries.is_token_BN.any(1)
+        is_second_B = queries.is_second_BN[:, 0]
+        halves = [is_image_B & ~is_second_B, is_image_B & is_second_B]
+        column_BHP = attention.column_BHK[..., grid.special :].double()
+        by_half = [column_BHP[each] for each in halves]
+        return cls(
+            torch.stack([each.sum(0) for each in by_half]),
+            (by_half[1] ** 2).sum(0),
+            torch.stack([each.sum() for each in halves]),
+            torch.stack([queries.is_token_BN[each].sum() for each in halves]),
+        )
+
+    def value(self) -> dict[str, Float[Tensor, " head"]]:
+        """Nothing for the head table: see `analysis/patch_profiles.py`."""
+        return {}

@@ -27,8 +27,9 @@ from headcount.tap import Anatomy, AttentionLayer, Block
 
 NUM_EXAMPLES = 3
 """Number of images kept for each head."""
-MAX_QUERIES = 64
-"""Largest number of patches whose attention is kept; of larger grids it is an even sample."""
+MAX_WEIGHTS = 4500
+"""Largest number of weights that are kept of one image; of larger grids some patches are left out,
+evenly. Four patches are always kept."""
 SIDE = 112
 """Largest side of a picture, in pixels."""
 
@@ -117,8 +118,8 @@ class _Drawing:
 
 def sampled(grid: Grid) -> list[int]:
     """The tokens of the patches whose attention is kept, in order."""
-    step = 1
-    while -(-grid.rows // step) * -(-grid.columns // step) > MAX_QUERIES:
+    step, most = 1, max(4, MAX_WEIGHTS // grid.num_tokens - 2)
+    while -(-grid.rows // step) * -(-grid.columns // step) > most:
         step += 1
     rows, columns = (
         range((size - 1) % step // 2, size, step) for size in (grid.rows, grid.columns)

@@ -9,7 +9,8 @@ import torch
 
 from headcount import Corpus, analyze, load, measure
 from headcount.analysis import Options
-from headcount.core import InputError, ModelError
+from headcount.analysis.image_examples import sampled
+from headcount.core import Grid, InputError, ModelError
 from headcount.results import Analysis, read_run, write_results
 from tests import pictures, tiny
 
@@ -110,3 +111,16 @@ def test_options_and_models_of_texts_are_refused(corpus: Corpus):
         measure(tiny.MODELS["bert"](), corpus)
     with pytest.raises(ModelError, match="Expected an image processor beside the weights"):
         measure(tiny.MODELS["vit"](), corpus)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kept"), [(8, 8, 64), (14, 14, 16), (24, 24, 4), (37, 37, 4), (1, 3, 3)]
+)
+def test_few_patches_are_kept_of_large_grids(rows: int, columns: int, kept: int):
+    grid = Grid(rows, columns, 1)
+    tokens = sampled(grid)
+    assert len(tokens) == kept and sorted({*tokens}) == tokens
+    places = [divmod(token - 1, columns) for token in tokens]
+    for axis, size in ((0, rows), (1, columns)):  # as far from one edge as from the other
+        found = {place[axis] for place in places}
+        assert abs(min(found) - (size - 1 - max(found))) <= 1

@@ -9,7 +9,9 @@ import pytest
 from headcount import Corpus, analyze
 from headcount.core import InputError
 from headcount.reports import story, write_figures
+from headcount.reports.page.html import page_data
 from headcount.reports.page.image_view import image_view
+from headcount.reports.page.view import report_view
 from headcount.reports.plain_words import finding
 from headcount.results import read_run, write_results
 from headcount.results.examples import read_examples
@@ -110,3 +112,10 @@ def test_figures_of_images(folder: Path):
     assert names == {f"{name}.svg" for name in ("role_map", "confidence_map", "layer_curves")} | {
         "weight_and_norm.svg"
     }
+
+
+def test_heads_that_show_one_image_share_it(folder: Path):
+    data = page_data(report_view(read_run(folder)))
+    used = {each["image"] for card in data["cards"].values() for each in card["examples"]}
+    assert used == {*range(len(data["pictures"]))} and len(used) < 15
+    assert all(picture.startswith("data:image/png;base64,") for picture in data["pictures"])

@@ -93,7 +93,12 @@ def render_card(report: Report, head: str) -> str:
 
 
 def page_data(report: Report) -> dict[str, Any]:
-    """The data for the scripts: kinds, maps and cards."""
+    """The data for the scripts: kinds, maps and cards; heads that show one image share it."""
+    cards = {card.head: _card_data(card) for card in report.cards}
+    pictures: dict[str, int] = {}
+    for example in (each for card in cards.values() for each in card["examples"]):
+        if "image" in example:
+            example["image"] = pictures.setdefault(example["image"], len(pictures))
     return {
         "title": report.title,
         "heads": report.heads,
@@ -103,7 +108,8 @@ def page_data(report: Report) -> dict[str, Any]:
         },
         "kept": [asdict(choice) for choice in report.keepings],
         "maps": [asdict(shown) for shown in report.maps],
-        "cards": {card.head: _card_data(card) for card in report.cards},
+        "cards": cards,
+        "pictures": [*pictures],
         "hasNull": report.has_null,
     }
 

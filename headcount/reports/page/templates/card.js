@@ -190,13 +190,13 @@ function numbersPart(head, nullTexts) {
 
 function examplesPart(examples, hasRole) {
   const body = h("div");
-  const [one, many] = examples[0].image ? ["image", "Images"] : ["sentence", "Sentences"];
+  const [one, many] = examples[0].rows ? ["image", "Images"] : ["sentence", "Sentences"];
   const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `${one} ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
     const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
-    body.replaceChildren(caption, example.image ? drawImage(example) : drawSentence(example, card.clientWidth - 4));
+    body.replaceChildren(caption, example.rows ? drawImage(example) : drawSentence(example, card.clientWidth - 4));
     drawn = [index, card.clientWidth];
   }
   let drawn;

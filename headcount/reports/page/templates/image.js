@@ -4,6 +4,7 @@ const PICTURE = 208;
 
 /** The image with a heat map over its patches; pressing a patch shows its own attention. */
 function drawImage(example) {
+  const picture = data.pictures[example.image];
   const keys = example.special + example.rows * example.columns;
   const bytes = Uint8Array.from(atob(example.weights), (letter) => letter.charCodeAt(0));
   const side = PICTURE / Math.max(example.rows, example.columns);
@@ -22,9 +23,9 @@ function drawImage(example) {
   const frame = s("rect", { class: "from", width: side, height: side });
   const drawing = s(
     "svg", { class: "image", viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img", tabindex: 0, onkeydown: move },
-    s("image", { href: example.image, width, height, preserveAspectRatio: "none" }), ...cells, frame,
+    s("image", { href: picture, width, height, preserveAspectRatio: "none" }), ...cells, frame,
   );
-  const plain = h("img", { class: "picture", src: example.image, alt: "the image", width, height });
+  const plain = h("img", { class: "picture", src: picture, alt: "the image", width, height });
   const outside = h("p", { class: "hint", "aria-live": "polite" });
   const whole = example.queries.filter((_, i) => !patches[i]);
   const buttons = whole.map((name, i) => h("button", { type: "button", onclick: () => show(i) }, name === "[CLS]" ? "class token" : name));

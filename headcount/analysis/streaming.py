@@ -29,6 +29,7 @@ from headcount.core import (
 )
 from headcount.corpora import Batch
 from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
+from headcount.models import body_of
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
 
 
@@ -155,7 +156,7 @@ def forward(
 
     The language-modelling head, which no measure uses, is not run.
     """
-    body = model.base_model
+    body = body_of(model)
     options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in batches:

@@ -5,6 +5,7 @@ first attention layer show which token changed. Tokens before the first patch ar
 """
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, final
 
 import torch
@@ -41,6 +42,15 @@ def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -
             f"{tokens}. In Python, `gated` and `tapped` work with any model."
         )
     return Grid(rows, columns, first)
+
+
+def body_of(model: PreTrainedModel) -> torch.nn.Module:
+    """The part that reads a model's main input: its body, or the model itself (DINOv3)."""
+    body = model.base_model
+    takes = signature(body.forward).parameters
+    return (
+        model if model.main_input_name == "pixel_values" and "pixel_values" not in takes else body
+    )
 
 
 def num_channels(model: PreTrainedModel) -> int:
@@ -89,7 +99,7 @@ def _heard(model: PreTrainedModel, anatomy: Anatomy, pixels: Tensor) -> _Values:
     listener = _Values()
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         try:
-            model.base_model(pixel_values=pixels)
+            body_of(model)(pixel_values=pixels)
         except (ValueError, RuntimeError, TypeError, InputError) as error:
             raise ModelError(
                 f"Expected a model that runs on images of {pixels.shape[2]} x {pixels.shape[3]} "

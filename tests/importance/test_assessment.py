@@ -75,7 +75,7 @@ def test_options_reach_the_methods() -> None:
 
 def test_relevance_has_the_average_that_was_asked_for() -> None:
     """The steps of an example together, or each alone as published; the record says which."""
-    loaded = small.loaded("MarianMTModel", encoder_layers=1, decoder_layers=1)
+    loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task = short(loaded)
     signatures = set()
     for average in ("per-example", "per-step"):
@@ -163,6 +163,9 @@ def test_of_each_layer_the_head_that_does_best_alone() -> None:
     assert not {"layers", "sites", "all_but_one"} & set(short.to_json())
 
 
+ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1, "decoder_attention_heads": 5}
+
+
 def short(loaded: Loaded, num_beams: int = 1) -> Translation:
     """A random model does not end its output by itself."""
     return Translation(
@@ -189,7 +192,7 @@ def count_translations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = small.loaded("MarianMTModel", encoder_layers=1, decoder_layers=1)
+    loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task, calls = short(loaded), count_translations(monkeypatch)
     methods = Options(("ablation",), quantity="score", samples=10)
     found = assess(loaded, task, methods, max_tokens=64).record
@@ -208,7 +211,7 @@ def test_the_whole_model_translates_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_was_translated_is_not_translated_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    loaded = small.loaded("MarianMTModel", encoder_layers=1, decoder_layers=1)
+    loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task, calls = short(loaded), count_translations(monkeypatch)
     methods = Options(("ablation",), quantity="score", samples=10, one_left=False)
     dense = assess(loaded, task, methods)
@@ -236,7 +239,7 @@ def test_what_was_translated_is_not_translated_again(
 
 
 def test_what_stands_in_for_a_head_does_so_in_translation_too() -> None:
-    loaded = small.loaded("MarianMTModel", encoder_layers=1, decoder_layers=1)
+    loaded = small.loaded("MarianMTModel", **ONE_LAYER)
     task = short(loaded)
     methods = Options(("ablation",), quantity="score", samples=10, instead="mean", one_left=False)
     found = assess(loaded, task, methods).record

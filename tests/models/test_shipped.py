@@ -9,7 +9,7 @@ from headcount.models import place_of
 from headcount.models.model_files import SHIPPED
 from headcount.results import Certificate, FinetuneRecord
 from headcount.tasks import Translation, evaluate
-from headcount.training import hold_out, read_pairs
+from headcount.training import Rows, hold_out, read_pairs
 from tests.tasks.test_shared_data import shared
 
 
@@ -34,8 +34,16 @@ def test_the_translation_model_is_small_whole_and_credited() -> None:
     assert len(loaded.heads) == 144 and len(loaded.heads.counts) == 3
 
 
+@pytest.fixture(scope="module")
+def held_out() -> tuple[Rows, Rows]:
+    """The pairs that the shipped model learned from, and those that it was tested on."""
+    rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
+    train, (_, test) = hold_out(rows, [1000, 2000], 1)
+    return train, test
+
+
 @pytest.mark.slow
-def test_the_card_is_about_these_weights() -> None:
+def test_the_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> None:
     """The loss on the held-out pairs equals the card's, with the draw that the card describes."""
     folder = Path(place_of("headcount:en-de"))
     _, reported = re.findall(
@@ -43,8 +51,7 @@ def test_the_card_is_about_these_weights() -> None:
         (folder / "README.md").read_text(encoding="utf-8"),
     )[0]
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
-    train, (_, test) = hold_out(rows, [1000, 2000], 1)
+    train, test = held_out
     assert {stage["data"] for stage in record["stages"]} == {train.sha256}
     loaded = headcount.load("headcount:en-de")
     found = evaluate(loaded.model, Translation(loaded, test.columns))
@@ -52,12 +59,11 @@ def test_the_card_is_about_these_weights() -> None:
 
 
 @pytest.mark.slow
-def test_the_pruned_card_is_about_these_weights() -> None:
+def test_the_pruned_card_is_about_these_weights(held_out: tuple[Rows, Rows]) -> None:
     """The certificate is of the shipped weights, and the loss on the test pairs is the card's."""
     folder = Path(place_of("headcount:en-de-36"))
     assert Certificate.read(folder).holds_for(folder)
-    rows = read_pairs(shared("tatoeba_eng-deu/deu.txt"), {"source": 0, "target": 1})
-    _, (_, test) = hold_out(rows, [1000, 2000], 1)
+    _, test = held_out
     loaded = headcount.load("headcount:en-de-36")
     assert len(loaded.heads) == 36
     found = evaluate(loaded.model, Translation(loaded, test.columns))

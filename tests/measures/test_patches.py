@@ -218,6 +218,6 @@ def test_noise_is_no_role(name: str):
     heads = Heads({"encoder.self": (NUM_HEADS,)})
     found = judged(profile_table(heads, Totals(sums), (), GRIDS[name]))
     assert set(found["verdict"]) <= {"none", "untested"}
-    assert (found["verdict"] == "none").mean() > 0.8
+    assert list(found["verdict"]).count("none") > 0.8 * len(found)
     traits = 10 if GRIDS[name].special else 9
     assert len(found) == NUM_HEADS * (1 + traits)

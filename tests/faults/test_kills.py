@@ -124,12 +124,6 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
     ]
 
 
-@pytest.fixture(scope="session")
-def found() -> dict[str, Path]:
-    """The folder of each job that was not killed."""
-    return {}
-
-
 def _killed(job: Job, out: Path, limit: int, *more: object) -> tuple[int | None, str]:
     process = Forked("-c", KILLED, limit, out.parent, job.name, *job.arguments, "--out", out, *more)
     output, errors = process.communicate()
@@ -164,9 +158,7 @@ BY_HAND = ("probe", "evolve", "follow", "sensitivity", "align", "cluster", "core
 @pytest.mark.slow
 @pytest.mark.parametrize("earlier", [False, True], ids=["new", "over an earlier run"])
 @pytest.mark.parametrize("name", (*JOBS, *BY_HAND))
-def test_killed_at_a_write(
-    name: str, earlier: bool, jobs: dict[str, Job], found: dict[str, Path], tmp_path: Path
-) -> None:
+def test_killed_at_a_write(name: str, earlier: bool, jobs: dict[str, Job], tmp_path: Path) -> None:
     in_ci = name in JOBS and earlier == (name in ("analyze", "compact", "train"))
     if number_of_tries(0) == 0 and not in_ci:
         pytest.skip("by `make faults` only")

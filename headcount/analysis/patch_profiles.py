@@ -70,7 +70,7 @@ class PatchLayer:
 
     def _positional(self, looks: PatchLooks) -> Iterator[dict[str, Any]]:
         for trait, displacement in PLACES.items():
-            cells = _at(looks, displacement)
+            cells = at_displacement(looks, displacement)
             if cells.cases:
                 yield from self._named(cells, trait=trait, role="positional")
         free = [each for each in DISPLACEMENTS if each not in PLACES.values()]
@@ -79,7 +79,7 @@ class PatchLayer:
             return
         order = torch.tensor([DISPLACEMENTS.index(each) for each in existing])
         chosen = looks.hits[0][:, order].max(-1).indices.tolist()
-        made = {n: list(_at(looks, existing[n]).rows()) for n in set(chosen)}
+        made = {n: list(at_displacement(looks, existing[n]).rows()) for n in set(chosen)}
         for index, n in enumerate(chosen):
             row = {"trait": "place", "role": "positional"}
             where = displacement_words(*existing[n])
@@ -153,7 +153,7 @@ def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
     )
 
 
-def _at(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
+def at_displacement(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
     """How often heads look at a displacement."""
     at = DISPLACEMENTS.index(displacement)
     hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t as student
 
 from headcount.analysis import judged
-from headcount.analysis.patch_profiles import line_nulls, on_spot
+from headcount.analysis.patch_profiles import at_displacement, line_nulls, on_spot
 from headcount.analysis.profiles import profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Heads, LayerId
@@ -176,6 +176,33 @@ def test_spots_are_the_textbook(name: str):
                 squares += is_second * weight**2
             assert sums.weight[:, head, patch].tolist() == pytest.approx(weights)
             assert float(sums.squares[head, patch]) == pytest.approx(squares)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("displacement", [(0, -1), (1, 0), (-1, 2)])
+def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tuple[int, int]):
+    """Rate, null and error are those of a list of images; the null is that of four places."""
+    grid = GRIDS[name]
+    (r, c), where = displacement, (grid.columns, grid.special)
+    cells = list(at_displacement(PatchLooks.of(attend(name, num_images=35)), displacement).rows())
+    for head, cell in enumerate(cells):
+        all_maps = maps(name, 35)[:, head].tolist()
+        A = [each for n, each in enumerate(all_maps) if IS_SECOND[n % NUM_IMAGES]]
+
+        def units(*place: int, A: list = A) -> list[tuple[float, int]]:
+            found = [patches.looks(each, *where, place) for each in A]
+            return [(sum(hit for _, hit, _ in cases), len(cases)) for cases in found]
+
+        beside = [units(*place) for place in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1))]
+        rates = [sum(x for x, _ in one) / n for one in beside if (n := sum(n for _, n in one))]
+        null = sum(rates) / len(rates)
+        assert cell["position_null"] / cell["attainable"] == pytest.approx(null)
+        if head == NUM_HEADS - 1:  # even attention has no spread to divide by
+            continue
+        num_keys = grid.num_patches - (grid.special == 0)
+        rate, _, t = halves.clustered_t(units(r, c), max(null, 1 / num_keys))
+        assert cell["share"] / cell["attainable"] == pytest.approx(rate)
+        assert cell["p"] == pytest.approx(student.sf(t, len(A) - 1), abs=1e-9)
 
 
 def test_the_test_of_a_spot_is_the_textbook():

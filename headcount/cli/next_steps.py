@@ -82,9 +82,14 @@ def after_prune(
         yield "or see what more heads are worth:"
         keep = between(num_kept, total, size)
     else:
-        yield f"Next: no loss beyond chance was found on {name} ({score}). Measure the speed:"
-        yield f"  {command('speed', [on.model, str(out)], given(on, DeviceArguments), '--card')}"
-        yield "or see how many more heads can be pruned:"
+        found_none = f"Next: no loss beyond chance was found on {name} ({score})."
+        if on.task == "image-classification":  # `speed` makes up texts
+            yield f"{found_none} See how many more heads can be pruned:"
+        else:
+            speed = command("speed", [on.model, str(out)], given(on, DeviceArguments), "--card")
+            yield f"{found_none} Measure the speed:"
+            yield f"  {speed}"
+            yield "or see how many more heads can be pruned:"
         keep = between(0, num_kept, size)
     if record.choice is not None and keep:
         more = [

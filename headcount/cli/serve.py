@@ -43,20 +43,21 @@ class Serve(DeviceArguments):
 
         check_model(self.name)
         address = serve.bind(self.host, self.port, self.token)
-        live = serve.open_model(
-            self.name,
-            model=self.model,
-            plan=self.plan,
-            device=self.device,
-            dtype=self.dtype,
-            languages=self.languages,
-            trust_remote_code=self.trust_remote_code,
-        )
-        console = plain_console()
-        console.print(f"{live.loaded.name}: {live.loaded.heads}")
-        console.print(f"Open {address.url}  (Ctrl-C stops)")
-        try:
-            serve.run_server(live, address)
-        except KeyboardInterrupt:  # uvicorn has answered what was asked
-            console.print("Stopped")
+        with address.socket:
+            live = serve.open_model(
+                self.name,
+                model=self.model,
+                plan=self.plan,
+                device=self.device,
+                dtype=self.dtype,
+                languages=self.languages,
+                trust_remote_code=self.trust_remote_code,
+            )
+            console = plain_console()
+            console.print(f"{live.loaded.name}: {live.loaded.heads}")
+            console.print(f"Open {address.url}  (Ctrl-C stops)")
+            try:
+                serve.run_server(live, address)
+            except KeyboardInterrupt:  # uvicorn has answered what was asked
+                console.print("Stopped")
         return 0

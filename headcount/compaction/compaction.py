@@ -64,7 +64,7 @@ def check_equal(
     """
     tolerance = TOLERANCE[model.dtype]
     for where, run in sample_runs(model, inputs).items():
-        with evaluating(model), evaluating(smaller), torch.inference_mode():
+        with evaluating(model), evaluating(smaller), torch.no_grad():
             try:
                 with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
                     gated = run.outputs(model)

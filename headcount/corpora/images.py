@@ -10,6 +10,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy as np
+
 from headcount.core import CorpusError, amount, reason
 from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
@@ -61,7 +63,8 @@ def label_of(path: Path, folder: Path) -> str | None:
 
 
 def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    is_of_windows = path.name.lower() in ("thumbs.db", "desktop.ini")
+    return is_of_windows or any(part.startswith(".") for part in path.parts)
 
 
 def read_image(path: Path) -> Iterator[Sentence]:
@@ -93,13 +96,20 @@ def image_digests(paths: Sequence[str]) -> list[str]:
 def open_image(path: Path, channels: int = 3) -> "Image":
     """The pixels of an image in colour, or in grey for models of one channel.
 
+    A photograph is turned as its EXIF data say, and 16 bits are scaled to 8.
+
     Raises:
         CorpusError: if the file can't be read as an image.
     """
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path) as opened:
+            image = ImageOps.exif_transpose(opened)
+            if image.mode.startswith("I;16"):  # conversion would cut values at 255
+                image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+            if image.mode in ("I", "F"):
+                raise ValueError("its pixels have 32 bits, whose largest value is unknown")
             return image.convert("L" if channels == 1 else "RGB")
     except Exception as error:  # damaged files raise errors of many kinds
         _refuse(path, error)
@@ -119,6 +129,11 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
     places = [data] if isinstance(data, str | Path) else data
     if isinstance(places, Mapping) or not any(Path(place).is_dir() for place in places):
         return read_data(data, columns, roles)
+    if columns:
+        raise CorpusError(
+            f"Expected columns of a table, got {', '.join(columns)} for a folder of images. Leave "
+            "--columns out, or give a table of paths."
+        )
     table = Table({"image": [], "label": []}, [])
     for place in map(Path, places):
         if not place.is_dir():

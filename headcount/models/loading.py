@@ -101,9 +101,10 @@ class Loaded:
         config = self.model.config
         if self.model.main_input_name != "input_ids":
             raise ModelError(
-                f"Expected a model that reads text, as a corpus is, got {self.name} "
-                f"({config.model_type}), which reads {self.model.main_input_name}. Give images "
-                "to a model of images. In Python, `gated` and `tapped` work with any model."
+                f"Expected a model that reads text here, got {self.name} ({config.model_type}), "
+                f"which reads {self.model.main_input_name}. Of images, `analyze` and the task "
+                "image-classification take folders. In Python, `gated` and `tapped` work with any "
+                "model."
             )
         if self.tokenizer is None:
             raise ModelError(

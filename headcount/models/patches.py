@@ -97,7 +97,7 @@ class _Values:
 
 def _heard(model: PreTrainedModel, anatomy: Anatomy, pixels: Tensor) -> _Values:
     listener = _Values()
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+    with evaluating(model), torch.no_grad(), Tap(model, anatomy, listener):
         try:
             body_of(model)(pixel_values=pixels)
         except (ValueError, RuntimeError, TypeError, InputError) as error:

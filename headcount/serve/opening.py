@@ -53,6 +53,7 @@ def open_model(
             f"--model. {error}"
         ) from error
     check_has_heads(loaded)
+    loaded.encoder()  # a model that reads no text is refused before its page opens
     pruned = None if plan is None else _pruned(loaded, Path(plan))
     return LiveModel(loaded, pruned, {} if run is None else _findings(loaded, run, name))
 

@@ -96,7 +96,7 @@ def _record(
 ) -> "_Recorder":
     recorder, inputs = _Recorder(model), tiny_inputs(model) if given is None else given
     with (
-        torch.inference_mode(),
+        torch.no_grad(),
         dispatching(model, recorder.attend, implementation),
         recorder.listening(),
     ):
@@ -107,7 +107,7 @@ def _record(
         except ERRORS as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             raise ModelError(refusal(model, why, given)) from error
-    with torch.inference_mode():
+    with torch.no_grad():
         recorder.find_adapters()
     return recorder
 

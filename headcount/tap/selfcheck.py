@@ -115,7 +115,8 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
     check_is_model(model)
     check_no_random_weights(model)
     check_no_block_sparse(model)
-    with evaluating(model), _keeping_modules(model), torch.inference_mode():
+    # No inference mode: BEiT keeps a tensor of the first pass, which a training must be able to use
+    with evaluating(model), _keeping_modules(model), torch.no_grad():
         anatomy = discover(model, inputs)
         checks = dict[str, Check]()
         for name, run in sample_runs(model, inputs).items():

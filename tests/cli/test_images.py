@@ -84,10 +84,16 @@ def test_what_does_not_fit_is_refused(
     assert re.search(message, errors), errors
 
 
+def test_a_page_for_texts_is_refused_before_it_opens(vit: Path):
+    status, output, errors = headcount("serve", vit, "--port", 0)
+    assert status != 0 and not output
+    assert "Expected a model that reads text here, got" in errors
+
+
 def test_texts_for_images_are_refused(vit: Path, images: list[Path], bert: Path, tmp_path: Path):
     (text := tmp_path / "a.txt").write_text("A text.")
     for model, corpus, message in (
-        (vit, text, "Expected a model that reads text, as a corpus is, got"),
+        (vit, text, "Expected a model that reads text here, got"),
         (bert, images[0], "Expected a model that reads images, got"),
     ):
         status, _, errors = headcount("analyze", model, corpus, "--out", tmp_path / "out")

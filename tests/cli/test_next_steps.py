@@ -101,6 +101,9 @@ def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
         True,
     )
     assert curve.keep == (3, 2, 1)
+    images = replace(ON, task="image-classification")
+    (more,) = commands(list(after_prune(images, pruned(-0.5, 0.7), Path("out"))))
+    assert isinstance(more, Curve), "speed makes up texts"
     assert len(commands(list(after_prune(ON, pruned(-1.0, 1.0, 1), Path("out"))))) == 1
 
 

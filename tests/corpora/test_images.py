@@ -34,6 +34,36 @@ def test_labels_take_turns(tmp_path: Path):
     assert len(list(Corpus(tmp_path, limit=3))) == 3
 
 
+def test_files_of_other_programs_are_left_out(tmp_path: Path):
+    pictures.write_images(tmp_path, 2, ("a", "b"))
+    (tmp_path / "a" / "Thumbs.db").write_bytes(b"?")
+    (tmp_path / "b" / ".hidden.txt").write_text("left out")
+    assert len(list(Corpus(tmp_path))) == 2
+
+
+def test_sixteen_bits_are_scaled(tmp_path: Path):
+    pixels = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    Image.fromarray(pixels.astype(np.uint16) * 257).save(tmp_path / "deep.png")
+    Image.fromarray(pixels).save(tmp_path / "plain.png")
+    deep, plain = (open_image(tmp_path / f"{name}.png") for name in ("deep", "plain"))
+    np.testing.assert_array_equal(np.asarray(deep), np.asarray(plain))
+
+
+def test_thirty_two_bits_are_refused(tmp_path: Path):
+    Image.fromarray(np.ones((4, 4), dtype=np.float32)).save(tmp_path / "a.tiff")
+    with pytest.raises(CorpusError, match="its pixels have 32 bits, whose largest value is unk"):
+        open_image(tmp_path / "a.tiff")
+
+
+def test_photographs_are_turned_upright(tmp_path: Path):
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+    image, exif = Image.fromarray(pixels), Image.Exif()
+    exif[274] = 6  # the camera was turned: rows of the file are columns of the picture
+    image.save(tmp_path / "turned.png", exif=exif)
+    turned = np.asarray(open_image(tmp_path / "turned.png"))
+    np.testing.assert_array_equal(turned, np.rot90(pixels, -1))
+
+
 def test_an_image_is_known_by_its_bytes(tmp_path: Path):
     folder = pictures.write_images(tmp_path / "one", 2)
     copy = tmp_path / "copy.png"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers as hf
 
 from headcount import Corpus, load, measure
@@ -49,6 +50,19 @@ def test_patches_are_found(family: str, tmp_path: Path):
     table = measure(loaded, Corpus(pictures.write_images(tmp_path, 2))).frame
     numbers = table.set_index("head").select_dtypes("number")
     assert numbers.notna().to_numpy().all() or not special
+
+
+def test_a_model_that_was_looked_at_can_be_trained():
+    """BEiT keeps a tensor of its first pass, for all models whose images have as many patches."""
+    loaded = _loaded(hf.BeitForImageClassification(_beit()), 20)
+    assert image_encoder(loaded).grid == Grid(5, 5, 1)
+    output = loaded.model(pixel_values=torch.zeros(1, 3, 20, 20), labels=torch.tensor([0]))
+    output.loss.backward()
+
+
+def _beit() -> Any:
+    make: Any = hf.BeitConfig
+    return make(**SIZES | {"image_size": 20}, use_relative_position_bias=True)
 
 
 def test_other_models_are_refused():

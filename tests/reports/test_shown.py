@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from headcount.core import InputError
+from headcount.core import InputError, ModelError
 from headcount.reports import Shown, show
+from tests import pictures
 from tests.tasks.loaded import loaded
 
 TEXT = "She doesn't believe that <b>three</b> chairs jumped!"
@@ -70,3 +71,8 @@ def test_it_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
     page.click("[data-view=matrix]")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
+
+
+def test_a_model_of_images_has_no_words() -> None:
+    with pytest.raises(ModelError, match="Expected a model that reads text here, got"):
+        show(pictures.loaded(pictures.random()), "cat.png")

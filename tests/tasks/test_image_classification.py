@@ -103,6 +103,8 @@ def test_what_can_not_be_classified_is_refused(folder: Path, loaded: Loaded, tmp
         make(folder, limit=0)
     with pytest.raises(CorpusError, match="Expected examples of at least two classes for f1"):
         make(folder, limit=1, metric="f1")
+    with pytest.raises(CorpusError, match="Expected columns of a table, got image for a folder of"):
+        build("image-classification", loaded, folder, {"image": "1"})
     with pytest.raises(CorpusError, match="Expected folders of images only, got the file"):
         build("image-classification", loaded, [folder, strange])
     bare = Loaded(loaded.model, None, "bare")

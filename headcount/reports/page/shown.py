@@ -72,8 +72,10 @@ def show(
 
     Raises:
         InputError: for an unknown head, or a text that is empty or too long.
+        ModelError: for a model that reads no text.
     """
     loaded = as_loaded(model, tokenizer)
+    loaded.encoder()  # before anything else, since only text has words
     check_has_heads(loaded)
     if head is not None and Head.parse(head) not in loaded.heads:
         raise InputError(f"Expected a head of {loaded.name} ({loaded.heads}), got {head}.")

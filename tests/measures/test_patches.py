@@ -189,8 +189,8 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
         all_maps = maps(name, 35)[:, head].tolist()
         A = [each for n, each in enumerate(all_maps) if IS_SECOND[n % NUM_IMAGES]]
 
-        def units(*place: int, A: list = A) -> list[tuple[float, int]]:
-            found = [patches.looks(each, *where, place) for each in A]
+        def units(row: int, column: int, A: list = A) -> list[tuple[float, int]]:
+            found = [patches.looks(each, *where, (row, column)) for each in A]
             return [(sum(hit for _, hit, _ in cases), len(cases)) for cases in found]
 
         beside = [units(*place) for place in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1))]

@@ -45,7 +45,7 @@ def test_a_card_shows_images_and_where_a_patch_looks(folder: Path, open_page: Op
     card = page.locator("#card")
     text = card.inner_text().replace("\u202f", " ")
     assert "looks at the patch to the left in 100 % of cases" in text
-    assert "Images that show its role best" in text
+    assert "Images of a sample that show its role best" in text
     assert not any(word in text for word in ("sentence", "Rare words", "Offset of", "separators"))
     assert card.locator("rect.heat").count() == 20
     card.locator("rect.heat").nth(5 * 2 + 3).click()  # row 3, column 4

@@ -202,5 +202,5 @@ function examplesPart(examples, hasRole) {
   let drawn;
   show(0);
   new ResizeObserver(() => { if (card.clientWidth && card.clientWidth !== drawn[1]) show(drawn[0]); }).observe(body);
-  return part(hasRole ? `${many} that show its role best` : `${many} where it is most confident`, h("div", { class: "tabs" }, ...buttons), body);
+  return part(hasRole ? `${many} of a sample that show its role best` : `${many} of a sample where it is most confident`, h("div", { class: "tabs" }, ...buttons), body);
 }

@@ -101,9 +101,10 @@ def _heard(model: PreTrainedModel, anatomy: Anatomy, pixels: Tensor) -> _Values:
         try:
             body_of(model)(pixel_values=pixels)
         except (ValueError, RuntimeError, TypeError, InputError) as error:
+            why = str(error).rstrip(".")
             raise ModelError(
                 f"Expected a model that runs on images of {pixels.shape[2]} x {pixels.shape[3]} "
-                f"pixels, as its image processor makes them, got an error: {error}. Check size in "
+                f"pixels, as its image processor makes them, got an error: {why}. Check size in "
                 "its preprocessor_config.json."
             ) from error
     return listener

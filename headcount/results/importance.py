@@ -261,6 +261,8 @@ class ImportanceRecord:
         """The average of relevance in a sentence; empty without relevance."""
         if "relevance" not in self.methods:
             return ""
+        if self.task in ONE_STEP:
+            return "Relevance is the mean over examples."
         if self.average == "per-step":
             return "Relevance is the mean over target steps, as in Voita et al. (2019)."
         return (
@@ -278,6 +280,9 @@ class ImportanceRecord:
         """The effect that ablation measures, e.g. "rise in the loss"."""
         return f"{'rise' if self.rises else 'drop'} in {self.quantity_words}"
 
+
+ONE_STEP = ("classification", "image-classification", "similarity")
+"""Tasks with one target step in each example, so that both averages of relevance are equal."""
 
 COLUMNS = (
     "gradient",

@@ -91,6 +91,17 @@ def test_relevance_has_the_average_that_was_asked_for() -> None:
     assert len(signatures) == 2
 
 
+def test_both_averages_of_one_step_are_equal() -> None:
+    loaded, task = similarity()
+    found = [
+        assess(loaded, task, Options(methods=("relevance",), average=average))
+        for average in ("per-example", "per-step")
+    ]
+    np.testing.assert_allclose(*(each.columns["relevance"] for each in found), rtol=1e-6)
+    words = {each.record.average_words for each in found}
+    assert words == {"Relevance is the mean over examples."}
+
+
 def test_batches_are_signed_where_they_matter() -> None:
     loaded, task = similarity()
 

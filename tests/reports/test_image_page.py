@@ -70,6 +70,14 @@ def test_a_sink_opens_at_the_class_token(folder: Path, open_page: Open):
     assert "of its attention to the class token" in page.inner_text("#card")
 
 
+@pytest.mark.browser
+def test_a_head_of_one_place_opens_with_the_mean_of_all_patches(folder: Path, open_page: Open):
+    page = open_page(folder, f"#{SPOT}")
+    said = page.locator(".image-example .hint").first.inner_text()
+    assert said.startswith("Attention of all patches, on average: the largest weight, 1.00, is on")
+    assert "row 2, column 4" in said and page.locator("rect.from").is_hidden()
+
+
 def test_an_image_that_is_none_is_damage(folder: Path, tmp_path: Path):
     text = (folder / "examples.json").read_text()
     for bad, message in (

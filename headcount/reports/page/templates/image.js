@@ -57,7 +57,9 @@ function drawImage(example) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
   }
   middle = nearest(patches, (example.rows - 1) / 2, (example.columns - 1) / 2);
-  show(example.role === "sink" ? 0 : middle);
+  const average = example.queries.findIndex((name, i) => !patches[i] && name !== "[CLS]");
+  const isOfPlaces = ["positional", "line", "local"].includes(example.role);  // seen from one patch
+  show(example.role === "sink" ? 0 : isOfPlaces ? middle : average);
   return h(
     "div", { class: "image-example" }, h("div", { class: "pictures" }, drawing, plain), outside,
     h("div", { class: "tabs" }, ...buttons), h("p", { class: "hint" }, "Press a patch, or use the arrow keys, to see where it looks."),

@@ -1,13 +1,21 @@
-"""Texts: the corpus in a task's data, on which roles are measured if no other is given."""
+"""Texts and images: the corpus in a task's data, where roles are measured if no other is given."""
 
-from headcount.corpora import Columns, Corpus, Data, Sentence, read_data, read_parallel
+from headcount.corpora import (
+    Columns,
+    Corpus,
+    Data,
+    Sentence,
+    read_data,
+    read_labelled_images,
+    read_parallel,
+)
 from headcount.tasks import COLUMNS, TaskName
 
 
 def texts_of(
     task: TaskName, data: Data, columns: Columns | None = None, limit: int | None = None
 ) -> Corpus:
-    """The first text of every example; for translation, with the second as its target.
+    """The image or first text of every example; for translation, with the second as its target.
 
     Args:
         task: name of the task.
@@ -28,5 +36,7 @@ def texts_of(
                 for (source, target), origin in zip(pairs, table.origins, strict=True)
             ]
         )
+    if task == "image-classification":
+        return Corpus(read_labelled_images(data, columns, roles).first(limit)["image"])
     table = read_data(data, columns, roles).first(limit)
     return Corpus.from_sentences(table[next(iter(roles))])

@@ -23,7 +23,7 @@ from headcount.training.following.prunability import (
     prunability,
     tried_numbers,
 )
-from tests import saved
+from tests import pictures, saved
 from tests.textbook import prunability as textbook
 
 TEXTS = [
@@ -261,3 +261,11 @@ def test_texts_of_a_task_are_its_first_column() -> None:
     assert [(each.text, each.target) for each in pairs] == [("a b", "c")]
     texts = texts_of("classification", {"text": ["x", "y"], "label": ["0", "1"]}, limit=1)
     assert [each.text for each in texts] == ["x"]
+
+
+def test_images_of_a_task_are_a_corpus_of_images(tmp_path: Path) -> None:
+    folder = pictures.write_images(tmp_path, 5, ("cat", "dog"))
+    images = texts_of("image-classification", str(folder), limit=3)
+    assert images.is_images and [each.origin for each in images] == [
+        str(folder / place) for place in ("cat/000.png", "dog/001.png", "cat/002.png")
+    ]

@@ -82,7 +82,7 @@ def measured(record: RunRecord) -> str:
     )
     parts = [numbers.of(*noun) for noun in nouns if noun[0]]
     if record.grid is not None:
-        parts[-1] += f" ({record.grid.rows} x {record.grid.columns} patches each)"
+        parts[0] += f" of {record.grid.rows} x {record.grid.columns} patches"
     corpora = list(map(short_name, record.corpora))
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
 

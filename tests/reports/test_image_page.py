@@ -41,7 +41,7 @@ def test_the_story_is_of_images(folder: Path):
 @pytest.mark.browser
 def test_a_card_shows_images_and_where_a_patch_looks(folder: Path, open_page: Open):
     page = open_page(folder, f"#{LEFT}")
-    assert "80 images, 1,680 tokens (4 x 5 patches each)" in page.inner_text("body")
+    assert "80 images of 4 x 5 patches, 1,680 tokens" in page.inner_text("body")
     card = page.locator("#card")
     text = card.inner_text().replace("\u202f", " ")
     assert "looks at the patch to the left in 100 % of cases" in text

@@ -25,7 +25,7 @@ function buildGrids(below = () => null) {
       ...maps.map((_, index) => thumb(`${site.short}.${layer}.${index}`, layer, index, below)),
       ...Array.from({ length: columns - maps.length }, () => h("span")),
     ]);
-    const cells = h("div", { class: "cells thumbs", role: "group", "aria-label": `${site.title}, layers by heads` }, h("span", { class: "corner", "aria-hidden": "true" }, "layer"), ...indices, ...rows);
+    const cells = h("div", { class: "cells thumbs", role: "group", "aria-label": `${site.title}, layers by heads` }, h("span", { class: "corner", "aria-hidden": "true" }, "layer ↓"), ...indices, ...rows);
     rove(cells, cells.querySelector("[data-row]"));
     return h("figure", { class: "grid", "--columns": columns }, h("figcaption", {}, site.title), cells);
   });

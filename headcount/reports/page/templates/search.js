@@ -46,7 +46,7 @@ function search() {
   chosen = rows.length ? 0 : -1;
   const options = rows.map((row, i) => h("li", { role: "option", id: `found-${i}`, "aria-selected": String(i === chosen), onmousedown: (event) => { event.preventDefault(); take(row); } }, h("b", {}, row.name), row.text));
   const more = heads.length > MOST_FOUND && h("li", { class: "none", role: "presentation" }, `${heads.length} heads in all, marked on the map`);
-  found.replaceChildren(...(rows.length ? [...options, ...(more ? [more] : [])] : [h("li", { class: "none", role: "option", "aria-disabled": "true" }, "Nothing found. Try a head (enc.2.8), a word (subject) or a relation (nsubj).")]));
+  found.replaceChildren(...(rows.length ? [...options, ...(more ? [more] : [])] : [h("li", { class: "none", role: "option", "aria-disabled": "true" }, `Nothing found. Try a head (${data.heads[0]}), a word (subject) or a relation (nsubj).`)]));
   found.hidden = false;
   found.rows = rows;
   find.ariaExpanded = "true";

@@ -109,7 +109,9 @@ def test_says_when_there_are_no_trees_and_no_null_run(hostile: Path):
 def test_no_role_is_an_answer(roleless: Path):
     text = " ".join(page(roleless).text)
     assert "None of the 6 heads shows a role or tendency." in text
-    assert "To see more:" in text
+    assert "To see more:" in text and "`" not in text
+    command = "<code>headcount importance MODEL --task ... --out THIS_FOLDER</code> shows which"
+    assert command in html(roleless)
 
 
 def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):

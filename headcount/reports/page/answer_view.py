@@ -140,7 +140,10 @@ def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
 
 
 def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
-    """What would show more: first what keeps traits from being tested, then a task."""
+    """What would show more: first what keeps traits from being tested, then a task.
+
+    Commands stand in backticks.
+    """
     steps = []
     kind, one, many = ("text", "sentence", "sentences") if run.record.grid is None else _IMAGES
     without, few = not any(found.values()), run.record.counts.sentences
@@ -155,13 +158,13 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
         steps.append(
-            "A task: headcount importance MODEL --task ... --out THIS_FOLDER shows which heads "
+            "A task: `headcount importance MODEL --task ... --out THIS_FOLDER` shows which heads "
             "matter."
         )
     elif run.curve is None:
         steps.append(
-            "A curve: headcount curve MODEL --task ... --out THIS_FOLDER/curve shows how many "
-            "heads can be pruned. headcount report THIS_FOLDER adds it here."
+            "A curve: `headcount curve MODEL --task ... --out THIS_FOLDER/curve` shows how many "
+            "heads can be pruned. `headcount report THIS_FOLDER` adds it here."
         )
     return tuple(steps)
 

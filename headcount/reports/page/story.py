@@ -38,5 +38,5 @@ def story(run: Run) -> list[str]:
     lines += [f"Start with {start.head}: it {start.why}." for start in view.starts]
     lines += [nearest(run, role) for role in ROLES if role not in having]
     if view.steps:
-        lines.append(f"To see more: {view.steps[0]}")
+        lines.append(f"To see more: {view.steps[0].replace('`', '')}")
     return [line for line in lines if line]

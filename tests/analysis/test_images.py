@@ -105,7 +105,9 @@ def test_options_and_models_of_texts_are_refused(corpus: Corpus):
     model = pictures.loaded(pictures.planted())
     with pytest.raises(InputError, match="--windows only affects texts, but the corpus is images"):
         analyze(model, corpus, Options(windows=True))
-    with pytest.raises(ModelError, match="Expected a model that reads text here.* which reads pixel_values"):
+    with pytest.raises(
+        ModelError, match="Expected a model that reads text here.* which reads pixel_values"
+    ):
         analyze(model, Corpus.from_sentences(["A text."]))
     with pytest.raises(ModelError, match="Expected a model that reads images, got .*bert"):
         measure(tiny.MODELS["bert"](), corpus)

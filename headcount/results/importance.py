@@ -262,7 +262,7 @@ class ImportanceRecord:
         if "relevance" not in self.methods:
             return ""
         if self.task in ONE_STEP:
-            return "Relevance is the mean over examples."
+            return "Relevance is the mean over examples, each of one step (Voita et al., 2019)."
         if self.average == "per-step":
             return "Relevance is the mean over target steps, as in Voita et al. (2019)."
         return (

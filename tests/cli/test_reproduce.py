@@ -64,7 +64,7 @@ def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     assert status == 0, errors
     assert "Positions of dependents" in output and "nsubj" in output and "66" in output
     text = (out / "voita2019.md").read_text(encoding="utf-8")
-    assert "Relevance is the mean over target steps, as in Voita et al. (2019)" in text
+    assert "Relevance is the mean over examples, each of one step (Voita et al., 2019)." in text
     assert "12 sentences" in text and "12 examples" in text and "nsubj" in text
     figures = {path.name for path in (out / "figures").iterdir()}
     assert {"voita2019_figure1.png", "voita2019_figure3.svg"} <= figures

@@ -99,7 +99,7 @@ def test_both_averages_of_one_step_are_equal() -> None:
     ]
     np.testing.assert_allclose(*(each.columns["relevance"] for each in found), rtol=1e-6)
     words = {each.record.average_words for each in found}
-    assert words == {"Relevance is the mean over examples."}
+    assert words == {"Relevance is the mean over examples, each of one step (Voita et al., 2019)."}
 
 
 def test_batches_are_signed_where_they_matter() -> None:

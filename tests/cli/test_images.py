@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from headcount import load
+from headcount.core import ModelError
+from headcount.serve import open_model
 from tests import pictures
 from tests.cli.conftest import headcount
 
@@ -85,9 +87,8 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_a_page_for_texts_is_refused_before_it_opens(vit: Path):
-    status, output, errors = headcount("serve", vit, "--port", 0)
-    assert status != 0 and not output
-    assert "Expected a model that reads text here, got" in errors
+    with pytest.raises(ModelError, match="Expected a model that reads text here, got"):
+        open_model(str(vit))
 
 
 def test_texts_for_images_are_refused(vit: Path, images: list[Path], bert: Path, tmp_path: Path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import InputError
-from headcount.reports import render, report_view, write_report
+from headcount.reports import render, report_view, story, write_report
 from headcount.reports.page import assets, heads_view
 from headcount.reports.page.assets import script_json
 from headcount.reports.page.method_view import NO_TREES
@@ -112,6 +112,8 @@ def test_no_role_is_an_answer(roleless: Path):
     assert "To see more:" in text and "`" not in text
     command = "<code>headcount importance MODEL --task ... --out THIS_FOLDER</code> shows which"
     assert command in html(roleless)
+    assert any("headcount importance" in line for line in story(shared_run(roleless)))
+    assert not any("`" in line for line in story(shared_run(roleless)))
 
 
 def test_signature_warnings_thresholds_and_sources_are_there(plain: Path):

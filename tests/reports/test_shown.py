@@ -75,4 +75,4 @@ def test_it_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_model_of_images_has_no_words() -> None:
     with pytest.raises(ModelError, match="Expected a model that reads text here, got"):
-        show(pictures.loaded(pictures.random()), "cat.png")
+        show(pictures.loaded(pictures.random()), "cat.png", "enc.9.9")

@@ -11,7 +11,14 @@ import torch
 from scipy.stats import t as student
 
 from headcount.analysis import judged
-from headcount.analysis.patch_profiles import at_displacement, line_nulls, on_spot
+from headcount.analysis.patch_profiles import (
+    PLACES,
+    PatchLayer,
+    at_displacement,
+    displacement_words,
+    line_nulls,
+    on_spot,
+)
 from headcount.analysis.profiles import profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Heads, LayerId
@@ -203,6 +210,20 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
         rate, _, t = halves.clustered_t(units(r, c), max(null, 1 / num_keys))
         assert cell["share"] / cell["attainable"] == pytest.approx(rate)
         assert cell["p"] == pytest.approx(student.sf(t, len(A) - 1), abs=1e-9)
+
+
+def test_the_first_half_chooses_the_other_place():
+    place, looks = LayerId("encoder.self", 0), PatchLooks.of(attend("class"))
+    layer = PatchLayer(place, Totals({(PatchLooks, place): looks}), GRIDS["class"])
+    rows = list(layer.rows())
+    free = [n for n, each in enumerate(DISPLACEMENTS) if each not in PLACES.values()]
+    free = [n for n in free if looks.cases[:, n].min()]
+    by_half = [
+        [displacement_words(*DISPLACEMENTS[max(free, key=lambda n: hits[n])]) for hits in half]
+        for half in looks.hits.tolist()
+    ]
+    assert by_half[0] != by_half[1], "the halves must differ for a test"
+    assert [row["direction"] for row in rows if row["trait"] == "place"] == by_half[0]
 
 
 def test_the_test_of_a_spot_is_the_textbook():

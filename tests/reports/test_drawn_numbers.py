@@ -43,6 +43,7 @@ def scored(translator: Path) -> Run:
 def test_offsets_of_the_most_positional_heads(run: Run):
     best = sorted(run.heads, key=lambda row: -row.values["positional_share"])[:6]
     figure = positional_offsets(run)
+    assert figure is not None
     for axes, row in zip(figure.axes, best, strict=True):
         assert axes.get_title() == f"{row.head}   {percent(row.values['positional_share'])}"
         heights = [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]

@@ -214,6 +214,16 @@ def test_cards_say_where_a_head_is_kept(run: Run):
     )
 
 
+def test_heads_to_start_with_are_marked_if_they_are_pruned(run: Run):
+    assert run.pruned is not None
+    kept = replace(run.pruned, kept=(*run.pruned.kept, *run.pruned.pruned), pruned=())
+    plain = report_view(replace(run, pruned=kept)).starts
+    one = replace(kept, kept=kept.kept[1:], pruned=(plain[0].head,))
+    first, *others = report_view(replace(run, pruned=one)).starts
+    assert (first.head, first.why) == (plain[0].head, f"{plain[0].why} (pruned)")
+    assert others == [*plain[1:]]
+
+
 def test_a_model_of_other_heads_is_refused(dense: Path, tmp_path: Path):
     prune_record(["enc.0.0", "enc.0.1"], ["enc.0.0"]).write(tmp_path)
     with pytest.raises(InputError, match="with 24 heads, got .*, pruned from dense with 2"):

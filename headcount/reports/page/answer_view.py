@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from headcount.reports import numbers
@@ -50,7 +50,11 @@ def starts(run: Run, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
     if not chosen:
         for each in _extremes(run):
             chosen.setdefault(each.head, each)
-    return tuple(chosen.values())[:STARTS]
+    pruned = () if run.pruned is None else run.pruned.pruned
+    return tuple(
+        replace(each, why=f"{each.why} (pruned)") if each.head in pruned else each
+        for each in [*chosen.values()][:STARTS]
+    )
 
 
 def _worth_most(run: Run, found: Mapping[str, Leading | None]) -> Start | None:

@@ -232,10 +232,10 @@ class _Analyzing:
             self.loaded.model,
             encoder,
             corpus,
-            self.out / "targets.txt",
-            self.out / "state",
-            self.options.save_every,
-            lambda done: self.progress("translating", done, 0),
+            path=self.out / "targets.txt",
+            state=self.out / "state",
+            save_every=self.options.save_every,
+            progress=lambda done: self.progress("translating", done, 0),
         )
 
     def analysis(self) -> Analysis:
@@ -247,7 +247,14 @@ class _Analyzing:
         examples = self._timed("examples", lambda: self._examples(roles))
         offsets = offset_table(self.anatomy.heads, totals)
         return Analysis(
-            heads, relations, profiles, offsets, roles, examples, null, self._record(roles)
+            heads=heads,
+            relations=relations,
+            profiles=profiles,
+            offsets=offsets,
+            roles=roles,
+            examples=examples,
+            null=null,
+            record=self._record(roles),
         )
 
     def _repeated(self, loaded: Loaded) -> pd.DataFrame | None:

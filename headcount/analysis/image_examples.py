@@ -102,14 +102,14 @@ class _Drawing:
         largest_Q = kept_QK.max(1).clip(1e-12)
         names = (*self._labels[:special][:1], MEAN, *(self._labels[q] for q in self._queries))
         example = Example(
-            role.role if role else "none",
-            caption,
-            names,
-            self._labels,
-            (kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8),
-            (),
-            self._pictures[row],
-            tuple(largest_Q.round(4).tolist()),
+            role=role.role if role else "none",
+            caption=caption,
+            queries=names,
+            keys=self._labels,
+            weights_QK=(kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8),
+            arcs=(),
+            image=self._pictures[row],
+            largest=tuple(largest_Q.round(4).tolist()),
         )
         found.append(_Shown(score, example))
         found.sort(key=lambda one: -one.score)

@@ -25,7 +25,9 @@ def map_rows(found: Mapping[LayerId, MapsOfLayer], bootstrap: Bootstrap) -> Iter
         every = list(layers.values())
         yield from _patterns(site, ALL, every, bootstrap)
         cosine_SH = np.concatenate([each.cosine_SH for each in every], 1)
-        yield _mean(site, ALL, "all", "cosine", "", cosine_SH, bootstrap)
+        yield _mean(
+            site, ALL, "all", metric="cosine", kind="", numbers_SH=cosine_SH, bootstrap=bootstrap
+        )
 
 
 def _patterns(
@@ -38,11 +40,31 @@ def _patterns(
     }
     for metric, pattern_SH in named.items():
         for number, pattern in enumerate(PATTERNS):
-            yield _mean(site, layer, "all", metric, pattern, pattern_SH == number, bootstrap)
+            yield _mean(
+                site,
+                layer,
+                "all",
+                metric=metric,
+                kind=pattern,
+                numbers_SH=pattern_SH == number,
+                bootstrap=bootstrap,
+            )
     same_SH = named["after"] == named["trained"]
-    yield _mean(site, layer, "all", "agreement", "", same_SH, bootstrap)
+    yield _mean(
+        site, layer, "all", metric="agreement", kind="", numbers_SH=same_SH, bootstrap=bootstrap
+    )
     one = kappa(named["after"], named["trained"], bootstrap)
-    yield TunedRow(site, layer, "all", "kappa", "", one.value, one.low, one.high, same_SH.size)
+    yield TunedRow(
+        site=site,
+        layer=layer,
+        head="all",
+        metric="kappa",
+        kind="",
+        value=one.value,
+        low=one.low,
+        high=one.high,
+        cases=same_SH.size,
+    )
 
 
 def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
@@ -66,10 +88,20 @@ def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
 
 
 def _cosines(site: str, layer: int, each: MapsOfLayer, bootstrap: Bootstrap) -> Iterator[TunedRow]:
-    yield _mean(site, layer, "all", "cosine", "", each.cosine_SH, bootstrap)
+    yield _mean(
+        site, layer, "all", metric="cosine", kind="", numbers_SH=each.cosine_SH, bootstrap=bootstrap
+    )
     for index, cosine_S in enumerate(each.cosine_SH.T):
         name = str(Head(site, layer, index))
-        yield _mean(site, layer, name, "cosine", "", cosine_S[:, None], bootstrap)
+        yield _mean(
+            site,
+            layer,
+            name,
+            metric="cosine",
+            kind="",
+            numbers_SH=cosine_S[:, None],
+            bootstrap=bootstrap,
+        )
 
 
 def _mean(
@@ -84,7 +116,17 @@ def _mean(
     """The mean of a number over maps."""
     sums_S1 = numbers_SH.sum(1, dtype=np.float64)[:, None]
     (one,) = bootstrap.ratios(sums_S1, np.full_like(sums_S1, numbers_SH.shape[1]))
-    return TunedRow(site, layer, head, metric, kind, one.value, one.low, one.high, one.cases)
+    return TunedRow(
+        site=site,
+        layer=layer,
+        head=head,
+        metric=metric,
+        kind=kind,
+        value=one.value,
+        low=one.low,
+        high=one.high,
+        cases=one.cases,
+    )
 
 
 def word_rows(

@@ -50,9 +50,9 @@ class Follow(TaskArguments):
                 [self.model, *self.more],
                 self._task,
                 self._corpus(),
-                self.how,
-                self.out,
-                progress,
+                options=self.how,
+                out=self.out,
+                progress=progress,
                 read=self._loaded,
                 max_tokens=self.max_tokens,
             )

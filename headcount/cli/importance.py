@@ -115,7 +115,7 @@ class Importance(TaskArguments):
             importance.forget_sweep(self.out)
         with shown() as progress:
             assessment = importance.assess(
-                loaded, task, self.how, self.out, progress, self.max_tokens
+                loaded, task, self.how, out=self.out, progress=progress, max_tokens=self.max_tokens
             )
         self._write(assessment, loaded)
         return 0

@@ -57,7 +57,9 @@ class Probe(ModelArguments):
             probes.forget_probes(self.out)
         loaded = self.loaded()
         with shown() as progress:
-            found = probes.probe(loaded, self.train, self.test, self.how, self.out, progress)
+            found = probes.probe(
+                loaded, self.train, self.test, options=self.how, out=self.out, progress=progress
+            )
         found = replace(found, record=replace(found.record, arguments=recorded(self)))
         found.write(self.out)
         probes.forget_probes(self.out)

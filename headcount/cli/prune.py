@@ -80,7 +80,9 @@ class Prune:
         print_warnings(splits.warnings, plain_console())
         with shown() as progress:
             settings = self.on.settings(artifact.state_of(self.out), progress)
-            pruned = pruning.prune(loaded, splits, chosen, limit, stages, settings)
+            pruned = pruning.prune(
+                loaded, splits, chosen, keep=limit, compensation=stages, settings=settings
+            )
         record = artifact.save_pruned(
             pruned,
             self.out,

@@ -198,7 +198,12 @@ def _built(
     cut = {one.path: one.of(model) for each in layers for one in each.cuts}
     config = copy.deepcopy(model.config)
     config.head_plan = head_plan(
-        model, anatomy.heads, plan, layers, {path: size for path, (size, _) in cut.items()}, origin
+        model,
+        anatomy.heads,
+        plan,
+        layers=layers,
+        sizes={path: size for path, (size, _) in cut.items()},
+        origin=origin,
     )
     set_layer_config(config, anatomy, layers, is_compact(model.config))
     smaller = _empty(model, config)

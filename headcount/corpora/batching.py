@@ -103,13 +103,13 @@ class Arcs:
     def to(self, device: torch.device | str) -> "Arcs":
         """Copy the arcs to another device."""
         return Arcs(
-            self.sentence_A.to(device),
-            self.dependent_A.to(device),
-            self.head_A.to(device),
-            self.relation_A.to(device),
-            self.is_baseline_A.to(device),
-            self.num_relations,
-            self.num_roots,
+            sentence_A=self.sentence_A.to(device),
+            dependent_A=self.dependent_A.to(device),
+            head_A=self.head_A.to(device),
+            relation_A=self.relation_A.to(device),
+            is_baseline_A=self.is_baseline_A.to(device),
+            num_relations=self.num_relations,
+            num_roots=self.num_roots,
         )
 
 

@@ -186,7 +186,14 @@ class _Assessing:
         model, task, options = self.loaded.model, self.task, self.options
         anatomy, max_tokens = self.loaded.anatomy, self.max_tokens
         if name == "gradient":
-            return gradient(model, task, options.level, options.normalise, anatomy, max_tokens)
+            return gradient(
+                model,
+                task,
+                options.level,
+                normalise=options.normalise,
+                anatomy=anatomy,
+                max_tokens=max_tokens,
+            )
         if name == "relevance":
             per_step = options.average == "per-step"
             found = relevance(model, task, options.rules, anatomy, max_tokens, per_step=per_step)
@@ -248,9 +255,9 @@ class _Assessing:
             self.setting,
             swept,
             rows,
-            self._state,
-            self._sweep_key,
-            lambda done, total: self.progress("translating", done, total),
+            state=self._state,
+            key=self._sweep_key,
+            progress=lambda done, total: self.progress("translating", done, total),
         )
 
     def _base(self, swept: Swept) -> Evaluation:
@@ -266,7 +273,12 @@ class _Assessing:
             loss_AN = np.stack([each.loss_N for each in without])
             return loss_deltas(loss_AN, base.loss_N, base.count_N, options.samples, options.seed)
         return score_deltas(
-            self.task, without, base, options.samples, options.seed, options.score_test
+            self.task,
+            without,
+            base,
+            num_samples=options.samples,
+            seed=options.seed,
+            test=options.score_test,
         )
 
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:

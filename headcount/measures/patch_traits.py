@@ -96,19 +96,19 @@ class PatchTraits(Sums):
             [over_queries(each, is_patch_BQ) for each in beside_BHQO.unbind(-1)], -1
         )
         return cls(
-            torch.stack([each.halves() for each in found], 1),
-            (second_TUH**2).sum(1),
-            (second_TUH * shared.cases_TU[..., None]).sum(1),
-            shared.cases,
-            (shared.cases_TU**2).sum(1),
-            (shared.cases_TU > 0).sum(1),
-            shared.chance,
-            shared.beside,
-            shared.far,
-            diagonal_HO,
-            shared.diagonal_queries,
-            over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
-            shared.far_pairs,
+            weight=torch.stack([each.halves() for each in found], 1),
+            squares=(second_TUH**2).sum(1),
+            products=(second_TUH * shared.cases_TU[..., None]).sum(1),
+            cases=shared.cases,
+            cases_squares=(shared.cases_TU**2).sum(1),
+            units=(shared.cases_TU > 0).sum(1),
+            chance=shared.chance,
+            beside=shared.beside,
+            far=shared.far,
+            diagonal=diagonal_HO,
+            diagonal_queries=shared.diagonal_queries,
+            far_weight=over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
+            far_pairs=shared.far_pairs,
         )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
@@ -166,13 +166,13 @@ class _Cases:
         distance_Q = places.distance().double().sum(-1) / grid.num_patches
         pairs = grid.num_patches**2 - around.has_beside_QO.sum()
         return cls(
-            is_case_TBQ,
-            torch.where(distance_Q > 0, distance_Q, 1),
-            torch.stack([each.second_UH[:, 0] for each in counted]).long(),
-            cases_2TQ.sum(-1),
-            (cases_2TQ * even_TQ).sum(-1),
-            (cases_2TQ[..., None] * beside_TQO).sum(2),
-            (cases_2TQ * torch.stack([nothing_Q, *far_2Q, nothing_Q])).sum(-1),
-            around.has_beside_QO.sum(0) * num_images,
-            pairs * num_images,
+            is_case_TBQ=is_case_TBQ,
+            even_distance_Q=torch.where(distance_Q > 0, distance_Q, 1),
+            cases_TU=torch.stack([each.second_UH[:, 0] for each in counted]).long(),
+            cases=cases_2TQ.sum(-1),
+            chance=(cases_2TQ * even_TQ).sum(-1),
+            beside=(cases_2TQ[..., None] * beside_TQO).sum(2),
+            far=(cases_2TQ * torch.stack([nothing_Q, *far_2Q, nothing_Q])).sum(-1),
+            diagonal_queries=around.has_beside_QO.sum(0) * num_images,
+            far_pairs=pairs * num_images,
         )

@@ -117,20 +117,20 @@ class Traits(Sums):
         is_query_BQ = sides.queries.is_token_BN
         diagonals = attention.diagonals_BHQO.unbind(-1)
         return cls(
-            torch.stack([each.halves() for each in found], 1),
-            (second_TUH**2).sum(1),
-            (second_TUH * shared.cases_TU[..., None]).sum(1),
-            shared.cases,
-            (shared.cases_TU**2).sum(1),
-            (shared.cases_TU > 0).sum(1),
-            shared.chance,
-            shared.near,
-            shared.far,
-            shared.rare_offsets,
-            torch.stack([over_queries(each, is_query_BQ) for each in diagonals], -1),
-            shared.diagonal_queries,
-            is_query_BQ.sum(),
-            shared.far_pairs,
+            weight=torch.stack([each.halves() for each in found], 1),
+            squares=(second_TUH**2).sum(1),
+            products=(second_TUH * shared.cases_TU[..., None]).sum(1),
+            cases=shared.cases,
+            cases_squares=(shared.cases_TU**2).sum(1),
+            units=(shared.cases_TU > 0).sum(1),
+            chance=shared.chance,
+            near=shared.near,
+            far=shared.far,
+            rare_offsets=shared.rare_offsets,
+            diagonal=torch.stack([over_queries(each, is_query_BQ) for each in diagonals], -1),
+            diagonal_queries=shared.diagonal_queries,
+            queries=is_query_BQ.sum(),
+            far_pairs=shared.far_pairs,
         )
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
@@ -180,18 +180,18 @@ class _Cases:
         cases = [slots.sums(ones[:, None], each) for each in is_case_TBQ]
         near = [*near_of, torch.zeros_like(near_BQO)]
         return cls(
-            is_case_TBQ,
-            rarest_BQ2,
-            torch.stack([each.second_UH[:, 0] for each in cases]).long(),
-            torch.stack([each.halves()[:, 0] for each in cases], 1).long(),
-            by_half([each.double() for each in chances]),
-            torch.stack(
+            is_case_TBQ=is_case_TBQ,
+            rarest_BQ2=rarest_BQ2,
+            cases_TU=torch.stack([each.second_UH[:, 0] for each in cases]).long(),
+            cases=torch.stack([each.halves()[:, 0] for each in cases], 1).long(),
+            chance=by_half([each.double() for each in chances]),
+            near=torch.stack(
                 [by_half([each[..., o].long() for each in near]) for o in range(len(OFFSETS))], -1
             ),
-            by_half([*far, torch.zeros_like(visible_BQ)]),
-            _rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half),
-            (near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
-            ((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
+            far=by_half([*far, torch.zeros_like(visible_BQ)]),
+            rare_offsets=_rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half),
+            diagonal_queries=(near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
+            far_pairs=((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
         )
 
 

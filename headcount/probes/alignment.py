@@ -169,16 +169,16 @@ class _Work:
             )
         begins = re.compile(options.elements or "")
         return cls(
-            tuple(pairs),
-            tuple(kept),
-            tuple(pairs[place] for place in kept),
-            tuple(tokens[place] for place in kept),
-            tuple(links[place] for place in kept),
-            tuple(_take_part(begins, pairs[place].source_words) for place in kept),
-            tuple(_take_part(begins, pairs[place].target_words) for place in kept),
-            len(pairs) - len(kept),
-            limit,
-            encoder.pad_id,
+            all_pairs=tuple(pairs),
+            kept=tuple(kept),
+            pairs=tuple(pairs[place] for place in kept),
+            tokens=tuple(tokens[place] for place in kept),
+            gold=tuple(links[place] for place in kept),
+            is_source=tuple(_take_part(begins, pairs[place].source_words) for place in kept),
+            is_target=tuple(_take_part(begins, pairs[place].target_words) for place in kept),
+            too_long=len(pairs) - len(kept),
+            limit=limit,
+            pad_id=encoder.pad_id,
         )
 
 

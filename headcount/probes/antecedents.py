@@ -118,7 +118,15 @@ def _window(number: int, document: Document, begin: int, resolved: int, end: int
     starts_here_M = np.array([mention.start >= resolved for mention in mentions], bool)
     words = document.words[begin:end]
     is_case_M = starts_here_M & is_right_MM.any(1) if len(mentions) else starts_here_M
-    return Window(number, begin, words, mentions, is_case_M, is_candidate_MM, is_right_MM)
+    return Window(
+        document=number,
+        first=begin,
+        words=words,
+        mentions=mentions,
+        is_case_M=is_case_M,
+        is_candidate_MM=is_candidate_MM,
+        is_right_MM=is_right_MM,
+    )
 
 
 def baseline_choices(window: Window, words: Sequence[str]) -> dict[str, list[int]]:

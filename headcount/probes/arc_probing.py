@@ -41,14 +41,14 @@ class ArcTest:
         found = attachment(self.sentences, right, metric, self.bootstrap, self.min_cases)
         for relation, name, estimate in found:
             yield ProbeRow(
-                probe,
-                variant,
-                name,
-                estimate.value,
-                estimate.low,
-                estimate.high,
-                estimate.cases,
-                relation,
+                probe=probe,
+                variant=variant,
+                metric=name,
+                value=estimate.value,
+                low=estimate.low,
+                high=estimate.high,
+                cases=estimate.cases,
+                relation=relation,
             )
 
 

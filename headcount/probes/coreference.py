@@ -81,7 +81,7 @@ def select_antecedents(
     signed = signature(loaded, _sha256(read), n=len(read), window=size, **drawing)
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
-    _choose(loaded, encoder, cut, saved, options.max_tokens, progress, read)
+    _choose(loaded, encoder, cut, saved, options.max_tokens, progress, documents=read)
     counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
     heads = list(map(str, probe_heads(loaded)))
     names = NameAnswers(read, _chosen_names(cut, saved), heads)

@@ -136,7 +136,14 @@ class _Measured:
             self._by_sentence(value_P * cases_P), self._by_sentence(cases_P)
         )
         return ProbeRow(
-            "edges", variant, metric, each.value, each.low, each.high, each.cases, relation
+            probe="edges",
+            variant=variant,
+            metric=metric,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            cases=each.cases,
+            relation=relation,
         )
 
     def _by_class(self, variant: str, right_P: np.ndarray) -> list[ProbeRow]:

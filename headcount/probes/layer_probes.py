@@ -108,7 +108,7 @@ def probe_layer(
     """
     classifier = fit_linear(train.features(state), train.class_N, len(train.classes), seed)
     right_N = classifier.predict(test.features(state)) == test.class_N
-    return [_accuracy(test, right_N, bootstrap, asked, variant, state)]
+    return [_accuracy(test, right_N, bootstrap, asked=asked, variant=variant, state=state)]
 
 
 def probe_mix(
@@ -138,7 +138,7 @@ def probe_mix(
     share_L = mix.shares().tolist()
     centre = sum(number * share for number, share in enumerate(share_L))
     return [
-        _accuracy(test, right_N, bootstrap, asked, MIX, None),
+        _accuracy(test, right_N, bootstrap, asked=asked, variant=MIX, state=None),
         _number(asked, "centre-of-gravity", centre, len(test.class_N), None),
         *(
             _number(asked, "weight", share, len(test.class_N), number)
@@ -223,11 +223,27 @@ def _accuracy(
     each = bootstrap.ratio(hits_S, cases_S)
     metric = f"{asked}-accuracy"
     return ProbeRow(
-        "layers", variant, metric, each.value, each.low, each.high, each.cases, layer=state
+        probe="layers",
+        variant=variant,
+        metric=metric,
+        value=each.value,
+        low=each.low,
+        high=each.high,
+        cases=each.cases,
+        layer=state,
     )
 
 
 def _number(asked: Asked, metric: str, value: float, cases: int, state: int | None) -> ProbeRow:
     """A number of the mix, which has no interval over test sentences."""
     unknown = float("nan")
-    return ProbeRow("layers", MIX, f"{asked}-{metric}", value, unknown, unknown, cases, layer=state)
+    return ProbeRow(
+        probe="layers",
+        variant=MIX,
+        metric=f"{asked}-{metric}",
+        value=value,
+        low=unknown,
+        high=unknown,
+        cases=cases,
+        layer=state,
+    )

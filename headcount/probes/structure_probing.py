@@ -54,13 +54,13 @@ def probe_structure(
     }
     rows = [
         ProbeRow(
-            "structure",
-            variant,
-            metric,
-            each.value,
-            each.low,
-            each.high,
-            each.cases,
+            probe="structure",
+            variant=variant,
+            metric=metric,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            cases=each.cases,
             layer=test.state,
             rank=rank,
         )

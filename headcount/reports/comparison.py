@@ -67,19 +67,31 @@ def compare(one: Run, other: Run) -> Comparison:
     if not is_paired:
         sites = dict.fromkeys((*one.sites, *other.sites))
         counts = {site: _counts(one, other, site) for site in sites}
-        return Comparison(False, counts, (), 0, {}, {}, pruning_orders(one, other))
+        return Comparison(
+            is_paired=False,
+            counts=counts,
+            changes=(),
+            same_roles=0,
+            by_head={},
+            by_layer={},
+            orders=pruning_orders(one, other),
+        )
     pairs = list(zip(one.heads, other.heads, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
     same = sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs)
     shared = [name for name in one.measures if name in other.measures]
     return Comparison(
-        True,
-        {site: _counts(one, other, site) for site in one.sites},
-        tuple(changes),
-        same,
-        {name: correlation(_of_heads(one, name), _of_heads(other, name)) for name in shared},
-        {name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared},
-        pruning_orders(one, other),
+        is_paired=True,
+        counts={site: _counts(one, other, site) for site in one.sites},
+        changes=tuple(changes),
+        same_roles=same,
+        by_head={
+            name: correlation(_of_heads(one, name), _of_heads(other, name)) for name in shared
+        },
+        by_layer={
+            name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared
+        },
+        orders=pruning_orders(one, other),
     )
 
 

@@ -60,16 +60,16 @@ class CurveFacts:
         without = left_out or {}
         measured = {name: each for name, each in methods.items() if name not in without}
         return cls(
-            loaded.heads,
-            splits.dev.metric,
-            splits.dev.higher_is_better,
-            (
+            heads=loaded.heads,
+            metric=splits.dev.metric,
+            higher_is_better=splits.dev.higher_is_better,
+            warnings=(
                 *splits.warnings,
                 *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
             ),
-            signature,
-            roles,
-            {name: tuning.updates for name, tuning in trained(measured).items()},
+            signature=signature,
+            roles=roles,
+            updates={name: tuning.updates for name, tuning in trained(measured).items()},
         )
 
 

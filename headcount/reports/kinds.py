@@ -146,7 +146,15 @@ def _by_traits(
     kind, *others = dict.fromkeys(kind_of(each, roles) for each in found)
     second = next((each for each in others if each.key != kind.key), None)
     says, short = finding(best), does(best)
-    return Leading(kind, best.verdict, strength, says, short, best.first_gain, second)
+    return Leading(
+        kind=kind,
+        verdict=best.verdict,
+        strength=strength,
+        says=says,
+        short=short,
+        first_gain=best.first_gain,
+        second=second,
+    )
 
 
 def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | None:
@@ -155,7 +163,15 @@ def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | 
         return None
     kind = _kind(found[0].role, roles[found[0].role])
     second = _kind(found[1].role, roles[found[1].role]) if len(found) > 1 else None
-    return Leading(kind, "role", 1.0, found[0].evidence, kind.one, found[0].score, second)
+    return Leading(
+        kind=kind,
+        verdict="role",
+        strength=1.0,
+        says=found[0].evidence,
+        short=kind.one,
+        first_gain=found[0].score,
+        second=second,
+    )
 
 
 def _kind(key: str, role: RoleName) -> Kind:

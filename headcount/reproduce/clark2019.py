@@ -83,7 +83,7 @@ def reproduce_clark2019(
         The path of `clark2019.md`.
     """
     options = replace(options or ProbeOptions(), probes=("attention", "words"))
-    found = run_probes(loaded, files, out, options, arguments, progress)
+    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     relations, parts = None, list[str]()
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))

@@ -52,7 +52,7 @@ def reproduce_coenen2019(
         The path of `coenen2019.md`.
     """
     options = replace(options or ProbeOptions(), probes=("edges",))
-    found = run_probes(loaded, files, out, options, arguments, progress)
+    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     return write_document(out / "coenen2019.md", coenen2019_document(found))
 
 

@@ -54,7 +54,7 @@ def reproduce_hewitt2019(
         The path of `hewitt2019.md`.
     """
     options = replace(options or ProbeOptions(ranks=HEWITT_RANKS), probes=("structure",))
-    found = run_probes(loaded, files, out, options, arguments, progress)
+    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     return write_document(out / "hewitt2019.md", hewitt2019_document(found))
 
 

@@ -172,7 +172,9 @@ def reproduce_michel2019(
         check_same_model(folder, loaded.heads, revision(loaded.model))
     options = replace(options, methods=("ablation",))
     for folder, each, against in tasks:
-        assessment = assess(loaded, each, options, folder, progress, max_tokens)
+        assessment = assess(
+            loaded, each, options, out=folder, progress=progress, max_tokens=max_tokens
+        )
         write_assessment(assessment, loaded.heads, folder, arguments, against)
     if (out / "run.json").exists():
         write_report(out)

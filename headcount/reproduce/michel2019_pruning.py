@@ -72,7 +72,12 @@ def write_michel2019_pruning(
     chosen = next(point for point in points.first_seed("gradient") if point.keep == half)
     speed = _speed(experiment.loaded, chosen.heads)
     text = pruning_document(
-        points, facts.metric, facts.higher_is_better, facts.signature, speed, quantity
+        points,
+        facts.metric,
+        facts.higher_is_better,
+        signature=facts.signature,
+        speed=speed,
+        quantity=quantity,
     )
     return write_document(experiment.out / "michel2019_pruning.md", text)
 

@@ -96,7 +96,9 @@ def reproduce_voita2019(
     analysis = analyze(loaded, treebank, options, out, progress)
     write_results(analysis, out, arguments, keep_scores)
     relevance = ScoreOptions(("relevance",), average="per-step")
-    assessment = assess(loaded, task, relevance, out, progress, options.max_tokens)
+    assessment = assess(
+        loaded, task, relevance, out=out, progress=progress, max_tokens=options.max_tokens
+    )
     write_assessment(assessment, loaded.heads, out, arguments)
     write_report(out)
     return write_voita2019(out, treebank)

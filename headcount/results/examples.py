@@ -90,14 +90,14 @@ class _Stored:
             raise ValueError(f"expected {shape[0]} largest weights, got {len(self.largest)}")
         weights_QK = flat.reshape(shape)
         return Example(
-            self.role,
-            self.caption,
-            self.queries,
-            self.keys,
-            weights_QK,
-            arcs,
-            self.image,
-            self.largest,
+            role=self.role,
+            caption=self.caption,
+            queries=self.queries,
+            keys=self.keys,
+            weights_QK=weights_QK,
+            arcs=arcs,
+            image=self.image,
+            largest=self.largest,
         )
 
 

@@ -169,14 +169,14 @@ class _Recorder:
         self._attended[module] += 1
         self.calls.append(
             _Call(
-                self.paths[module],
-                query.shape[2],
-                key.shape[2],
-                query.shape[1],
-                key.shape[1],
-                value.shape[3],
-                _is_causal_mask(attention_mask, query.shape[2]),
-                self._has_source(module, query.shape[2], key.shape[2]),
+                module=self.paths[module],
+                num_queries=query.shape[2],
+                num_keys=key.shape[2],
+                num_heads=query.shape[1],
+                num_key_value_heads=key.shape[1],
+                head_dim=value.shape[3],
+                is_causal=_is_causal_mask(attention_mask, query.shape[2]),
+                has_source=self._has_source(module, query.shape[2], key.shape[2]),
             )
         )
         with self._softmax.paused():
@@ -277,15 +277,17 @@ class _Recorder:
                 weights = attention.weights_by_head(batch)
                 self.calls.append(
                     _Call(
-                        module,
-                        num_queries,
-                        num_keys,
-                        num_heads,
-                        attention.value_by_head(batch).shape[1],
-                        head_dim,
-                        num_queries == num_keys and not weights.triu(1).any(),
-                        self._has_source(self.model.get_submodule(module), num_queries, num_keys),
-                        path,
+                        module=module,
+                        num_queries=num_queries,
+                        num_keys=num_keys,
+                        num_heads=num_heads,
+                        num_key_value_heads=attention.value_by_head(batch).shape[1],
+                        head_dim=head_dim,
+                        is_causal=num_queries == num_keys and not weights.triu(1).any(),
+                        has_source=self._has_source(
+                            self.model.get_submodule(module), num_queries, num_keys
+                        ),
+                        output=path,
                         by_own_softmax=True,
                     )
                 )

@@ -171,7 +171,7 @@ def relevance(
     num_steps = 0
     for batch in task.batches(max_tokens):
         for weight_E, parts in _of_batch(
-            model, anatomy, batch.to(model.device), rules, start, per_step
+            model, anatomy, batch.to(model.device), rules=rules, start=start, per_step=per_step
         ):
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)

@@ -133,11 +133,15 @@ def score_deltas(
         each = [np.asarray(task.statistics(one))[index_N] for one in without]
         num_samples = num_samples or max(FEWEST_SWAPS, enough_samples(len(without)))
         weight_N = base.count_N[index_N].astype(float)
-        found = randomization(base_NK, each, weight_N, _higher(task), num_samples, seed)
+        found = randomization(
+            base_NK, each, weight_N, score=_higher(task), num_samples=num_samples, seed=seed
+        )
         return of_few(Deltas(*found), len(index_N))
     if num_samples is None:
         num_samples = enough_samples(len(without)) if test == "sacrebleu" else 1000
-    delta_H, delta_SH = _resampled(task, without, base, num_samples, seed, index_N)
+    delta_H, delta_SH = _resampled(
+        task, without, base, num_samples=num_samples, seed=seed, index_N=index_N
+    )
     if test == "sacrebleu":
         return of_few(sacrebleus(delta_H, delta_SH), len(index_N))
     return of_few(normal(delta_H, delta_SH, len(index_N)), len(index_N))

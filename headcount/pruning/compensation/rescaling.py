@@ -59,7 +59,9 @@ def rescale(
         projection, moment = Projection.of(model, layer), sums[layer.layer_id]
         old_OM = projection.weight_OM
         new_OM = (
-            old_OM if pruned_O.all() else _remade(moment, old_OM, pruned_O == 0, per, fold, layer)
+            old_OM
+            if pruned_O.all()
+            else _remade(moment, old_OM, pruned_O == 0, per=per, centred=fold, layer=layer)
         )
         projection.write(new_OM)
         if fold:

@@ -79,7 +79,14 @@ def run_stages(
 def _loss(compensated: Loaded, selection: Selection, context: PruningContext, dev: Task) -> float:
     """Loss of a copy of the model in which heads were chosen, with the same heads gated."""
     anatomy = selection.loaded.anatomy
-    return evaluate_gated(compensated, selection.plan, dev, context.max_tokens, False, anatomy).loss
+    return evaluate_gated(
+        compensated,
+        selection.plan,
+        dev,
+        max_tokens=context.max_tokens,
+        texts=False,
+        anatomy=anatomy,
+    ).loss
 
 
 def _made_up(

@@ -36,5 +36,10 @@ class Gradient(Stepwise):
         """Gradient importance of every head."""
         loaded, max_tokens = context.loaded, context.max_tokens
         return gradient(
-            loaded.model, context.sample, self.level, self.normalise, loaded.anatomy, max_tokens
+            loaded.model,
+            context.sample,
+            self.level,
+            normalise=self.normalise,
+            anatomy=loaded.anatomy,
+            max_tokens=max_tokens,
         )

@@ -162,7 +162,7 @@ class L0(Method):
             gates = HardConcrete.voita2019(layout, pressure, context.seed)
         else:
             gates = HardConcrete(layout, pressure, context.seed, self.start)
-        selection = learned(context, keep, gates, self.tuning, self, name)
+        selection = learned(context, keep, gates, tuning=self.tuning, method=self, name=name)
         open_at = {site: int(n) for site, n in layout.by_site(gates.likelier().float()).items()}
         return replace(selection, open=open_at)
 

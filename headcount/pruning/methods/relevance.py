@@ -29,5 +29,10 @@ class Relevance(Stepwise):
         model, anatomy = context.loaded.model, context.loaded.anatomy
         start = start_of(context.sample)
         return relevance(
-            model, context.sample, self.rules, anatomy, context.max_tokens, start
+            model,
+            context.sample,
+            self.rules,
+            anatomy=anatomy,
+            max_tokens=context.max_tokens,
+            start=start,
         ).scores

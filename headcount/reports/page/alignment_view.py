@@ -54,12 +54,12 @@ def section(run: Run) -> Section | None:
 
 def _line(row: AlignmentRow) -> LinkLine:
     return LinkLine(
-        row.head,
-        row.level == "head",
-        row.quantity,
-        row.direction,
-        f"{row.aer:.3f}",
-        f"{row.aer_low:.3f} to {row.aer_high:.3f}",
-        numbers.percent(row.precision),
-        numbers.percent(row.recall),
+        name=row.head,
+        is_head=row.level == "head",
+        quantity=row.quantity,
+        direction=row.direction,
+        error=f"{row.aer:.3f}",
+        interval=f"{row.aer_low:.3f} to {row.aer_high:.3f}",
+        precision=numbers.percent(row.precision),
+        recall=numbers.percent(row.recall),
     )

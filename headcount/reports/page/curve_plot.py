@@ -128,13 +128,13 @@ def _line(points: CurvePoints, column: str, method: str, place: int, scale: _Sca
     lower = [(scale.x(keep), scale.y(min(each))) for keep, each in reversed(ends)]
     has_range = any(len(each) > 1 for _, each in ends)
     return Line(
-        method,
-        "" if method == RANDOM else COLOURS[place % len(COLOURS)],
-        MARKERS[place % len(MARKERS)],
-        method == RANDOM,
-        _path([(dot.x, dot.y) for dot in dots]),
-        f"{_path(upper + lower)}Z" if has_range else "",
-        dots,
+        method=method,
+        colour="" if method == RANDOM else COLOURS[place % len(COLOURS)],
+        marker=MARKERS[place % len(MARKERS)],
+        is_random=method == RANDOM,
+        path=_path([(dot.x, dot.y) for dot in dots]),
+        band=f"{_path(upper + lower)}Z" if has_range else "",
+        dots=dots,
     )
 
 

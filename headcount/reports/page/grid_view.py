@@ -104,9 +104,25 @@ def _cell(head: str, index: int, leading: Leading | None, matters: bool) -> Cell
     worth = "; matters" if matters else ""
     if leading is None:
         return Cell(
-            head, index, None, None, "none", 0, matters, f"{head}: no role or tendency{worth}"
+            head=head,
+            index=index,
+            kind=None,
+            second=None,
+            verdict="none",
+            tint=0,
+            matters=matters,
+            says=f"{head}: no role or tendency{worth}",
         )
     kind, second = leading.kind, leading.second
     also = f"; also {second.label}" if second else ""
     says = f"{head}: {leading.verdict}, {leading.short}{also}{worth}"
-    return Cell(head, index, kind, second, leading.verdict, tint(leading), matters, says)
+    return Cell(
+        head=head,
+        index=index,
+        kind=kind,
+        second=second,
+        verdict=leading.verdict,
+        tint=tint(leading),
+        matters=matters,
+        says=says,
+    )

@@ -45,9 +45,9 @@ def maps(run: Run) -> tuple[Map, ...]:
             name.key,
             name.label,
             name.group,
-            name.about,
-            name.show,
-            [row.values[name.key] for row in run.heads],
+            about=name.about,
+            show=name.show,
+            values=[row.values[name.key] for row in run.heads],
             diverging=name.key in SIGNED,
         )
         for name in measures(run.measures)
@@ -70,6 +70,7 @@ def head_map(
     key: str,
     label: str,
     group: str,
+    *,
     about: str,
     show: Callable[[float], str],
     values: list[float],
@@ -118,7 +119,13 @@ def _relation_maps(run: Run) -> list[Map]:
     ]
     about = "largest accuracy minus baseline over all relations with enough cases, in points"
     first = head_map(
-        "gain", "best gain in syntax", "Syntax", about, numbers.points, gains, diverging=True
+        "gain",
+        "best gain in syntax",
+        "Syntax",
+        about=about,
+        show=numbers.points,
+        values=gains,
+        diverging=True,
     )
     found = _found(run)
     if found is not None:
@@ -156,9 +163,9 @@ def _relation_map(
         map_key(key),
         f"{relation}, {short}",
         "Relation accuracy",
-        f"{meaning}; baseline {baseline}",
-        numbers.percent,
-        [results[head].accuracy if head in results else math.nan for head in heads],
+        about=f"{meaning}; baseline {baseline}",
+        show=numbers.percent,
+        values=[results[head].accuracy if head in results else math.nan for head in heads],
     )
     if found is None:
         return shown

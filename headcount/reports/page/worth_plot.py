@@ -97,14 +97,14 @@ def ranking(
     step = (WIDTH - LEFT - RIGHT) / max(1, len(heads))
     dots = [
         Dot(
-            head,
-            effect.site,
-            round(LEFT + step * (place + 0.5), 1),
-            _y(effect.delta, axis) or 0.0,
-            _y(effect.low, axis),
-            _y(effect.high, axis),
-            not math.isfinite(effect.p) or effect.p < sure,
-            text,
+            head=head,
+            site=effect.site,
+            x=round(LEFT + step * (place + 0.5), 1),
+            y=_y(effect.delta, axis) or 0.0,
+            low=_y(effect.low, axis),
+            high=_y(effect.high, axis),
+            sure=not math.isfinite(effect.p) or effect.p < sure,
+            text=text,
         )
         for place, (head, effect, text) in enumerate(zip(heads, effects, texts, strict=True))
     ]

@@ -339,15 +339,15 @@ def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
         row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
         if only is not None:
             row = WorthRow(
-                row.name,
-                row.site,
-                row.text,
-                row.interval,
-                row.p,
-                row.mark,
-                only.head,
-                numbers.effect(only.delta),
-                axis.mark(only, SURE),
+                name=row.name,
+                site=row.site,
+                text=row.text,
+                interval=row.interval,
+                p=row.p,
+                mark=row.mark,
+                only=only.head,
+                only_text=numbers.effect(only.delta),
+                only_mark=axis.mark(only, SURE),
             )
         rows.append(row)
     return tuple(rows)

@@ -129,7 +129,9 @@ def finetune(
     per_step = arguments.world_size * tuning.accumulate
     batches = _batches(task, tuning, run.seed, per_step)
     if state is not None and processes().is_main_process:
-        same = _identity(loaded, task, tuning, teacher, run.seed, arguments.world_size)
+        same = _identity(
+            loaded, task, tuning, teacher=teacher, seed=run.seed, num_processes=arguments.world_size
+        )
         claim(state, same | dict(run.about or {}), ResumePolicy.RESUME)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()

@@ -70,10 +70,10 @@ def follow(
     checkpoints: Sequence[str | Path],
     build: Build,
     corpus: Corpus,
+    *,
     options: FollowOptions | None = None,
     out: str | Path | None = None,
     progress: Progress = silent,
-    *,
     read: Load = load,
     max_tokens: int = 4096,
 ) -> Followed:
@@ -104,7 +104,15 @@ def follow(
     with TemporaryDirectory() as temporary:
         state = Path(temporary) if out is None else Path(out) / "state"
         state.mkdir(parents=True, exist_ok=True)
-        run = _Run(build, corpus, options or FollowOptions(), state, progress, read, max_tokens)
+        run = _Run(
+            build=build,
+            corpus=corpus,
+            options=options or FollowOptions(),
+            state=state,
+            progress=progress,
+            read=read,
+            max_tokens=max_tokens,
+        )
         return run.followed(found)
 
 
@@ -204,10 +212,10 @@ class _Run:
             loaded,
             task,
             (least_first(loaded.heads, halves_2H[0]), least_first(loaded.heads, halves_2H[1])),
-            base,
-            options.within,
-            options.seed,
-            self.max_tokens,
+            base=base,
+            within=options.within,
+            seed=options.seed,
+            max_tokens=self.max_tokens,
         )
         analysis = analyze(
             loaded,

@@ -155,7 +155,9 @@ def train(
             _write_held_out(job, text, out)
         with processes().main_process_first():
             tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
-        trainer, counts = _trainer(job, text, tokenizer, arguments, tell, start)
+        trainer, counts = _trainer(
+            job, text, tokenizer, arguments=arguments, tell=tell, start=start
+        )
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
     trained = _finished(job, text, tokenizer, trainer, out)
@@ -183,7 +185,9 @@ def _arguments(job: PretrainingConfig, out: Path) -> TrainingArguments:
     with_dev = job.dev is not None or bool(job.hold_out)
     score = OBJECTIVES[job.objective].score if with_dev else None
     folder = out / CHECKPOINTS
-    return training_arguments(job.recipe, folder, job.seed, job.save_every, job.device, score)
+    return training_arguments(
+        job.recipe, folder, job.seed, save_every=job.save_every, device=job.device, score=score
+    )
 
 
 def _files(job: PretrainingConfig) -> list[Path]:

@@ -67,7 +67,8 @@ def once(training: list[Path]):
 
 def followed(folders: list[Path], out: Path | None = None, **options: object):
     corpus = Corpus.from_sentences(TEXTS)
-    return follow(folders, build, corpus, FollowOptions(**options), out)  # type: ignore[arg-type]
+    options_of_run = FollowOptions(**options)  # type: ignore[arg-type]
+    return follow(folders, build, corpus, options=options_of_run, out=out)
 
 
 def test_only_the_planted_head_changes(once: Followed, tmp_path: Path) -> None:
@@ -103,11 +104,11 @@ def test_a_killed_run_resumes_to_the_same_numbers(
 ) -> None:
     left: list[Any] = []
 
-    def cut(*given: object) -> Prunability:
+    def cut(*given: object, **options: object) -> Prunability:
         left.append(given)
         if len(left) == 2:
             raise KeyboardInterrupt
-        return prunability(*given)  # type: ignore[arg-type]
+        return prunability(*given, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr("headcount.training.following.following.prunability", cut)
     with pytest.raises(KeyboardInterrupt):

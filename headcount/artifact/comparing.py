@@ -23,7 +23,7 @@ from headcount.core import ModelError, reason
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded
 from headcount.results import Comparison
-from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, tiny_inputs
+from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, exact_products, tiny_inputs
 from headcount.tasks import Task, text_inputs
 
 MAX_TOKENS = 1024
@@ -177,7 +177,7 @@ def runner(model: PreTrainedModel) -> Run:
     """A runner for a torch model."""
 
     def run(sample: SampleRun) -> list[Tensor]:
-        with evaluating(model), torch.inference_mode():
+        with evaluating(model), exact_products(), torch.inference_mode():
             return [tensor.cpu() for tensor in sample.outputs(model)]
 
     return run

@@ -185,6 +185,9 @@ class Voita2019(PaperArguments):
     """Reproduce table 2 instead: prune, and train the same heads from scratch."""
     scratch: tuple[str, ...] = ()
     """Table 2: set fields of training from scratch, as NAME=VALUE, e.g. updates=9000 peak=1e-3."""
+    sweep: int | None = None
+    """Table 2: largest number of penalties tried for a budget, 8 by default; 0 trains once for each
+    budget, with a penalty that grows until the budget is met."""
     frequencies: Path | None = None
     """File of `word count` lines that defines rare words; by default counted on the treebank."""
 
@@ -224,6 +227,8 @@ class Voita2019(PaperArguments):
         self.check_no_pruning("--table 2")
         if self.scratch:
             raise InputError("--scratch only affects --table 2. Add --table 2, or leave it out.")
+        if self.sweep is not None:
+            raise InputError("--sweep only affects --table 2. Add --table 2, or leave it out.")
         self.check_not_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
             raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
@@ -235,12 +240,14 @@ class Voita2019(PaperArguments):
     def _table2(self) -> int:
         self.check_pruning_only("--table 2", ("treebank", "frequencies"))
         tune, scratch = self.pruning.tune, self.scratch
+        sweep = reproduce.SWEEP if self.sweep is None else self.sweep
         check_calibration(self.pruning.calibration, [pruning.preset("voita2019").method])
-        reproduce.table2_trainings(self.task, tune, scratch)  # refused before the model is loaded
+        # Refused before the model is loaded.
+        reproduce.table2_trainings(self.task, tune, scratch, sweep)
         experiment = self.experiment(self.trial())
         with shown() as progress:
             path = reproduce.reproduce_voita2019_table2(
-                reporting(experiment, progress), self.pruning.keep, tune, scratch
+                reporting(experiment, progress), self.pruning.keep, tune, scratch, sweep
             )
         return show_document(path)
 

@@ -38,6 +38,7 @@ from headcount.tap import (
     body_path,
     difference,
     evaluating,
+    exact_products,
     examine,
     sample_runs,
 )
@@ -64,7 +65,7 @@ def check_equal(
     """
     tolerance = TOLERANCE[model.dtype]
     for where, run in sample_runs(model, inputs).items():
-        with evaluating(model), evaluating(smaller), torch.no_grad():
+        with evaluating(model), evaluating(smaller), exact_products(), torch.no_grad():
             try:
                 with Tap(model, anatomy, gates=plan.gates(anatomy.heads)):
                     gated = run.outputs(model)

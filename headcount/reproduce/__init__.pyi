@@ -30,6 +30,7 @@ from .voita2019 import reproduce_voita2019 as reproduce_voita2019
 from .voita2019 import treebank_files as treebank_files
 from .voita2019 import voita2019_document as voita2019_document
 from .voita2019 import write_voita2019 as write_voita2019
+from .voita2019_table2 import SWEEP as SWEEP
 from .voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .voita2019_table2 import table2_document as table2_document
 from .voita2019_table2 import table2_trainings as table2_trainings

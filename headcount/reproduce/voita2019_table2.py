@@ -38,6 +38,9 @@ from headcount.training import RECIPES, FinetuneConfig
 
 TRAINED, SCRATCH = "trained", "scratch"
 
+SWEEP = 8
+"""Largest number of penalties tried for a budget, as in the preset `voita2019`."""
+
 SMALL = RECIPES["small"]
 FRESH = FinetuneConfig(
     batch_tokens=SMALL.batch_tokens,
@@ -74,6 +77,7 @@ def reproduce_voita2019_table2(
     keeps: Sequence[int] = (),
     tune: Sequence[str] = (),
     scratch: Sequence[str] = (),
+    sweep: int = SWEEP,
 ) -> Path:
     """Prune with gates, train the kept heads from scratch, and write the document.
 
@@ -82,6 +86,7 @@ def reproduce_voita2019_table2(
         keeps: numbers of kept heads over all sites; the paper's shares by default.
         tune: fields of the training with gates, each NAME=VALUE, e.g. `updates=2000`.
         scratch: fields of the training from scratch, each NAME=VALUE.
+        sweep: as in `table2_trainings`.
 
     Returns:
         The path of `voita2019_table2.md`.
@@ -89,7 +94,7 @@ def reproduce_voita2019_table2(
     Raises:
         InputError: if a budget can't be met or a training is impossible.
     """
-    method, fresh = table2_trainings(experiment.splits.train.name, tune, scratch)
+    method, fresh = table2_trainings(experiment.splits.train.name, tune, scratch, sweep)
     keeps = keeps or paper_keeps(experiment.units)
     recorder = GateRecorder(method, TRAINED)
     points = table2(experiment.trial, recorder, keeps, fresh, experiment.signature(repr(method)))
@@ -102,7 +107,7 @@ def reproduce_voita2019_table2(
 
 
 def table2_trainings(
-    task: str, tune: Sequence[str] = (), scratch: Sequence[str] = ()
+    task: str, tune: Sequence[str] = (), scratch: Sequence[str] = (), sweep: int = SWEEP
 ) -> tuple[Method, FinetuneConfig]:
     """The paper's method and the training from scratch, for a task.
 
@@ -110,12 +115,15 @@ def table2_trainings(
         task: name of the task.
         tune: fields of the training with gates, each NAME=VALUE.
         scratch: fields of the training from scratch, each NAME=VALUE.
+        sweep: largest number of penalties tried for a budget, each in a training of its own; 0 for
+            one training for each budget, whose penalty grows until the budget is met.
 
     Raises:
         InputError: if there is no such field, or its value is invalid.
     """
     way = preset("voita2019")
-    method = named(way.method, [*way.of((), task), *(f"tuning.{each}" for each in tune)])
+    options = [*way.of((), task), f"sweep={sweep}", *(f"tuning.{each}" for each in tune)]
+    method = named(way.method, options)
     fresh = replace(FRESH, label_smoothing=0.0) if task == "similarity" else FRESH
     return method, changed(fresh, scratch)
 

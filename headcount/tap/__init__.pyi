@@ -20,6 +20,7 @@ from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import check_is_model as check_is_model
 from .selfcheck import evaluating as evaluating
+from .selfcheck import exact_products as exact_products
 from .selfcheck import examine as examine
 from .states import StateId as StateId
 from .states import block_of as block_of

@@ -116,7 +116,7 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
     check_no_random_weights(model)
     check_no_block_sparse(model)
     # No inference mode: BEiT keeps a tensor of the first pass, which a training must be able to use
-    with evaluating(model), _keeping_modules(model), torch.no_grad():
+    with evaluating(model), exact_products(), _keeping_modules(model), torch.no_grad():
         anatomy = discover(model, inputs)
         checks = dict[str, Check]()
         for name, run in sample_runs(model, inputs).items():
@@ -233,6 +233,33 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
             model.forward = casting
         for module in training:
             module.training = True
+
+
+_BACKENDS: Any = torch.backends
+_PRODUCTS = (
+    _BACKENDS.cuda.matmul,
+    _BACKENDS.cudnn.conv,
+    _BACKENDS.mkldnn.matmul,
+    _BACKENDS.mkldnn.conv,
+)
+"""What computes products of float32 tensors, each with a precision of its own."""
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products of float32 tensors in float32 inside a block, also where faster ones are set.
+
+    With `torch.set_float32_matmul_precision("high")`, GPUs round factors to TF32. Two right ways to
+    compute the same then differ by 1e-3, which says nothing about the model.
+    """
+    before = [each.fp32_precision for each in _PRODUCTS]
+    for each in _PRODUCTS:
+        each.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for each, precision in zip(_PRODUCTS, before, strict=True):
+            each.fp32_precision = precision
 
 
 def _with_arithmetic(

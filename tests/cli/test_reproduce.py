@@ -132,6 +132,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
         "![gate_densities](figures/gate_densities.svg)",
     ):
         assert words in text, words
+    assert [*(tmp_path / "out" / "state" / "trained-0").glob("coefficient-*")], "a sweep"
     gates = read_gates(tmp_path / "out")
     assert [(row.keep, row.head) for row in gates][:2] == [(4, "enc.0.0"), (4, "enc.0.1")]
     assert len(gates) == 12
@@ -153,6 +154,13 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     text = (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8")
     assert "3 updates of 1,500 tokens" in text
     assert (tmp_path / "out" / "state" / "points.json").stat().st_mtime_ns == before, "kept"
+    once = ("--keep", 4, 2, "--tune", "updates=3", "--scratch", "updates=2", "--sweep", 0)
+    assert pruning("voita2019", bert, texts, tmp_path / "once", "--table", 2, *once)[0] == 0
+    assert not [*(tmp_path / "once" / "state" / "trained-0").glob("coefficient-*")]
+    assert [row.keep for row in read_gates(tmp_path / "once")] == 6 * [4] + 6 * [2]
+    bare = ("reproduce", "voita2019", bert, *COLUMNS, "--data", texts[0], "--out", tmp_path / "new")
+    status, _, errors = headcount(*bare, "--sweep", 0)
+    assert status == 2 and "--sweep only affects --table 2" in errors
     for wrong, sentence in (
         ("distilled=0.5", "has no teacher"),
         ("layerwise=1", "has no teacher"),

@@ -1,5 +1,6 @@
 """The self-check: the findings of `examine`, and its refusals with their messages."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import peft
@@ -9,9 +10,19 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
+from headcount.artifact.comparing import runner
 from headcount.compaction import compact
-from headcount.core import InputError, ModelError, Plan
-from headcount.tap import AttentionLayer, examine, gated, heard, tapped
+from headcount.compaction.compaction import check_equal
+from headcount.core import Head, InputError, ModelError, Plan
+from headcount.tap import (
+    AttentionLayer,
+    SampleRun,
+    examine,
+    gated,
+    heard,
+    tapped,
+    tiny_inputs,
+)
 from headcount.tap.gating import check_gates
 from headcount.tap.selfcheck import check_is_model
 from tests import tiny
@@ -515,3 +526,27 @@ def test_a_model_that_replaces_its_modules_is_refused() -> None:
     config: Any = hf.BertConfig(vocab_size=60, **SIZES)
     with pytest.raises(ModelError, match="replaced encoder.layer.0.intermediate.intermediate_act"):
         examine(tiny.seeded(Fickle(config)))
+
+
+@pytest.fixture
+def fast_products() -> Iterator[None]:
+    """Products of float32 that GPUs round to TF32, as Lightning advises."""
+    torch.set_float32_matmul_precision("high")
+    yield
+    assert torch.get_float32_matmul_precision() == "high", "the user's setting is kept"
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("fast_products")
+def test_checks_compute_in_float32_where_faster_products_are_set() -> None:
+    """Rounding to TF32 would look like a model that the tap changes."""
+    model: Any = tiny.seeded(hf.BertModel(hf.BertConfig(vocab_size=60, **SIZES)))
+    kept = Plan.keeping(examine(model).heads, [Head("encoder.self", 0, 1)])
+    smaller, seen = compact(model, kept), list[str]()
+    model.register_forward_pre_hook(
+        lambda *_: seen.append(str(torch.backends.cuda.matmul.fp32_precision))
+    )
+    check_equal(model, examine(model), kept, smaller)
+    runner(model)(SampleRun(tiny_inputs(model)))
+    assert len(seen) > 10 and set(seen) == {"ieee"}
+    assert torch.backends.cuda.matmul.fp32_precision == "tf32"

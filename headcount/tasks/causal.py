@@ -17,10 +17,10 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
-from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import COLUMNS
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import chained, pad_id, piece_length, text_inputs, whole_texts
 
 
@@ -108,6 +108,10 @@ class CausalLanguageModelling(Task):
     ) -> float:
         """Perplexity."""
         return perplexity(evaluation, index_S)
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """Perplexity as a function of the examples drawn."""
+        return perplexities(evaluation)
 
 
 def _next(inputs: Mapping[str, torch.Tensor]) -> Int[torch.Tensor, "row token"]:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headcount.tasks.task import Evaluation, Losses
+from headcount.tasks.task import Evaluation, Losses, Resampled
 
 IGNORED = -100
 """Label of a token that is not predicted."""
@@ -37,7 +37,17 @@ def likelihoods(
 
 def perplexity(evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None) -> float:
     """Perplexity over all examples, or over those drawn."""
-    chosen = slice(None) if index_S is None else index_S
-    with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
-        mean = evaluation.loss_N[chosen].sum() / evaluation.count_N[chosen].sum()
-        return float(np.exp(mean))
+    if index_S is None:
+        index_S = np.arange(len(evaluation.loss_N))
+    return float(perplexities(evaluation)(index_S[None])[0])
+
+
+def perplexities(evaluation: Evaluation) -> Resampled:
+    """Perplexity as a function of the examples drawn."""
+
+    def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+        with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
+            mean_D = evaluation.loss_N[index_DS].sum(1) / evaluation.count_N[index_DS].sum(1)
+            return np.exp(mean_D)
+
+    return scores

@@ -21,10 +21,10 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
-from headcount.tasks.likelihood import IGNORED, likelihoods, perplexity
+from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import COLUMNS, Masking
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
     framed,
     pad_id,
@@ -123,6 +123,10 @@ class MaskedLanguageModelling(Task):
     ) -> float:
         """Perplexity of the masked tokens."""
         return perplexity(evaluation, index_S)
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """Perplexity of the masked tokens as a function of the examples drawn."""
+        return perplexities(evaluation)
 
 
 @final

@@ -221,6 +221,22 @@ def test_many_draws_are_scored_one_by_one() -> None:
         assert len(set(expected)) > 2
 
 
+@pytest.mark.parametrize("name", ["masked-bert", "causal-gpt2"])
+def test_perplexities_of_many_draws_are_those_of_each(name: str) -> None:
+    """By its definition, to the last bit: a p-value counts differences that are equal."""
+    _, task = small.TASKS[name]()
+    generator = np.random.default_rng(0)
+    loss_N, count_N = 30 * generator.random(47), generator.integers(1, 9, 47)
+    loss_N[0] = 1e9  # infinite
+    evaluation = Evaluation(loss_N, count_N, np.ones(47))
+    index_DS = generator.integers(47, size=(50, 47))
+    with np.errstate(over="ignore"):
+        expected = [np.exp(loss_N[each].sum() / count_N[each].sum()) for each in index_DS]
+    assert task.resampled(evaluation)(index_DS).tolist() == expected
+    assert [task.score(evaluation, each) for each in index_DS] == expected
+    assert np.isinf(expected).any() and len(set(expected)) > 10
+
+
 def of_drawn_sums(task: Any, evaluation: Evaluation, draws: list[np.ndarray]) -> list[float]:
     """Scores of the sums of the task's counts over some draws."""
     counts_NK = task.statistics(evaluation)

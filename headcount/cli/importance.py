@@ -43,8 +43,8 @@ def print_worth(
     if record.average_words:
         console.print(record.average_words, soft_wrap=True)
     if by == "ablation_delta":
-        effects = zip(frame["ablation_delta"], frame["ablation_p"], strict=True)
-        for sentence in reports.verdict(effects):
+        effects = (frame["head"], frame["ablation_delta"], frame["ablation_p"])
+        for sentence in reports.verdict(zip(*effects, strict=True)):
             console.print(sentence, soft_wrap=True)
     if sites := reports.site_sentence(record):
         console.print(sites, soft_wrap=True)

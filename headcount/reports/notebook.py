@@ -87,7 +87,8 @@ def _assessment(assessment: Assessment) -> str:
     )
     sentences = [f"{found}; the {len(ordered)} with the highest {MEASURES[first].label}."]
     if {"ablation_delta", "ablation_p"} <= set(scores):
-        sentences += verdict(zip(frame["ablation_delta"], frame["ablation_p"], strict=True))
+        effects = (frame["head"], frame["ablation_delta"], frame["ablation_p"])
+        sentences += verdict(zip(*effects, strict=True))
     sentences += filter(None, [site_sentence(record)])
     return f"<p>{escape(' '.join(sentences))}</p>" + _table(pd.DataFrame(shown))
 

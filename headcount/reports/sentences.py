@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from headcount.core import amount
 from headcount.reports import numbers
 from headcount.reports.kinds import Leading, counted, kinds_sentence, verdicts
 from headcount.reports.plain_words import offset_words
@@ -60,6 +61,20 @@ def short_name(path: str) -> str:
     parts = PurePath(path.replace("\\", "/")).parts
     says_little = parts and parts[-1] in ("model", "checkpoint", "best", "final", "output")
     return "/".join(parts[-2:] if says_little else parts[-1:]) or path
+
+
+def shape_text(record: RunRecord) -> str:
+    """The model's kind and layers: `bert, 6 layers`; an encoder-decoder's are counted apart."""
+    sides = {
+        side: len(record.sites[site])
+        for side, site in (("encoder", "encoder.self"), ("decoder", "decoder.self"))
+        if site in record.sites
+    }
+    if len(sides) == 2:
+        layers = f"{sides['encoder']} encoder and {amount(sides['decoder'], 'decoder layer')}"
+    else:
+        layers = amount(max(map(len, record.sites.values()), default=0), "layer")
+    return layers if record.model_type == "unknown" else f"{record.model_type}, {layers}"
 
 
 def arrows(text: str) -> str:

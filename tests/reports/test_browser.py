@@ -47,7 +47,7 @@ def test_keyboard_moves_and_opens(plain: Path, open_page: Open):
     page.focus('[data-head="enc.0.0"]')
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    assert page.inner_text("#card h2") == "enc.1.1"
+    expect(page.locator("#card h2")).to_have_text("enc.1.1")
     assert page.locator('.cell[tabindex="0"]').count() == 1
 
 
@@ -61,10 +61,10 @@ def test_keyboard_steps_over_layers_without_heads_and_to_the_nearest_of_shorter_
     page.focus('[data-head="enc.0.11"]')
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.inner_text("#card h2") == "enc.2.10"
+    expect(page.locator("#card h2")).to_have_text("enc.2.10")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
-    assert page.inner_text("#card h2") == "enc.0.10"
+    expect(page.locator("#card h2")).to_have_text("enc.0.10")
 
 
 def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
@@ -72,11 +72,11 @@ def test_keyboard_pages_through_the_cards(plain: Path, open_page: Open):
     page.focus("#card button[aria-label='next head']")
     for _ in range(3):
         page.keyboard.press("Enter")
-    assert page.inner_text("#card h2") == "enc.0.3"
+    expect(page.locator("#card h2")).to_have_text("enc.0.3")
     page.focus("#card button[aria-label='previous head']")
     for _ in range(3):
         page.keyboard.press("Enter")
-    assert page.inner_text("#card h2") == "enc.0.0"
+    expect(page.locator("#card h2")).to_have_text("enc.0.0")
     assert page.evaluate("document.activeElement.textContent") == "enc.0.0"  # none before
 
 

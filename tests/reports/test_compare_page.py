@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from headcount.reports import compare, document, write_comparison
 from headcount.reports.kinds import leading
@@ -162,7 +162,7 @@ def test_a_press_shows_a_head_in_both_runs(page: Page):
     page.focus("[data-side='0'] [data-head='enc.0.0']")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.inner_text("#pair h2") == "enc.1.0"
+    expect(page.locator("#pair h2")).to_have_text("enc.1.0")
 
 
 @pytest.mark.browser

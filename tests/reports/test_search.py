@@ -20,7 +20,8 @@ def test_a_head_is_found_by_name_and_opened_by_enter(profiled: Path, open_page: 
     assert options(page, "enc.1.1")[0].startswith("enc.1.1")
     assert len(options(page, "ENC.1.1")) == 3  # and enc.1.10, enc.1.11
     page.keyboard.press("Enter")
-    assert page.inner_text("#card h2") == "enc.1.1" and page.is_hidden("#found")
+    expect(page.locator("#card h2")).to_have_text("enc.1.1")
+    assert page.is_hidden("#found")
 
 
 def test_heads_are_found_by_what_they_do_and_marked_on_the_map(profiled: Path, open_page: Open):

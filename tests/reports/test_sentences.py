@@ -8,7 +8,7 @@ import pytest
 from headcount.reports import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.names import role_names
-from headcount.reports.sentences import by_chance, head_line, headline, measured
+from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Counts, HeadRow, Run, RunRecord
 from tests.reports.test_profile_view import TRAIT
 
@@ -87,6 +87,25 @@ def test_measured_leaves_out_what_was_not_counted():
         roles={},
     )
     assert measured(record) == "1 sentence, 3,120 tokens of a.txt and b.txt"
+
+
+@pytest.mark.parametrize(
+    ("sites", "text"),
+    [
+        ({"encoder.self": (4, 4)}, "bert, 2 layers"),
+        ({"decoder.self": (4,)}, "bert, 1 layer"),
+        (
+            {"encoder.self": (4,), "decoder.self": (4, 2), "decoder.cross": (4, 2)},
+            "bert, 1 encoder and 2 decoder layers",
+        ),
+    ],
+)
+def test_the_shape_of_a_model_counts_its_layers(sites: dict[str, tuple[int, ...]], text: str):
+    record = RunRecord(
+        signature="", model="m", model_type="bert", corpora=(), counts=COUNTS, sites=sites, roles={}
+    )
+    assert shape_text(record) == text
+    assert shape_text(replace(record, model_type="unknown")) == text.removeprefix("bert, ")
 
 
 def test_head_line_leaves_out_what_was_not_measured():

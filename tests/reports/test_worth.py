@@ -19,6 +19,7 @@ from headcount.reports.page.worth_view import (
     matrix_view,
     mattering,
     measured,
+    verdict,
     without,
     worth_view,
 )
@@ -121,8 +122,16 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
         "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
         "without any other head. The largest of many effects is likely to be smaller on other "
         "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 harms "
-        "the model and for 1 head the effect is within noise."
+        "the model (enc.0.0) and for 1 head the effect is within noise."
     )
+
+
+def test_at_most_three_harmful_heads_are_named():
+    def harmed(number: int) -> str:
+        return verdict((f"enc.0.{index}", -0.1, 0.01) for index in range(number))[0]
+
+    assert "3 harm the model (enc.0.0, enc.0.1, enc.0.2)." in f"{harmed(3)}"
+    assert harmed(4).endswith("and 4 harm the model.")
 
 
 def test_lede_says_what_falls_and_when_no_head_helps():

@@ -15,7 +15,7 @@ from headcount.reports.page.pruned_view import pruned_answer
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer
-from headcount.reports.sentences import by_chance, headline, measured, short_name
+from headcount.reports.sentences import by_chance, headline, measured, shape_text, short_name
 from headcount.results import Run
 
 
@@ -26,6 +26,8 @@ class Report:
 
     model: str
     title: str
+    shape: str
+    """The model's kind and number of layers."""
     headline: str
     answers: tuple[tuple[str, str], ...]
     """Titled sentences on what the heads are worth and how many can be pruned."""
@@ -67,6 +69,7 @@ def report_view(run: Run) -> Report:
     return Report(
         model=run.record.model,
         title=short_name(run.record.model),
+        shape=shape_text(run.record),
         headline=headline([*found.values()]),
         answers=_answers(run),
         steps=next_steps(run, found),

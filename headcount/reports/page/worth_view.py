@@ -1,7 +1,7 @@
 """Head importance, ready to print: the most and least important heads, layers, and agreement."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -181,28 +181,40 @@ def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect
         f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
         "without any other head. The largest of many effects is likely to be smaller on other data."
     )
-    return " ".join([first, *verdict((effect.delta, effect.p) for effect in effects)])
+    return " ".join([first, *verdict(_tested(rows, effects))])
 
 
-def verdict(measured: Iterable[tuple[float, float]]) -> list[str]:
+def _tested(rows: list[HeadRow], effects: list[Effect]) -> Iterator[tuple[str, float, float]]:
+    """Name, effect and p of every head."""
+    for row, effect in zip(rows, effects, strict=True):
+        yield row.head, effect.delta, effect.p
+
+
+NAMED = 3
+"""Largest number of harmful heads that are named."""
+
+
+def verdict(measured: Iterable[tuple[str, float, float]]) -> list[str]:
     """A sentence on how many heads matter; an empty list if no effect was tested.
 
     Args:
-        measured: effect and p of every head taken alone; p is NaN if it was not tested.
+        measured: name, effect and p of every head taken alone; p is NaN if it was not tested.
     """
-    tested = [(delta, p) for delta, p in measured if math.isfinite(p)]
+    tested = [(head, delta, p) for head, delta, p in measured if math.isfinite(p)]
     if not tested:
         return []
-    sure = [delta for delta, p in tested if p < SURE]
-    helping = sum(delta > 0 for delta in sure)
-    harmful, open_ = len(sure) - helping, len(tested) - len(sure)
+    sure = [(head, delta) for head, delta, p in tested if p < SURE]
+    harmful = [head for head, delta in sure if delta <= 0]
+    helping, open_ = len(sure) - len(harmful), len(tested) - len(sure)
     parts = [
         f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
         f"{numbers.count(len(tested))} heads {'matters' if helping < 2 else 'matter'} "
         f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
     ]
     if harmful:
-        parts.append(f"{numbers.count(harmful)} {'harms' if harmful == 1 else 'harm'} the model")
+        verb = "harms" if len(harmful) == 1 else "harm"
+        names = f" ({', '.join(harmful)})" if len(harmful) <= NAMED else ""
+        parts.append(f"{numbers.count(len(harmful))} {verb} the model{names}")
     if open_:
         parts.append(f"for {numbers.of(open_, 'head', 'heads')} the effect is within noise")
     return [f"{numbers.listed(parts)}."]
@@ -249,7 +261,7 @@ def answer(run: Run) -> str:
     if scores[0] != "ablation_delta":
         return _by_score(scores[0], rows)
     effects = [effect_of(row, scores[0]) for row in rows]
-    sentences = [*verdict((effect.delta, effect.p) for effect in effects)]
+    sentences = [*verdict(_tested(rows, effects))]
     best, what = effects[0], importance.quantity_words
     if best.delta > 0:
         within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""

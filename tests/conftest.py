@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import checked, self_checks
 
+gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
 pytest.register_assert_rewrite("tests.laws", "tests.measures.cases")
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
@@ -22,7 +23,16 @@ torch.set_num_threads(1)  # tensors are tiny: a second thread costs more than it
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what was imported: every training starts and ends with it."""
+    """Let the garbage collector run, now that everything is imported."""
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
+    """Spare the garbage collector what is there for good: every training starts and ends with it.
+
+    That is what was imported, and what the modules before have cached: checks of types, models.
+    """
     gc.collect()
     gc.freeze()
 

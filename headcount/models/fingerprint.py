@@ -14,6 +14,7 @@ from headcount import __version__
 from headcount.core import Head, Heads, InputError, Plan
 from headcount.models.loading import Loaded
 from headcount.results import Signature
+from headcount.tap import Anatomy
 
 GATES = "headcount_gates"
 """Name of the submodule with the gates of a gating block; not part of the model's revision."""
@@ -72,10 +73,17 @@ def revision(model: PreTrainedModel) -> str:
     return digest.hexdigest()[:12]
 
 
-def plan_for(loaded: Loaded, kept: Iterable[Head]) -> Plan:
-    """The plan that keeps some heads of this very model, with its revision and size of head."""
-    sizes = {layer.head_dim for layer in loaded.anatomy.layers}
-    plan = Plan.keeping(loaded.heads, kept, revision(loaded.model))
+def plan_for(loaded: Loaded, kept: Iterable[Head], anatomy: Anatomy | None = None) -> Plan:
+    """The plan that keeps some heads of this very model, with its revision and size of head.
+
+    Args:
+        loaded: the model.
+        kept: the heads to keep.
+        anatomy: its attention layers; a trained copy has those of the model it was copied from.
+    """
+    anatomy = anatomy or loaded.anatomy
+    sizes = {layer.head_dim for layer in anatomy.layers}
+    plan = Plan.keeping(anatomy.heads, kept, revision(loaded.model))
     return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
 
 

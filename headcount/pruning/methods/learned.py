@@ -8,6 +8,7 @@ from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Units, pruned_heads
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
+from headcount.tap import Anatomy
 from headcount.training import FinetuneConfig, finetune
 
 
@@ -41,12 +42,18 @@ def learned(
         teacher=context.loaded.model,
         run=context.training_run("gates", context.state and context.state / name, about),
     )
-    plan = plan_of(gates, tuned.loaded, context.units, keep)
+    plan = plan_of(gates, tuned.loaded, context.units, keep, context.loaded.anatomy)
     scores = {str(head): score for head, score in _score_of(gates).items()}
     return Selection(plan, tuned.loaded, scores, tuple(tuned.history))
 
 
-def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Plan:
+def plan_of(
+    gates: LearnedGates,
+    loaded: Loaded,
+    units: Units,
+    keep: Keep,
+    anatomy: Anatomy | None = None,
+) -> Plan:
     """The plan that keeps exactly the budget's number of heads: those with the highest scores.
 
     Args:
@@ -54,6 +61,8 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
         loaded: the model that was trained with them.
         units: the units that can be pruned.
         keep: the budget: number of heads to keep in all, or at each site named.
+        anatomy: attention layers of the model before the training, which leaves them as they are;
+            None to find them again.
 
     Raises:
         InputError: for gates of other units, or a budget that the units can't meet.
@@ -68,7 +77,7 @@ def plan_of(gates: LearnedGates, loaded: Loaded, units: Units, keep: Keep) -> Pl
     gates.layout.check_finite(gates.scores(), "score")
     score_of = _score_of(gates)
     order = sorted(score_of, key=score_of.__getitem__)
-    return plan_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)))
+    return plan_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)), anatomy)
 
 
 def _score_of(gates: LearnedGates) -> dict[Head, float]:

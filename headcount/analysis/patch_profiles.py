@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from headcount.analysis.clustered import ClusteredRates
-from headcount.analysis.profile_cells import Cells, ratio
+from headcount.analysis.profile_cells import Cells, ProfileRow, ratio
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Head, LayerId
 from headcount.measures import (
@@ -55,7 +55,7 @@ class PatchLayer:
         self._traits: Any = totals.sums.get((PatchTraits, place))
         self._spots: Any = totals.sums.get((PatchSpots, place))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[ProfileRow]:
         """The rows of all heads."""
         if self._looks is not None:
             yield from self._positional(self._looks)
@@ -64,30 +64,29 @@ class PatchLayer:
         if self._spots is not None and self._grid is not None:
             yield from self._spot(self._spots, self._grid)
 
-    def _named(self, cells: Cells, **names: Any) -> Iterator[dict[str, Any]]:
-        for index, cell in enumerate(cells.rows()):
-            yield {"head": str(Head(*self.place, index)), **names, **cell}
+    def _head(self, index: int) -> Head:
+        return Head(*self.place, index)
 
-    def _positional(self, looks: PatchLooks) -> Iterator[dict[str, Any]]:
+    def _positional(self, looks: PatchLooks) -> Iterator[ProfileRow]:
         for trait, displacement in PLACES.items():
             cells = at_displacement(looks, displacement)
             if cells.cases:
-                yield from self._named(cells, trait=trait, role="positional")
+                for index, cell in enumerate(cells.each()):
+                    yield ProfileRow(self._head(index), trait, "positional", cell)
         free = [each for each in DISPLACEMENTS if each not in PLACES.values()]
         existing = [each for each in free if int(looks.cases[:, DISPLACEMENTS.index(each)].min())]
         if not existing:
             return
         order = torch.tensor([DISPLACEMENTS.index(each) for each in existing])
         chosen = looks.hits[0][:, order].max(-1).indices.tolist()
-        made = {n: list(at_displacement(looks, existing[n]).rows()) for n in set(chosen)}
+        made = {n: list(at_displacement(looks, existing[n]).each()) for n in set(chosen)}
         for index, n in enumerate(chosen):
-            row = {"trait": "place", "role": "positional"}
             where = displacement_words(*existing[n])
-            yield {"head": str(Head(*self.place, index)), **row, "direction": where} | made[n][
-                index
-            ]
+            yield ProfileRow(
+                self._head(index), "place", "positional", made[n][index], direction=where
+            )
 
-    def _classes(self, traits: PatchTraits) -> Iterator[dict[str, Any]]:
+    def _classes(self, traits: PatchTraits) -> Iterator[ProfileRow]:
         nulls_2TH = line_nulls(traits)
         for t, trait in enumerate(PATCH_TRAITS):
             weight_2H, cases_2 = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
@@ -111,15 +110,15 @@ class PatchLayer:
                 cases=int(cases_2[1]),
                 paper_share=ratio(weight_2H.sum(0), cases_2.sum()),
             )
-            yield from self._named(cells, trait=trait, role=PATCH_ROLE_OF[trait])
+            for index, cell in enumerate(cells.each()):
+                yield ProfileRow(self._head(index), trait, PATCH_ROLE_OF[trait], cell)
 
-    def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[dict[str, Any]]:
+    def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[ProfileRow]:
         chosen = spots.weight[0].argmax(-1).tolist()
-        made = {patch: list(on_spot(spots, grid, patch).rows()) for patch in set(chosen)}
+        made = {patch: list(on_spot(spots, grid, patch).each()) for patch in set(chosen)}
         for index, patch in enumerate(chosen):
             where = f"row {patch // grid.columns + 1}, column {patch % grid.columns + 1}"
-            row = {"trait": "spot", "role": "spot", "direction": where}
-            yield {"head": str(Head(*self.place, index))} | row | made[patch][index]
+            yield ProfileRow(self._head(index), "spot", "spot", made[patch][index], direction=where)
 
 
 def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:

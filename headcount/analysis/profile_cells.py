@@ -1,12 +1,63 @@
 """The cells of a profile: one trait of some heads, with its null and what is attainable."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+import pandas as pd
 
 from headcount.analysis.clustered import ClusteredRates
+from headcount.core import Head
+from headcount.results import PROFILE_COLUMNS
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """The numbers of one trait of one head, as `TraitStrength` describes them, untested."""
+
+    share: float
+    null: float
+    attainable: float
+    strength: float
+    low: float
+    high: float
+    cases: int
+    units: int
+    score: float
+    chance: float
+    position_null: float
+    first_gain: float
+    paper_share: float
+    p: float
+
+
+@final
+@dataclass(frozen=True)
+class ProfileRow:
+    """One trait of one head, untested."""
+
+    head: Head
+    trait: str
+    role: str
+    """Role that the trait can give."""
+    cell: Cell
+    offset: int | None = None
+    relation: str | None = None
+    direction: str | None = None
+
+
+def profile_frame(rows: Iterable[ProfileRow]) -> pd.DataFrame:
+    """A table of rows with the columns of `profiles.parquet`; tests fill those that are missing."""
+    names = ("trait", "role", "offset", "relation", "direction")
+    cells = [
+        {"head": str(row.head)}
+        | {name: value for name in names if (value := getattr(row, name)) is not None}
+        | vars(row.cell)
+        for row in rows
+    ]
+    return pd.DataFrame(cells, columns=[*PROFILE_COLUMNS])
 
 
 @final
@@ -27,8 +78,8 @@ class Cells:
     score: np.ndarray | None = None
     """What is compared with the paper's threshold, if not the rate."""
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """One row per head."""
+    def each(self) -> Iterator[Cell]:
+        """The cell of every head."""
         rates, count = self.rates, len(self.rates.rate_H)
         chance, position = (_wide(n, count) for n in (self.chance, self.position_null))
         null, attainable = np.fmax(chance, position), _wide(self.attainable, count)
@@ -52,7 +103,7 @@ class Cells:
             "p": rates.p_above(null),
         }
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-            yield dict(zip(columns, values, strict=True))
+            yield Cell(**dict(zip(columns, values, strict=True)))
 
 
 def _wide(number: float | np.ndarray, count: int) -> np.ndarray:

@@ -21,7 +21,7 @@ import torch
 
 from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.patch_profiles import PatchLayer
-from headcount.analysis.profile_cells import Cells, ratio
+from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame, ratio
 from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Grid, Head, Heads, LayerId
 from headcount.measures import (
@@ -38,7 +38,6 @@ from headcount.measures import (
     Traits,
 )
 from headcount.measures import Rare as RareTokens
-from headcount.results import PROFILE_COLUMNS
 
 POSITIONAL = {"previous": -1, "next": 1, "self": 0}
 """Traits with an offset of their own."""
@@ -74,12 +73,12 @@ def profile_table(
         for layer in range(len(heads.counts.get(site, ())))
         for row in _rows(LayerId(site, layer), totals, relations, grid)
     ]
-    return _ordered(pd.DataFrame(rows, columns=[*PROFILE_COLUMNS]), [*map(str, heads)])
+    return _ordered(profile_frame(rows), [*map(str, heads)])
 
 
 def _rows(
     place: LayerId, totals: Totals, relations: tuple[str, ...], grid: Grid | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ProfileRow]:
     """The rows of one layer, of sentences or of images."""
     yield from _Layer(place, totals, relations).rows()
     yield from PatchLayer(place, totals, grid).rows()
@@ -109,7 +108,7 @@ class _Layer:
     def _sums(self, measure: type[Sums]) -> Any:
         return self.totals.sums.get((measure, self.place))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[ProfileRow]:
         looks, traits, tests = map(self._sums, (Looks, Traits, RelationTests))
         if looks is not None:
             yield from self._positional(looks)
@@ -118,24 +117,22 @@ class _Layer:
         if tests is not None:
             yield from self._relations(tests)
 
-    def _named(
-        self, cells: Iterator[dict[str, Any]] | Sequence[dict[str, Any]], **names: Any
-    ) -> Iterator[dict[str, Any]]:
-        for index, cell in enumerate(cells):
-            yield {"head": str(Head(*self.place, index)), **names, **cell}
+    def _head(self, index: int) -> Head:
+        return Head(*self.place, index)
 
     # ------------------------------------------------------------ offsets
 
-    def _positional(self, looks: Looks) -> Iterator[dict[str, Any]]:
+    def _positional(self, looks: Looks) -> Iterator[ProfileRow]:
         reach = looks.cases.shape[1] // 2
         of = {
-            offset: list(self._offset(looks, offset).rows()) for offset in range(-reach, reach + 1)
+            offset: list(self._offset(looks, offset).each()) for offset in range(-reach, reach + 1)
         }
         for trait, offset in POSITIONAL.items():
-            yield from self._named(of[offset], trait=trait, role="positional", offset=offset)
+            for index, cell in enumerate(of[offset]):
+                yield ProfileRow(self._head(index), trait, "positional", cell, offset=offset)
         for index, offset in enumerate(_best_offsets(looks).tolist()):
-            row = {"trait": "offset", "role": "positional", "offset": offset}
-            yield {"head": str(Head(*self.place, index)), **row, **of[offset][index]}
+            cell = of[offset][index]
+            yield ProfileRow(self._head(index), "offset", "positional", cell, offset=offset)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
         at = looks.cases.shape[1] // 2 + offset
@@ -169,7 +166,7 @@ class _Layer:
 
     # ------------------------------------------------------------ classes of keys
 
-    def _classes(self, looks: Looks, traits: Traits) -> Iterator[dict[str, Any]]:
+    def _classes(self, looks: Looks, traits: Traits) -> Iterator[ProfileRow]:
         count = traits.weight.shape[-1]
         by_position = _position_nulls(looks, traits)
         for t, trait in enumerate(TRAITS):
@@ -195,7 +192,8 @@ class _Layer:
                 paper_share=self._paper_share(trait, count),
                 score=self._blocks() if trait == "segment" else None,
             )
-            yield from self._named(cells.rows(), trait=trait, role=ROLE_OF[trait])
+            for index, cell in enumerate(cells.each()):
+                yield ProfileRow(self._head(index), trait, ROLE_OF[trait], cell)
 
     def _paper_share(self, trait: str, count: int) -> np.ndarray:
         measure, column = {
@@ -214,20 +212,29 @@ class _Layer:
 
     # ------------------------------------------------------------ relations
 
-    def _relations(self, tests: RelationTests) -> Iterator[dict[str, Any]]:
-        families: dict[str, list[list[dict[str, Any]]]] = {}
+    def _relations(self, tests: RelationTests) -> Iterator[ProfileRow]:
+        families: dict[str, list[list[ProfileRow]]] = {}
         paper = self._accuracies()
         for r, relation in enumerate(self.relations):
             if relation in NOT_SYNTAX or not int(tests.offsets[1, r].sum()):
                 continue
             for d, direction in enumerate(DIRECTIONS):
-                names = {"relation": relation, "direction": direction}
-                cells = self._relation(tests, r, d, paper)
-                rows = [names | row for row in cells.rows()]
-                families.setdefault(relation.split(":")[0], []).append(rows)
-        for family, candidates in families.items():
-            chosen = [max(rows, key=_first_gain) for rows in zip(*candidates, strict=True)]
-            yield from self._named(chosen, trait=family, role="syntactic")
+                cells, family = self._relation(tests, r, d, paper), relation.split(":")[0]
+                rows = [
+                    ProfileRow(
+                        self._head(index),
+                        family,
+                        "syntactic",
+                        cell,
+                        relation=relation,
+                        direction=direction,
+                    )
+                    for index, cell in enumerate(cells.each())
+                ]
+                families.setdefault(family, []).append(rows)
+        for candidates in families.values():
+            for rows in zip(*candidates, strict=True):
+                yield max(rows, key=_first_gain)
 
     def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> Cells:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
@@ -264,8 +271,9 @@ class _Layer:
         return (sums.correct / sums.offsets.sum(-1)[:, None, None]).numpy()
 
 
-def _first_gain(row: dict[str, Any]) -> float:
-    return -np.inf if np.isnan(row["first_gain"]) else row["first_gain"]
+def _first_gain(row: ProfileRow) -> float:
+    gain = row.cell.first_gain
+    return -np.inf if np.isnan(gain) else gain
 
 
 def _best_offsets(looks: Looks) -> np.ndarray:

@@ -6,16 +6,14 @@ the weight on the same place where nothing is repeated; a perfect head has a wei
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.induction import PATTERNS, RepeatedTokens, pattern_means
-from headcount.analysis.profiles import Cells
+from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_frame
 from headcount.models import Loaded
-from headcount.results import PROFILE_COLUMNS
 
 REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
 """The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
@@ -37,7 +35,7 @@ def repeated_profiles(loaded: Loaded, seed: int = 0) -> pd.DataFrame:
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
     repeated_PTH, other_PTH = pattern_means(loaded, tokens)
     rows = [
-        {"head": str(head), "trait": trait, "role": trait, **cell}
+        ProfileRow(head, trait, trait, cell)
         for trait, pattern in REPEATED.items()
         for head, cell in zip(
             loaded.heads,
@@ -49,10 +47,10 @@ def repeated_profiles(loaded: Loaded, seed: int = 0) -> pd.DataFrame:
             strict=True,
         )
     ]
-    return pd.DataFrame(rows, columns=[*PROFILE_COLUMNS])
+    return profile_frame(rows)
 
 
-def _cells(repeated_TH: np.ndarray, other_TH: np.ndarray, length: int) -> Iterator[dict[str, Any]]:
+def _cells(repeated_TH: np.ndarray, other_TH: np.ndarray, length: int) -> Iterator[Cell]:
     """One trait's numbers, head by head."""
     middle = len(repeated_TH) // 2
     gain_TH, null_H = (repeated_TH - other_TH)[middle:], other_TH[middle:].mean(0)
@@ -66,4 +64,4 @@ def _cells(repeated_TH: np.ndarray, other_TH: np.ndarray, length: int) -> Iterat
         first_null=other_TH[:middle].mean(0),
         cases=units * length,
         paper_share=repeated_TH.mean(0),
-    ).rows()
+    ).each()

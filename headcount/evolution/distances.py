@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from headcount.evolution.measurement import Measurement
 from headcount.evolution.pwcca import Basis, cka, pwcca, shuffled_pwcca
 from headcount.evolution.state_store import StateStore
 from headcount.evolution.subjects import Subject
+from headcount.results import EvolutionRow
 
 MOST_STATES = 20_000
 """Largest number of states of a distance; more are drawn from, the same for all models."""
@@ -20,8 +22,8 @@ def drawn(count: int, seed: int, most: int = MOST_STATES) -> Any:
     return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
 
 
-def between_layers(subject: Subject, store: StateStore, seed: int) -> Iterator[dict[str, Any]]:
-    """Each layer against the next, the first and the last, with the control, as fields of rows."""
+def between_layers(subject: Subject, store: StateStore, seed: int) -> Iterator[EvolutionRow]:
+    """Each layer against the next, the first and the last, with the control."""
     numbers = drawn(len(store.occurrences), seed)
     last = store.shape[0] - 1
     bases = {at: _basis(subject, store, at, numbers) for at in (0, last)}
@@ -29,10 +31,13 @@ def between_layers(subject: Subject, store: StateStore, seed: int) -> Iterator[d
     for layer in range(last + 1):
         current = bases[layer] if layer in bases else _basis(subject, store, layer, numbers)
         if layer:
-            yield from _rows(layer - 1, "next layer", before, current, seed)
-            yield _row(layer, "pwcca", "first layer", pwcca(bases[0], current), len(numbers))
+            for measured in _compared("next layer", before, current, seed):
+                yield subject.row(layer - 1, measured)
+            from_first = pwcca(bases[0], current)
+            yield subject.row(layer, Measurement("pwcca", "first layer", from_first, len(numbers)))
         if layer != last:
-            yield _row(layer, "pwcca", "last layer", pwcca(current, bases[last]), len(numbers))
+            to_last = pwcca(current, bases[last])
+            yield subject.row(layer, Measurement("pwcca", "last layer", to_last, len(numbers)))
         before = current
 
 
@@ -41,7 +46,7 @@ def between_models(
     get: Callable[[Subject], StateStore],
     seed: int,
     progress: Callable[[int, int], None],
-) -> Iterator[tuple[Subject, dict[str, Any]]]:
+) -> Iterator[EvolutionRow]:
     """Each layer of each model against the same layer of each later model with its tokenizer.
 
     Args:
@@ -69,8 +74,8 @@ def between_models(
                     numbers = drawn(len(store.occurrences), seed)
                     bases[subject.label] = _basis(subject, store, layer, numbers)
             first, second = (bases[subject.label] for subject in pair)
-            for row in _rows(layer, pair[1].label, first, second, seed):
-                yield pair[0], row
+            for measured in _compared(pair[1].label, first, second, seed):
+                yield pair[0].row(layer, measured)
         progress(layer + 1, layers)
 
 
@@ -79,21 +84,9 @@ def _basis(subject: Subject, store: StateStore, layer: int, numbers: Any) -> Bas
     return Basis.of(store.layer(layer, numbers), name)
 
 
-def _rows(
-    layer: int, against: str, first: Basis, second: Basis, seed: int
-) -> Iterator[dict[str, Any]]:
+def _compared(against: str, first: Basis, second: Basis, seed: int) -> Iterator[Measurement]:
     count = len(first.centred_SD)
     cross_DE = first.centred_SD.T @ second.centred_SD
-    yield _row(layer, "pwcca", against, pwcca(first, second, cross_DE), count)
-    yield _row(layer, "cka", against, cka(first, second, cross_DE), count)
-    yield _row(layer, "pwcca-shuffled", against, shuffled_pwcca(first, second, seed), count)
-
-
-def _row(layer: int, quantity: str, against: str, value: float, cases: int) -> dict[str, Any]:
-    return {
-        "layer": layer,
-        "quantity": quantity,
-        "against": against,
-        "value": value,
-        "cases": cases,
-    }
+    yield Measurement("pwcca", against, pwcca(first, second, cross_DE), count)
+    yield Measurement("cka", against, cka(first, second, cross_DE), count)
+    yield Measurement("pwcca-shuffled", against, shuffled_pwcca(first, second, seed), count)

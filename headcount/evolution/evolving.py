@@ -1,6 +1,6 @@
 """Evolving: every quantity of every model, layer by layer; a killed run resumes."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -161,40 +161,36 @@ class _Run:
     def _neighbours(self, subject: Subject) -> Found:
         store = self.stores.get(subject, TEXT, self.key)
         for layer in range(store.shape[0]):
-            yield from _rows(subject, neighbour_rows(store, self.options, layer), layer=layer)
+            for measured in neighbour_rows(store, self.options, layer):
+                yield subject.row(layer, measured)
             self.progress(f"{subject.label}, neighbours: layers", layer + 1, store.shape[0])
 
     def _pictures(self, subject: Subject) -> Found:
         store, states = self.stores.get(subject, PICTURES, self.key), self.stores.pictured(subject)
         self.progress(f"{subject.label}, pictures", 0, 1)
-        for fields in picture_points(subject, store, states, self.options.seed):
-            yield EvolutionPoint(**subject.names, **fields)
+        yield from picture_points(subject, store, states, self.options.seed)
         self.progress(f"{subject.label}, pictures", 1, 1)
 
     def _distance(self, subject: Subject) -> Found:
         store = self.stores.get(subject, SENTENCES, self.key)
-        yield from _rows(subject, between_layers(subject, store, self.options.seed))
+        yield from between_layers(subject, store, self.options.seed)
 
     def _change(self, subject: Subject) -> Found:
         store = self.stores.get(subject, SENTENCES, self.key)
-        yield from _rows(subject, change_rows(self.stores.tokens_of(subject), store, self.options))
+        yield from change_rows(subject, self.stores.tokens_of(subject), store, self.options)
 
     def _influence(self, subject: Subject) -> Found:
         tokens = self.stores.tokens_of(subject)
         chosen = self.stores.occurrences(subject, SENTENCES)
-        yield from _rows(
-            subject, influence_rows(subject, tokens, chosen, self.options, self.progress)
-        )
+        yield from influence_rows(subject, tokens, chosen, self.options, self.progress)
 
     def _between(self) -> Found:
-        found = between_models(
+        yield from between_models(
             self.subjects,
             lambda subject: self.stores.get(subject, SENTENCES, self.key),
             self.options.seed,
             lambda done, total: self.progress("distances between models: layers", done, total),
         )
-        for subject, fields in found:
-            yield from _rows(subject, [fields])
 
     def _information(self, subject: Subject, view: str) -> Found:
         store = self.stores.get(subject, view, self.key)
@@ -218,7 +214,8 @@ class _Run:
                 by_position = information_by_position(
                     token_S, cluster_S, chosen.position_S, against, shuffles
                 )
-                yield from _rows(subject, chain(everywhere, by_position), layer=layer)
+                for measured in chain(everywhere, by_position):
+                    yield subject.row(layer, measured)
             self.progress(stage, layer + 1, layers)
 
     def _key(self) -> str:
@@ -260,11 +257,6 @@ class _Run:
                 "the models have different tokenizers, so each was measured on its own tokens and "
                 "no distances between them were measured"
             )
-
-
-def _rows(subject: Subject, found: Iterable[dict[str, Any]], **more: Any) -> Iterator[EvolutionRow]:
-    for fields in found:
-        yield EvolutionRow(**subject.names, **more, **fields)
 
 
 def _with_nan(row: dict[str, Any]) -> dict[str, Any]:

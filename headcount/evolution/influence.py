@@ -19,7 +19,7 @@ largest number of states, since the distance depends on it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -29,11 +29,13 @@ from torch import Tensor
 from headcount.core import Progress
 from headcount.corpora import present
 from headcount.evolution.groups import groups_of, spread
+from headcount.evolution.measurement import Measurement
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.pwcca import Basis, pwcca
 from headcount.evolution.state_store import Row, StateStore, batches_of, run
 from headcount.evolution.subjects import Subject
 from headcount.evolution.tokens import Occurrences, Tokens
+from headcount.results import EvolutionRow
 from headcount.tap import StateId, heard
 
 MOST_IN_GROUP = 2000
@@ -47,9 +49,9 @@ FEWEST = 4
 
 
 def change_rows(
-    tokens: Tokens, store: StateStore, options: EvolutionOptions
-) -> Iterator[dict[str, Any]]:
-    """The change of every group in every layer, as fields of rows; too small groups have none."""
+    subject: Subject, tokens: Tokens, store: StateStore, options: EvolutionOptions
+) -> Iterator[EvolutionRow]:
+    """The change of every group in every layer; too small groups have none."""
     num_layers, _, width = store.shape
     for name, is_in_S in groups_of(tokens, store.occurrences):
         numbers = spread(is_in_S, max(MOST_IN_GROUP, FEWEST * width), options.seed)
@@ -58,7 +60,7 @@ def change_rows(
         bases = [Basis.of(store.layer(layer, numbers), name) for layer in range(num_layers)]
         for layer in range(num_layers - 1):
             value = pwcca(bases[layer], bases[layer + 1])
-            yield _row(layer, "change", name, value, len(numbers))
+            yield subject.row(layer, Measurement("change", name, value, len(numbers)))
 
 
 def influence_rows(
@@ -67,8 +69,8 @@ def influence_rows(
     chosen: Occurrences,
     options: EvolutionOptions,
     progress: Progress,
-) -> Iterator[dict[str, Any]]:
-    """The influence of every group on every layer, as fields of rows; too small groups have none.
+) -> Iterator[EvolutionRow]:
+    """The influence of every group on every layer; too small groups have none.
 
     With a share of swapped tokens, `influence-swapped` stands beside `influence`: the same tokens
     are taken from the same sentences, in which other tokens were replaced.
@@ -133,7 +135,7 @@ def swap_tokens(tokens: Tokens, rows: Sequence[Row], share: float, seed: int) ->
 
 def _of_group(
     subject: Subject, rows: Sequence[Row], quantity: str, name: str, options: EvolutionOptions
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[EvolutionRow]:
     listener = _Listener(subject)
     with heard(subject.loaded.model, subject.loaded.anatomy, hidden_states=listener):
         for batch in batches_of(rows, options.max_tokens):
@@ -141,7 +143,7 @@ def _of_group(
     for layer, (with_SD, without_SD) in enumerate(listener.pairs()):
         if len(with_SD) >= FEWEST * subject.width:
             value = pwcca(Basis.of(with_SD, name), Basis.of(without_SD, name))
-            yield _row(layer, quantity, name, value, len(with_SD))
+            yield subject.row(layer, Measurement(quantity, name, value, len(with_SD)))
 
 
 @final
@@ -192,13 +194,3 @@ class _Listener:
         """For every layer, the states of the other tokens with and without the token."""
         for with_it, without in zip(self._with[:-1], self._without[:-1], strict=True):
             yield torch.cat(with_it).numpy(), torch.cat(without).numpy()
-
-
-def _row(layer: int, quantity: str, against: str, value: float, cases: int) -> dict[str, Any]:
-    return {
-        "layer": layer,
-        "quantity": quantity,
-        "against": against,
-        "value": value,
-        "cases": cases,
-    }

@@ -17,7 +17,6 @@ Reference: Note on the bias of information estimates (Miller, 1955)
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int
@@ -25,6 +24,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import mutual_info_score
 
 from headcount.core import CorpusError
+from headcount.evolution.measurement import Measurement
 
 STATES_A_CLUSTER = 100
 """Number of states for each cluster: the paper has 10,000 clusters of a million states."""
@@ -91,8 +91,8 @@ def information(
     cluster_S: Int[np.ndarray, " state"],
     against: str,
     seed: int,
-) -> Iterator[dict[str, Any]]:
-    """The plug-in estimate, the corrected one and the control, as fields of rows."""
+) -> Iterator[Measurement]:
+    """The plug-in estimate, the corrected one and the control."""
     count = len(token_S)
     control = shuffled(token_S, cluster_S, seed)
     rows = (
@@ -101,14 +101,7 @@ def information(
         ("mi-shuffled", float(np.mean(control)), min(control), max(control)),
     )
     for quantity, value, low, high in rows:
-        yield {
-            "quantity": quantity,
-            "against": against,
-            "value": value,
-            "low": float(low),
-            "high": float(high),
-            "cases": count,
-        }
+        yield Measurement(quantity, against, value, count, float(low), float(high))
 
 
 def information_by_position(
@@ -117,7 +110,7 @@ def information_by_position(
     position_S: Int[np.ndarray, " state"],
     against: str,
     seed: int,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Measurement]:
     """The same for each bin of positions with enough states; clusters are those of all states."""
     for name, is_in_S in position_bins(position_S):
         if is_in_S.sum() >= _LEAST:

@@ -13,12 +13,12 @@ section 6, https://arxiv.org/abs/1909.01380
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from headcount.core import CorpusError, amount
+from headcount.evolution.measurement import Measurement
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.state_store import StateStore
 from headcount.evolution.tokens import NONE, Occurrences
@@ -46,8 +46,8 @@ def nearest(
 
 def neighbour_rows(
     store: StateStore, options: EvolutionOptions, layer: int
-) -> Iterator[dict[str, Any]]:
-    """Shares and distances in one layer with their controls, as fields of rows.
+) -> Iterator[Measurement]:
+    """Shares and distances in one layer with their controls.
 
     Raises:
         CorpusError: if there are not more states than neighbours.
@@ -70,12 +70,12 @@ def neighbour_rows(
         asked_Q, near_QK = queries_Q[known_Q], nearest_QK[known_Q]
         same_Q = (values_P[near_QK] == values_P[asked_Q][:, None]).mean(1)
         chance_Q = _chance(values_P, asked_Q)
-        yield _row("neighbours", against, same_Q)
-        yield _row("neighbours-chance", against, chance_Q)
+        yield _mean("neighbours", against, same_Q)
+        yield _mean("neighbours-chance", against, chance_Q)
     position_P = chosen.position_S[pool_P]
     away_Q = np.abs(position_P[nearest_QK] - position_P[queries_Q][:, None]).mean(1)
-    yield _row("neighbours", "position", away_Q)
-    yield _row("neighbours-chance", "position", _mean_distance(position_P, queries_Q))
+    yield _mean("neighbours", "position", away_Q)
+    yield _mean("neighbours-chance", "position", _mean_distance(position_P, queries_Q))
 
 
 def attributes(chosen: Occurrences) -> dict[str, Int64[np.ndarray, " state"]]:
@@ -105,15 +105,8 @@ def _mean_distance(
     return (away_NN @ count_N)[position_P[queries_Q]] / (len(position_P) - 1)
 
 
-def _row(quantity: str, against: str, value_Q: Float64[np.ndarray, " query"]) -> dict[str, Any]:
+def _mean(quantity: str, against: str, value_Q: Float64[np.ndarray, " query"]) -> Measurement:
     """The mean over queries with its 95 % interval (1.96 standard errors)."""
     mean = float(value_Q.mean())
     half = 1.96 * float(value_Q.std()) / len(value_Q) ** 0.5
-    return {
-        "quantity": quantity,
-        "against": against,
-        "value": mean,
-        "low": mean - half,
-        "high": mean + half,
-        "cases": len(value_Q),
-    }
+    return Measurement(quantity, against, mean, len(value_Q), mean - half, mean + half)

@@ -24,6 +24,7 @@ from headcount.evolution.mutual_information import position_bins
 from headcount.evolution.state_store import StateStore
 from headcount.evolution.subjects import Subject
 from headcount.evolution.tokens import Occurrences, Tokens
+from headcount.results import EvolutionPoint
 
 MOST_STATES = 100
 """Largest number of states of each word and of each tag."""
@@ -108,8 +109,8 @@ def _bins(tokens: Tokens, places: Int64[np.ndarray, " state"]) -> list[str]:
 
 def picture_points(
     subject: Subject, store: StateStore, states: Pictured, seed: int
-) -> Iterator[dict[str, Any]]:
-    """The points of every picture and layer, as fields of points."""
+) -> Iterator[EvolutionPoint]:
+    """The points of every picture and layer."""
     chosen, start = states.occurrences, 0
     tokenizer = subject.encoder.tokenizer
     for picture, labels in states.labels.items():
@@ -127,12 +128,15 @@ def picture_points(
             plane = TSNE(init="pca", perplexity=perplexity, random_state=seed)
             found_S2 = plane.fit_transform(store.layer(layer, numbers))
             for place, (x, y) in enumerate(found_S2):
-                yield {
-                    "layer": layer,
-                    "token": names[place],
-                    "position": int(chosen.position_S[numbers[place]]),
-                    "x": float(x),
-                    "y": float(y),
-                    "picture": picture,
-                    "label": labels[place],
-                }
+                yield EvolutionPoint(
+                    model=subject.name,
+                    objective=subject.objective,
+                    seed=subject.seed,
+                    layer=layer,
+                    token=names[place],
+                    position=int(chosen.position_S[numbers[place]]),
+                    x=float(x),
+                    y=float(y),
+                    picture=picture,
+                    label=labels[place],
+                )

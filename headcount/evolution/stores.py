@@ -159,7 +159,9 @@ class Stores:
 
     def _facts(self, subject: Subject, view: str, store: StateStore) -> StoreFacts:
         return StoreFacts(
-            **subject.names,
+            model=subject.name,
+            objective=subject.objective,
+            seed=subject.seed,
             view=view,
             occurrences=0 if view in (SENTENCES, PICTURES) else self.options.occurrences,
             types=store.occurrences.num_types,

@@ -9,7 +9,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 
 from headcount.core import InputError, ModelError, name_of
 from headcount.corpora import Encoder
+from headcount.evolution.measurement import Measurement
 from headcount.models import Loaded, tokenizer_revision
+from headcount.results import EvolutionRow
 from headcount.tap import StateId, state_ids
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"
@@ -36,10 +38,20 @@ class Subject:
         """Hub name of the model, or the name of its folder."""
         return name_of(self.loaded.name)
 
-    @property
-    def names(self) -> dict[str, Any]:
-        """The fields of a row that name the model."""
-        return {"model": self.name, "objective": self.objective, "seed": self.seed}
+    def row(self, layer: int, measured: Measurement) -> EvolutionRow:
+        """The row of a measurement of one layer of this model."""
+        return EvolutionRow(
+            model=self.name,
+            objective=self.objective,
+            seed=self.seed,
+            layer=layer,
+            quantity=measured.quantity,
+            against=measured.against,
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
+            cases=measured.cases,
+        )
 
     @cached_property
     def encoder(self) -> Encoder:

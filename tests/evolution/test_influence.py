@@ -53,7 +53,7 @@ def test_influence_is_that_of_one_layer_run_by_hand(
     model = subject.loaded.model
     with leaving_no_trace(model, tiny.inputs(model)):
         found = list(influence_rows(subject, tokens, chosen, options, lambda *_: None))
-    assert [row["layer"] for row in found] == [0, 1]
+    assert [row.layer for row in found] == [0, 1]
     layers = list(model.get_submodule("bert.encoder.layer").children())
     pairs: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = [([], []), ([], [])]
     for row in rows_without(tokens, chosen, np.ones(len(chosen), bool), 0):
@@ -71,8 +71,8 @@ def test_influence_is_that_of_one_layer_run_by_hand(
                 pairs[number][1].append(output[0, others])
     for row, (with_it, without) in zip(found, pairs, strict=True):
         first, second = (Basis.of(torch.cat(each).numpy()) for each in (with_it, without))
-        assert row["value"] == pytest.approx(pwcca(first, second), rel=0.02, abs=1e-5)
-        assert row["value"] > 1e-3 and row["cases"] == sum(map(len, with_it))
+        assert row.value == pytest.approx(pwcca(first, second), rel=0.02, abs=1e-5)
+        assert row.value > 1e-3 and row.cases == sum(map(len, with_it))
 
 
 def test_a_token_that_nobody_attends_to_has_no_influence(
@@ -93,7 +93,7 @@ def test_a_token_that_nobody_attends_to_has_no_influence(
         with torch.no_grad():
             for each, weight in zip(outputs, saved_weights, strict=True):
                 each.weight.copy_(weight)
-    assert rows and max(abs(row["value"]) for row in rows) < 1e-5
+    assert rows and max(abs(row.value) for row in rows) < 1e-5
 
 
 def test_swaps_leave_the_token_and_its_place(tokens: Tokens) -> None:

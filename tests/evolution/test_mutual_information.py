@@ -33,17 +33,14 @@ def test_planted_tokens_are_found_and_noise_is_not() -> None:
     planted_SD = noise_SD + 20 * np.eye(8, 6, dtype=np.float32)[token_S]
     planted_SD[:, 0] += 20 * (token_S == 7)
     planted, independent = (
-        {
-            row["quantity"]: row
-            for row in information(token_S, clusters_of(states, 20, 0), "input", 0)
-        }
+        {row.quantity: row for row in information(token_S, clusters_of(states, 20, 0), "input", 0)}
         for states in (planted_SD, noise_SD)
     )
-    assert planted["mi"]["value"] > 0.8 * log(8)
+    assert planted["mi"].value > 0.8 * log(8)
     control = independent["mi-shuffled"]
-    assert control["low"] * 0.7 < independent["mi"]["value"] < control["high"] * 1.4
-    assert abs(independent["mi-miller-madow"]["value"]) < 0.012
-    assert control["cases"] == 2000
+    assert control.low * 0.7 < independent["mi"].value < control.high * 1.4
+    assert abs(independent["mi-miller-madow"].value) < 0.012
+    assert control.cases == 2000
 
 
 def test_the_correction_takes_away_what_chance_gives() -> None:
@@ -60,7 +57,7 @@ def test_positions_are_measured_apart() -> None:
     token_S = np.random.default_rng(0).integers(0, 3, 750)
     cluster_S = np.where(position_S == 1, token_S, 0)
     found = {
-        (row["quantity"], row["against"]): row["value"]
+        (row.quantity, row.against): row.value
         for row in information_by_position(token_S, cluster_S, position_S, "input", 0)
     }
     assert found["mi", "input at 1"] == pytest.approx(log(3), abs=0.02)

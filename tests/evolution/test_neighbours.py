@@ -46,22 +46,22 @@ def test_the_nearest_are_those_of_the_textbook(monkeypatch: pytest.MonkeyPatch) 
 def test_planted_tokens_are_shared_and_noise_is_chance(tmp_path: Path) -> None:
     store = planted(tmp_path)
     noise, token, right, position = (
-        {(row["quantity"], row["against"]): row for row in neighbour_rows(store, OPTIONS, layer)}
+        {(row.quantity, row.against): row for row in neighbour_rows(store, OPTIONS, layer)}
         for layer in range(4)
     )
-    chance = noise["neighbours-chance", "token"]["value"]
+    chance = noise["neighbours-chance", "token"].value
     assert chance == pytest.approx(1 / 11, abs=0.02)
     for name in ("token", "left", "right"):
-        assert abs(noise["neighbours", name]["value"] - chance) < 0.06
-    assert token["neighbours", "token"]["value"] > 0.9
-    assert token["neighbours", "right"]["value"] < 0.2
-    assert right["neighbours", "right"]["value"] > 0.9
+        assert abs(noise["neighbours", name].value - chance) < 0.06
+    assert token["neighbours", "token"].value > 0.9
+    assert token["neighbours", "right"].value < 0.2
+    assert right["neighbours", "right"].value > 0.9
     away, control = (position[name, "position"] for name in ("neighbours", "neighbours-chance"))
-    assert away["value"] < 1 and control["value"] == pytest.approx(4.3, abs=0.4)
-    assert away["low"] < away["value"] < away["high"] and away["cases"] == 100
+    assert away.value < 1 and control.value == pytest.approx(4.3, abs=0.4)
+    assert away.low < away.value < away.high and away.cases == 100
     assert ("neighbours", "tag") not in noise
     first = store.occurrences.left_S == -1
-    assert noise["neighbours", "left"]["cases"] < 100 and first.any()
+    assert noise["neighbours", "left"].cases < 100 and first.any()
 
 
 def test_chance_is_the_share_of_all_others(tmp_path: Path) -> None:
@@ -69,8 +69,6 @@ def test_chance_is_the_share_of_all_others(tmp_path: Path) -> None:
     options = EvolutionOptions(nearest=59, queries=60, pool=60)
     with pytest.raises(CorpusError, match="more than 60 states"):
         list(neighbour_rows(store, EvolutionOptions(nearest=60), 0))
-    rows = {
-        (row["quantity"], row["against"]): row["value"] for row in neighbour_rows(store, options, 0)
-    }
+    rows = {(row.quantity, row.against): row.value for row in neighbour_rows(store, options, 0)}
     for name in ("token", "right", "position"):
         assert rows["neighbours", name] == pytest.approx(rows["neighbours-chance", name])

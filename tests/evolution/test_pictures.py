@@ -75,9 +75,7 @@ def test_planted_groups_lie_apart_and_noise_does_not(
     store.put(0, numbers, noise.astype(np.float16))
     noise[: len(labels), 0] += 30 * (np.array(labels) == "the")
     store.put(1, numbers, noise.astype(np.float16))
-    names = {"model": "m", "objective": "masked-lm", "seed": 1}
-    found = [EvolutionPoint(**names, **each) for each in picture_points(subject, store, states, 0)]
-    words = found
+    words = list(picture_points(subject, store, states, 0))
     apart, mixed = (
         beside_same([point for point in words if point.layer == layer]) for layer in (1, 0)
     )

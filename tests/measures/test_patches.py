@@ -191,7 +191,7 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
     """Rate, null and error are those of a list of images; the null is that of four places."""
     grid = GRIDS[name]
     (r, c), where = displacement, (grid.columns, grid.special)
-    cells = list(at_displacement(PatchLooks.of(attend(name, num_images=35)), displacement).rows())
+    cells = list(at_displacement(PatchLooks.of(attend(name, num_images=35)), displacement).each())
     for head, cell in enumerate(cells):
         all_maps = maps(name, 35)[:, head].tolist()
         A = [each for n, each in enumerate(all_maps) if IS_SECOND[n % NUM_IMAGES]]
@@ -203,13 +203,13 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
         beside = [units(*place) for place in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1))]
         rates = [sum(x for x, _ in one) / n for one in beside if (n := sum(n for _, n in one))]
         null = sum(rates) / len(rates)
-        assert cell["position_null"] / cell["attainable"] == pytest.approx(null)
+        assert cell.position_null / cell.attainable == pytest.approx(null)
         if head == NUM_HEADS - 1:  # even attention has no spread to divide by
             continue
         num_keys = grid.num_patches - (grid.special == 0)
         rate, _, t = halves.clustered_t(units(r, c), max(null, 1 / num_keys))
-        assert cell["share"] / cell["attainable"] == pytest.approx(rate)
-        assert cell["p"] == pytest.approx(student.sf(t, len(A) - 1), abs=1e-9)
+        assert cell.share / cell.attainable == pytest.approx(rate)
+        assert cell.p == pytest.approx(student.sf(t, len(A) - 1), abs=1e-9)
 
 
 def test_the_first_half_chooses_the_other_place():
@@ -223,22 +223,22 @@ def test_the_first_half_chooses_the_other_place():
         for half in looks.hits.tolist()
     ]
     assert by_half[0] != by_half[1], "the halves must differ for a test"
-    assert [row["direction"] for row in rows if row["trait"] == "place"] == by_half[0]
+    assert [row.direction for row in rows if row.trait == "place"] == by_half[0]
 
 
 def test_the_test_of_a_spot_is_the_textbook():
     """The rate, its null and its error from the sums are those of a list of images."""
     grid, name, patch = GRIDS["class"], "class", 5
-    cells = list(on_spot(PatchSpots.of(attend(name)), grid, patch).rows())
+    cells = list(on_spot(PatchSpots.of(attend(name)), grid, patch).each())
     for head, cell in enumerate(cells):
         A = [each for each, use in zip(maps(name)[:, head].tolist(), IS_SECOND, strict=True) if use]
         beside = [patches.spot(each, 1, p) for each in A for p in (1, 9, 4, 6)]
         null = sum(x for x, _ in beside) / sum(n for _, n in beside)
         units = [patches.spot(each, 1, patch) for each in A]
-        assert cell["position_null"] == pytest.approx(null)
+        assert cell.position_null == pytest.approx(null)
         rate, error, t = halves.clustered_t(units, max(null, 1 / 13))
-        assert cell["share"] == pytest.approx(rate)
-        assert cell["p"] == pytest.approx(student.sf(t, 3), abs=1e-9) or error < 1e-12
+        assert cell.share == pytest.approx(rate)
+        assert cell.p == pytest.approx(student.sf(t, 3), abs=1e-9) or error < 1e-12
 
 
 @pytest.mark.parametrize("measure", IMAGE_MEASURES)

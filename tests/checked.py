@@ -39,14 +39,14 @@ def install(package: str, changed: Mapping[str, _Changed] | None = None) -> None
 def _decorator(*, typechecker: object) -> Callable[[Any], Any]:
     """What the import hook decorates functions and classes with."""
     del typechecker  # beartype
-    return _checked
+    return with_checks
 
 
-def _checked(found: Any) -> Any:
+def with_checks(found: Any) -> Any:
     if isinstance(found, type):
         made = vars(found).get("__init__")
         if dataclasses.is_dataclass(found) and made and not hasattr(made, "__wrapped__"):
-            found.__init__ = _checked(made)  # pyright: ignore[reportAttributeAccessIssue]
+            found.__init__ = with_checks(made)  # pyright: ignore[reportAttributeAccessIssue]
         return found
     if inspect.isgeneratorfunction(found):  # beartype checks its call only when it starts
         return _JAXTYPED(found, typechecker=_BEARTYPE)

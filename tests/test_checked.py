@@ -14,12 +14,12 @@ from tests import checked, self_checks, tiny
 Row = Float[Tensor, " n"]
 
 
-@checked._checked
+@checked.with_checks
 def doubled(number: int) -> str:
     return str(2 * number) if number < 9 else number  # type: ignore[return-value]
 
 
-@checked._checked
+@checked.with_checks
 def added(one: Row, others: dict[str, Row] | None = None) -> Row:
     return sum((others or {}).values(), one)
 

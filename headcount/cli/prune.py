@@ -100,7 +100,7 @@ class Prune:
         self.on.check()
         name, options = self._method()
         pruning.check_method(name, options)
-        pruning.check_budget(self._keep(), self.share, self.max_drop, self.latency)
+        pruning.check_budget(self.to_keep(), self.share, self.max_drop, self.latency)
         self._recovery()
         if self.corpus and self.analysis is None:
             raise InputError(
@@ -129,9 +129,9 @@ class Prune:
         return found.method, [*found.of(self.on.site, self.on.task), *self.set]
 
     def _limit(self) -> "pruning.BudgetSpec":
-        return pruning.BudgetSpec(self._keep(), self.share, self.max_drop, self.latency)
+        return pruning.BudgetSpec(self.to_keep(), self.share, self.max_drop, self.latency)
 
-    def _keep(self) -> "pruning.Keep | None":
+    def to_keep(self) -> "pruning.Keep | None":
         """The number of heads to keep, in total or site by site."""
         if not self.keep:
             return None

@@ -23,7 +23,7 @@ from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.state_store import StateStore
 from headcount.evolution.tokens import NONE, Occurrences
 
-_BLOCK = 256
+BLOCK = 256
 """Number of queries at a time."""
 
 
@@ -36,8 +36,8 @@ def nearest(
     norm_S1 = np.linalg.norm(states_SD, axis=1, keepdims=True)
     unit_SD = states_SD / np.maximum(norm_S1, np.finfo(np.float32).tiny)
     found = []
-    for start in range(0, len(queries_Q), _BLOCK):
-        block_B = queries_Q[start : start + _BLOCK]
+    for start in range(0, len(queries_Q), BLOCK):
+        block_B = queries_Q[start : start + BLOCK]
         cosine_BS = unit_SD[block_B] @ unit_SD.T
         cosine_BS[np.arange(len(block_B)), block_B] = -np.inf
         found.append(np.argpartition(-cosine_BS, k - 1, axis=1)[:, :k])

@@ -41,7 +41,7 @@ from headcount.tap import StateId, evaluating, heard
 SHARE_MASKED = 0.15
 """Largest share of the tokens of a sentence that are masked at once, but at least one token."""
 
-_SAVE_EVERY = 50
+SAVE_EVERY = 50
 """Number of batches between two checkpoints."""
 
 
@@ -195,7 +195,7 @@ def fill(
             run(subject, [row.ids for row in group])
             seen += len(group)
             progress(stage, seen, len(rows))
-            if number % _SAVE_EVERY == 0 or number == len(groups):
+            if number % SAVE_EVERY == 0 or number == len(groups):
                 store.flush()
                 write_checkpoint(checkpoint, key, {"batches": number})
 

@@ -91,7 +91,7 @@ class AttentionReducer:
             self._grid_mass_BHQM = zeros(*per_query, len(GRID_MASSES))
         self.value_norm_BHK: Tensor | None = None
         if self.needs & NORMS:
-            self.value_norm_BHK = _value_norms(value_BHKD, roots_HDD)
+            self.value_norm_BHK = value_norms(value_BHKD, roots_HDD)
         self._knows_norms = self.value_norm_BHK is not None and roots_HDD is not None
         self._values_H = None if self._knows_norms else value_BHKD.sum((0, 2, 3))
         self._segment_BN = sides.segment_BN if self.needs & _MASSES else None
@@ -268,7 +268,7 @@ def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]
     return ~total_H.isfinite()
 
 
-def _value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
+def value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
     """||v W_O^h|| of every key, computed as ||v R^h|| without vectors of the model's width."""
     if roots_HDD is None:
         return value_BHKD.new_full(value_BHKD.shape[:3], torch.nan)

@@ -31,7 +31,7 @@ from headcount.probes.features import (
 from headcount.probes.treebank import ProbeSentence, Treebank
 from headcount.tap import AttentionLayer, Block, StateId, Tap, evaluating, heard, state_ids
 
-_SAVE_EVERY = 50
+SAVE_EVERY = 50
 """Number of batches between two checkpoints."""
 
 
@@ -116,7 +116,7 @@ def extract(
         words.write(features)
         seen += len(words.indices)
         progress(stage, seen, total)
-        if number % _SAVE_EVERY == 0 or number == len(groups):
+        if number % SAVE_EVERY == 0 or number == len(groups):
             for each in stored:
                 each.flush()
             write_checkpoint(checkpoint, key, {"batches": number})

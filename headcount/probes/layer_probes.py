@@ -166,17 +166,17 @@ class ScalarMix:
         self._mean_S1D = torch.from_numpy(sample_SWD.mean(1, keepdims=True))
         self._scale_S1D = torch.from_numpy(sample_SWD.std(1, keepdims=True)).clamp_min(1e-6)
         width = states.width * cases.word_NP.shape[1]
-        self._share_L = torch.zeros(states.num_states, requires_grad=True)
-        self._gamma = torch.ones((), requires_grad=True)
-        self._weight_FC = torch.zeros(width, len(cases.classes), requires_grad=True)
-        self._bias_C = torch.zeros(len(cases.classes), requires_grad=True)
-        trained = [self._share_L, self._gamma, self._weight_FC, self._bias_C]
+        self.share_L = torch.zeros(states.num_states, requires_grad=True)
+        self.gamma = torch.ones((), requires_grad=True)
+        self.weight_FC = torch.zeros(width, len(cases.classes), requires_grad=True)
+        self.bias_C = torch.zeros(len(cases.classes), requires_grad=True)
+        trained = [self.share_L, self.gamma, self.weight_FC, self.bias_C]
         self._optimizer = torch.optim.Adam(trained, MIX_RATE)
         self._generator = np.random.default_rng(seed)
 
     def shares(self) -> Float[torch.Tensor, " state"]:
         """The weight of every hidden state; they add up to 1."""
-        return self._share_L.detach().softmax(0)
+        return self.share_L.detach().softmax(0)
 
     def train_epoch(self) -> None:
         """Take one pass over the training cases."""
@@ -200,13 +200,13 @@ class ScalarMix:
         return torch.cat(parts).numpy()
 
     def _scores(self, cases: LayerCases, chosen: np.ndarray) -> torch.Tensor:
-        share_S = self._gamma * self._share_L.softmax(0)
+        share_S = self.gamma * self.share_L.softmax(0)
         parts = []
         for word_N in cases.word_NP[chosen].T:
             states_SND = torch.from_numpy(cases.states.of_words(word_N).astype(np.float32))
             scaled_SND = (states_SND - self._mean_S1D) / self._scale_S1D
             parts.append(torch.einsum("s,snd->nd", share_S, scaled_SND))
-        return torch.cat(parts, 1) @ self._weight_FC + self._bias_C
+        return torch.cat(parts, 1) @ self.weight_FC + self.bias_C
 
 
 def _accuracy(

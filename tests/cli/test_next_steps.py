@@ -141,13 +141,13 @@ def test_the_fewest_heads_that_are_close(
     (found,) = commands(lines)
     assert isinstance(found, Prune) and found.on == ON
     assert (found.method, found.recover) == ("norm", recover)
-    assert found._keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    assert found.to_keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
     untested = replace(ON, test=())
     (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found.on.test == ("TEST_FILE",)
     anywhere = replace(ON, site=())
     (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
-    assert isinstance(found, Prune) and found._keep() == best
+    assert isinstance(found, Prune) and found.to_keep() == best
 
 
 @pytest.mark.parametrize(

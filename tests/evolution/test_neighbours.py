@@ -35,7 +35,7 @@ def planted(path: Path, count: int = 400, width: int = 23) -> StateStore:
 
 
 def test_the_nearest_are_those_of_the_textbook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headcount.evolution.neighbours._BLOCK", 4)
+    monkeypatch.setattr("headcount.evolution.neighbours.BLOCK", 4)
     states_SD = np.random.default_rng(0).normal(size=(53, 5)).astype(np.float32)
     queries_Q = np.array([3, 7, 11, 19, 23, 52])
     found_QK = nearest(states_SD, queries_Q, 6)

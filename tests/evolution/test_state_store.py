@@ -98,7 +98,7 @@ def test_states_that_predict(subject: Subject, tokens: Tokens, tmp_path: Path) -
 def test_an_interrupted_pass_resumes_to_the_same_numbers(
     subject: Subject, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.evolution.state_store._SAVE_EVERY", 1)
+    monkeypatch.setattr("headcount.evolution.state_store.SAVE_EVERY", 1)
     chosen, seen = of_sentences(tokens, 9, 0), list[int]()
     expected = filled(subject, tokens, chosen, "sentences", tmp_path / "once", max_tokens=40)
 

@@ -167,7 +167,7 @@ def test_a_missing_folder_is_not_blamed_on_the_hub(monkeypatch: pytest.MonkeyPat
         raise OSError("We couldn't connect to 'https://huggingface.co' to load the files.")
 
     monkeypatch.setattr("headcount.models.loading.AutoConfig.from_pretrained", offline)
-    monkeypatch.setattr("headcount.models.loading._weights_folder", lambda place: "")
+    monkeypatch.setattr("headcount.models.loading.transformer_folder", lambda place: "")
     with pytest.raises(ModelError, match=r"there is no folder 'models/none' here, and no model"):
         headcount.load("models/none")
 

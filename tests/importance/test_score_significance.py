@@ -248,8 +248,8 @@ def test_heads_in_groups_have_the_same_tests(monkeypatch: pytest.MonkeyPatch):
     task, made = translations("bleu")
     base, without = made(0.1, 0), [made(0.1 + 0.05 * n, n) for n in range(1, 6)]
     together = score_deltas(task, without, base, 150)
-    monkeypatch.setattr(randomization, "_KEPT", 2 * 40 * 10)
-    monkeypatch.setattr(draws_of, "_CHUNK", 7 * 40)
+    monkeypatch.setattr(randomization, "KEPT", 2 * 40 * 10)
+    monkeypatch.setattr(draws_of, "CHUNK", 7 * 40)
     parts = score_deltas(task, without, base, 150)
     for name in ("delta", "low", "high", "p"):
         assert getattr(parts, name) == pytest.approx(getattr(together, name), abs=1e-12)

@@ -77,8 +77,8 @@ def test_heads_in_groups_are_the_same(
     losses: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ):
     dense = loss_deltas(*losses, SAMPLES)
-    monkeypatch.setattr(studentized, "_KEPT", 2 * SAMPLES)
-    monkeypatch.setattr(draws_of, "_CHUNK", 3 * EXAMPLES)
+    monkeypatch.setattr(studentized, "KEPT", 2 * SAMPLES)
+    monkeypatch.setattr(draws_of, "CHUNK", 3 * EXAMPLES)
     parts = loss_deltas(*losses, SAMPLES)
     for name in ("delta", "low", "high", "p"):
         assert getattr(parts, name) == pytest.approx(getattr(dense, name), abs=1e-12)

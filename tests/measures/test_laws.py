@@ -95,7 +95,7 @@ def test_what_nobody_needs_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*_: Any) -> None:
         raise AssertionError("not needed")
 
-    monkeypatch.setattr(reducer, "_value_norms", refuse)
+    monkeypatch.setattr(reducer, "value_norms", refuse)
     monkeypatch.setattr(reductions, "segments", refuse)
     monkeypatch.setattr(reducer.ArcHits, "__init__", refuse)
     monkeypatch.setattr(AttentionLayer, "output_root", refuse)

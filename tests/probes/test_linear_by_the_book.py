@@ -164,9 +164,9 @@ def test_the_scalar_mix_is_that_of_the_textbook(
     mix = ScalarMix(own, seed=0)
     for _ in range(3):
         mix.train_epoch()
-    a, gamma = mix._share_L.tolist(), mix._gamma.item()
+    a, gamma = mix.share_L.tolist(), mix.gamma.item()
     assert a[0] != a[1] and gamma != 1, "both were trained"
-    W, b = mix._weight_FC.detach().numpy(), mix._bias_C.detach().numpy()
+    W, b = mix.weight_FC.detach().numpy(), mix.bias_C.detach().numpy()
     every = [train.of_all(state).astype(np.float64) for state in range(2)]
     predicted = []
     for number, each in enumerate(TEST):

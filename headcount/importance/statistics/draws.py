@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-_CHUNK = 2**21
+CHUNK = 2**21
 """Number of draws in memory at a time."""
 
 
@@ -29,7 +29,7 @@ def swaps(
 
 def in_parts(drawn_SN: np.ndarray, width: int) -> Iterator[np.ndarray]:
     """Some rows at a time, so that an array with `width` numbers for each of them fits."""
-    at_once = max(1, 2 * _CHUNK // width)
+    at_once = max(1, 2 * CHUNK // width)
     for done in range(0, len(drawn_SN), at_once):
         yield drawn_SN[done : done + at_once]
 
@@ -44,6 +44,6 @@ def times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sam
 
 def _sizes(num_examples: int, num_samples: int) -> Iterator[int]:
     """Numbers of samples that are in memory together."""
-    at_once = max(1, _CHUNK // num_examples)
+    at_once = max(1, CHUNK // num_examples)
     for done in range(0, num_samples, at_once):
         yield min(at_once, num_samples - done)

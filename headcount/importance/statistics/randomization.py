@@ -36,7 +36,7 @@ FEWEST_SWAPS = 10_000
 OfSums = Callable[[Float[np.ndarray, "draw statistic"]], Float[np.ndarray, " draw"]]
 """Scores of many sums."""
 
-_KEPT = 2**22
+KEPT = 2**22
 """Number of swapped sums in memory at a time."""
 
 
@@ -63,7 +63,7 @@ def randomization(
         [1 - 2 * (swap_SN @ weight_N) / weight_N.sum() for swap_SN in swaps(num, num_samples, seed)]
     )
     # As many heads at a time as their counts and differences fit into memory
-    at_once = max(1, _KEPT // max(base_NK.size, num_samples))
+    at_once = max(1, KEPT // max(base_NK.size, num_samples))
     found = []
     for done in range(0, len(without), at_once):
         part_HNK = np.stack(without[done : done + at_once])

@@ -28,7 +28,7 @@ from headcount.importance.statistics.draws import in_parts, resamples, times
 ALPHA = 0.05
 """One minus the probability that an interval holds the truth."""
 
-_KEPT = 2**25
+KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""
 
 _NOISE = 1e-12
@@ -49,7 +49,7 @@ def studentized(
         num_samples: Number of resamples, which all heads share.
         seed: Seed of the draws.
     """
-    at_once = max(1, _KEPT // num_samples)
+    at_once = max(1, KEPT // num_samples)
     groups = np.split(more_HN, range(at_once, len(more_HN), at_once))
     return np.concatenate([_of_heads(part, count_N, num_samples, seed) for part in groups], axis=1)
 

@@ -23,12 +23,11 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from headcount.core import Progress
 from headcount.corpora import present
-from headcount.evolution.groups import groups_of, spread
 from headcount.evolution.measurement import Measurement
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.pwcca import Basis, pwcca
@@ -44,8 +43,45 @@ MOST_IN_GROUP = 2000
 SENTENCES = 500
 """Largest number of sentences from which a token of a group is taken away."""
 
+NUM_BINS = 5
+"""Number of bins of frequency, with about as many tokens of text in each."""
+
 FEWEST = 4
 """Number of states that a distance needs, as a multiple of their width."""
+
+
+def frequency_bins(
+    tokens: Tokens, chosen: Occurrences
+) -> Iterator[tuple[str, Bool[np.ndarray, " state"]]]:
+    """Names of the bins, the rarest first, and which occurrences are in each.
+
+    Edges are quantiles of the corpus frequency over the occurrences. All occurrences of a token are
+    in one bin, so bins are only about equally large.
+    """
+    count_S = tokens.counts()[chosen.token_S]
+    edges = np.unique(np.quantile(count_S, np.linspace(0, 1, NUM_BINS + 1)[1:-1], method="lower"))
+    bin_S = np.searchsorted(edges, count_S, side="left")
+    for number in np.unique(bin_S):
+        is_in_S = bin_S == number
+        low, high = count_S[is_in_S].min(), count_S[is_in_S].max()
+        yield f"frequency {low}-{high}", is_in_S
+
+
+def groups_of(
+    tokens: Tokens, chosen: Occurrences
+) -> Iterator[tuple[str, Bool[np.ndarray, " state"]]]:
+    """All groups: bins of frequency, then tags if the corpus has them."""
+    yield from frequency_bins(tokens, chosen)
+    for number, tag in enumerate(tokens.tags):
+        yield f"tag {tag}", chosen.tag_S == number
+
+
+def spread(is_in_S: Bool[np.ndarray, " state"], most: int, seed: int) -> Int64[np.ndarray, " some"]:
+    """Up to a number of the states of a group, drawn without replacement."""
+    numbers = np.flatnonzero(is_in_S)
+    if len(numbers) <= most:
+        return numbers
+    return np.sort(np.random.default_rng(seed).choice(numbers, most, replace=False))
 
 
 def change_rows(

@@ -25,9 +25,8 @@ from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
 from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.options import METHODS, Options
-from headcount.importance.other_data import across
 from headcount.importance.scores import Scores
-from headcount.importance.statistics.agreement import Agreement, agreement
+from headcount.importance.statistics.agreement import Agreement, across, agreement
 from headcount.importance.statistics.significance import (
     Delta,
     Deltas,

@@ -9,8 +9,13 @@ import torch
 import headcount
 from headcount.corpora import Corpus
 from headcount.evolution import influence
-from headcount.evolution.groups import frequency_bins, groups_of
-from headcount.evolution.influence import influence_rows, rows_without, swap_tokens
+from headcount.evolution.influence import (
+    frequency_bins,
+    groups_of,
+    influence_rows,
+    rows_without,
+    swap_tokens,
+)
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.pwcca import Basis, pwcca
 from headcount.evolution.subjects import Subject, subjects_of

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from headcount.core import InputError
 from headcount.importance import Agreement, agreement, correlation, effects
-from headcount.importance.other_data import across
+from headcount.importance.statistics.agreement import across
 from headcount.results import ImportanceRecord
 from tests.textbook import statistics
 

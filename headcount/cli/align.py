@@ -58,9 +58,9 @@ class Align(BesideArguments):
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
     source: Path | None = None
-    """One side of a parallel text (.txt or .conllu)."""
+    """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None
-    """The other side, line by line."""
+    """Target side, line by line."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
         default_factory=AlignmentOptions
     )

@@ -76,9 +76,9 @@ class Analyze(ModelArguments):
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None
-    """One side of a parallel text (.txt or .conllu)."""
+    """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None
-    """The other side, line by line; by default the model's own greedy translation."""
+    """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     limit: int | None = None

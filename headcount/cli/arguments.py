@@ -18,8 +18,7 @@ class TrustArguments:
     """Which code may run when models are loaded."""
 
     trust_remote_code: bool = field(default=False, kw_only=True)
-    """Run Python files that come with a model, which can do anything you can; by default none
-    runs."""
+    """Run Python files that come with a model; they can do anything you can. Off by default."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,12 @@ class TaskArguments(ModelArguments):
     prefix: str = ""
     """Translation: text to put before every source, as T5 needs."""
     max_length: int | None = None
-    """Language modelling: tokens in one piece of text; as many as the model takes by default."""
+    """Language modelling: number of tokens in a piece of text; the model's limit by default."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest possible score in the data; 0 5 by default."""
     pooling: Pooling | None = None
-    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default
-    as a sentence-transformers model states."""
+    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
+    the sentence-transformers model says."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096

@@ -56,9 +56,9 @@ class Cluster(BesideArguments):
     ] = ()
     """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
     source: Path | None = None
-    """One side of a parallel text (.txt or .conllu)."""
+    """Source side of parallel text (.txt or .conllu)."""
     target: Path | None = None
-    """The other side, line by line."""
+    """Target side, line by line."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None

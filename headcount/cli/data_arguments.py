@@ -70,7 +70,7 @@ class TrialArguments(LearningArguments):
     site: tuple[Site, ...] = ()
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
-    """Prune heads that share keys and values in whole groups; otherwise equally many of each."""
+    """Prune whole groups of heads that share keys and values; otherwise equally many of each."""
     calibration: int = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""

@@ -24,7 +24,7 @@ class Prune:
     out: Path = field(kw_only=True)
     """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
     method: str | None = None
-    """Method that chooses the heads; auto by default: the cheap score that loses least here."""
+    """Method that chooses the heads; auto by default: the cheap score that loses least."""
     preset: str | None = None
     """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     set: tuple[str, ...] = ()
@@ -36,23 +36,23 @@ class Prune:
     max_drop: float | None = None
     """Budget: keep as few heads as possible while the score on --dev drops by at most this."""
     latency: float | None = None
-    """Budget: keep as many heads as fit into this many ms for one forward of the compact model,
-    without search or generation, on the --dev example of median length."""
+    """Budget: keep as many heads as possible while one forward pass of the compact model, without
+    search or generation, takes at most this many ms on the --dev example of median length."""
     one_per_group: Path | None = None
-    """Folder of `headcount cluster` of this model: as long as the budget allows, keep at least one
-    head of each group of heads that look at the same places."""
+    """Folder of `headcount cluster` of this model: keep at least one head of each group of heads
+    that look at the same places, as far as the budget allows."""
     fold: bool = True
     """Fold the mean output of pruned heads into the bias where that lowers the loss."""
     rescale: bool = True
     """Rescale kept heads to compensate for pruned ones where that lowers the loss."""
     recover: int = 0
-    """Recovery updates on --data with the kept heads, applied if the loss drops; 0 for none."""
+    """Number of updates that train the kept heads on --data, used if the loss drops; 0 for none."""
     tune: tuple[str, ...] = ()
     """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
     """If anything is trained, also train the dense model for as many updates and measure it."""
     analysis: Path | None = None
-    """Folder of `headcount analyze` of the dense model, to report which functions survive."""
+    """Folder of `headcount analyze` of the dense model; reports which functions survive."""
     corpus: tuple[Path, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
     resume: bool = False

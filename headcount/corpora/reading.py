@@ -215,7 +215,7 @@ def _is_blank(cells: Mapping[Any, object], name: str | int) -> bool:
 def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
     if name not in cells:
         found = ", ".join(map(repr, cells)) or "none"
-        raise CorpusError(f"{origin}: expected a field {name!r}, got the fields: {found}")
+        raise CorpusError(f"{origin}: expected a field {name!r}, got the fields: {found}.")
     return cells[name]
 
 

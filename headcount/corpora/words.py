@@ -89,7 +89,7 @@ def encode_pairs(
     if not tokenizer.is_fast:
         raise CorpusError(
             f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
-            f"{type(tokenizer).__name__}, which does not say which token is of which sentence. "
+            f"{type(tokenizer).__name__}, which does not say which sentence a token belongs to. "
             "Analyse the sentences one by one."
         )
     return encode_fast_pairs(tokenizer, sentences, max_length, sep_ids)

@@ -65,4 +65,6 @@ class EvolutionOptions:
         if self.clusters is not None and self.clusters < 2:
             raise InputError(f"Expected at least 2 clusters, got {self.clusters}.")
         if not 0 <= self.swap < 1:
-            raise InputError(f"Expected a share of swapped tokens from 0 to below 1: {self.swap}.")
+            raise InputError(
+                f"Expected a share of swapped tokens of at least 0 and below 1, got {self.swap}."
+            )

@@ -208,8 +208,8 @@ def token_kinds(encoder: Encoder, batch: TaskBatch, site: str) -> Float[Tensor, 
     ids_RN = batch.inputs.get("decoder_input_ids" if decodes else "input_ids")
     if ids_RN is None:
         raise ModelError(
-            f"Expected a model that reads tokens, which are of some kind, got inputs "
-            f"{', '.join(batch.inputs)}. Give a model and a task of text."
+            f"Expected a model that reads tokens, got one that reads {', '.join(batch.inputs)}. "
+            "Give a model and a task of text."
         )
     is_token_RN = batch.is_query(site, (ids_RN.shape[0], ids_RN.shape[1]))
     table = encoder.target_punctuation if decodes else encoder.source_punctuation

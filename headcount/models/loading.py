@@ -102,9 +102,9 @@ class Loaded:
         if self.model.main_input_name != "input_ids":
             raise ModelError(
                 f"Expected a model that reads text here, got {self.name} ({config.model_type}), "
-                f"which reads {self.model.main_input_name}. Of images, `analyze` and the task "
-                "image-classification take folders. In Python, `gated` and `tapped` work with any "
-                "model."
+                f"which reads {self.model.main_input_name}. Give folders of images to "
+                "`analyze` or to the task image-classification. In Python, `gated` and `tapped` "
+                "work with any model."
             )
         if self.tokenizer is None:
             raise ModelError(

@@ -60,7 +60,8 @@ def sentence_modules(name: str) -> list[SentenceModule]:
         modules = [_module(entry) for entry in entries]
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{name}: expected modules with a type and a path in {MODULES}, got {entries}"
+            f"{name}: expected modules with a type and a path in {MODULES}, got {entries}. "
+            "Copy the model again."
         ) from error
     for module in modules:
         _check_inside(name, module.folder)

@@ -171,7 +171,8 @@ def table2(
     seeds, heads = [trial.context.seed], trial.context.units.heads
     if len(heads) in keeps:
         raise InputError(
-            f"Expected to keep fewer heads than all {len(heads)}. Give smaller budgets"
+            f"Expected to keep fewer than all {amount(len(heads), 'head')}, got {len(heads)}. Give "
+            "smaller budgets."
         )
     # Before hours of training with gates.
     check_not_from_scratch(trial.context, scratch)

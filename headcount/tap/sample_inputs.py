@@ -173,8 +173,8 @@ def _rows(
     usual = [i for i in range(min(size, 1000)) if i not in special]
     if not usual:
         raise ModelError(
-            "Expected a vocabulary with tokens besides those for padding, start and end, of which "
-            f"sample inputs are made, got {amount(size, 'token')}, all of them special. Check "
+            "Expected a vocabulary with tokens besides those for padding, start and end, to make "
+            f"sample inputs from, got {amount(size, 'token')}, all of them special. Check "
             "vocab_size and the special ids in config.json."
         )
     choice = torch.randint(len(usual), (len(lengths), max(lengths)), generator=generator)

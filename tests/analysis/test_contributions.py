@@ -152,7 +152,9 @@ def test_with_the_residual_only_the_ratio_is_0(loaded: Loaded, corpus: Corpus) -
         for layer in loaded.anatomy.layers:
             for parameter in model.get_submodule(layer.output or "").parameters():
                 parameter.zero_()
-    for each in collect_contributions(model, loaded.anatomy, work(loaded, corpus)).values():
+    found = collect_contributions(model, loaded.anatomy, work(loaded, corpus))
+    assert len(found) == len(loaded.anatomy.layers)
+    for each in found.values():
         is_known = not np.isnan(each.mixing_TM[:, 4]).all()
         assert (each.mixing_TM[:, 3] < 1e-6).all() and (each.norm_TH == 0).all()
         assert is_known == (loaded.model.config.model_type == "bert")

@@ -47,6 +47,7 @@ def test_scores_are_the_textbook_means(loaded: Loaded) -> None:
         "previous_token": lambda query: query - 1,
     }
     numbers = {name: frame[name].to_numpy() for name in frame}
+    assert list(frame["head"]) == list(map(str, loaded.heads))
     for head in range(len(frame)):
         layer, index = numbers["layer"][head], numbers["index"][head]
         for pattern in PATTERNS:

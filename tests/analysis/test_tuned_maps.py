@@ -66,6 +66,7 @@ def test_textbook(models: tuple[Loaded, Loaded], classifier: PatternClassifier) 
     found = compare_maps(*models, batches(corpus, encoder, census), classifier)
     (batch,) = batches(corpus, encoder, census)
     old, new = (tiny.attention_maps(each.model, batch.inputs)["encoder.self"] for each in models)
+    assert [place.layer for place in found] == list(range(len(old)))
     for (_, layer), each in found.items():
         for row in range(len(batch.sentences)):
             n = int(batch.source.is_token_BN[row].sum())
@@ -119,6 +120,7 @@ def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
         (batch, tiny.attention_maps(loaded.model, batch.inputs)["encoder.self"])
         for batch in batches(corpus, encoder, census, max_tokens=1)
     ]
+    assert [place.layer for place in found] == list(range(len(maps[0][1])))
     for (_, layer), each in found.items():
         for s, (batch, A) in enumerate(maps):
             classes_WC = classes_of(batch.sentences[0])

@@ -133,6 +133,7 @@ def test_batches_of_any_size_say_the_same(bert: Path) -> None:
     kinds = partial(token_kinds, loaded.encoder())
     one, _ = attention_gradients(loaded.model, task, kinds, max_tokens=1)
     all_at_once, _ = attention_gradients(loaded.model, task, kinds)
+    assert one.keys() == all_at_once.keys() == {one.layer_id for one in loaded.anatomy.layers}
     for place, each in one.items():
         other = all_at_once[place]
         torch.testing.assert_close(each.gradient_EHC, other.gradient_EHC, rtol=1e-4, atol=1e-7)

@@ -74,6 +74,7 @@ def test_samples_one_by_one(name: str) -> None:
             for place, slope in zip(gates, slopes, strict=True):
                 sums[place] = sums.get(place, 0) + slope.abs() / num_tokens(model)
     found = gradient(model, task, normalise=False, anatomy=anatomy)
+    assert found.keys() == sums.keys()
     for place, scores in found.items():
         torch.testing.assert_close(scores.float(), sums[place].float(), rtol=1e-4, atol=1e-7)
 
@@ -126,7 +127,9 @@ def test_tokens_need_a_mask() -> None:
 def test_normalised() -> None:
     model, anatomy = examined_double("bert")
     raw = gradient(model, TinyTask(model), normalise=False, anatomy=anatomy)
-    for place, scores in gradient(model, TinyTask(model), anatomy=anatomy).items():
+    found = gradient(model, TinyTask(model), anatomy=anatomy)
+    assert found.keys() == {layer.layer_id for layer in anatomy.layers}
+    for place, scores in found.items():
         norm = sum(one**2 for one in raw[place].tolist()) ** 0.5
         assert scores.tolist() == pytest.approx([one / norm for one in raw[place].tolist()])
 

@@ -124,7 +124,9 @@ def test_padding_on_the_left_moves_the_first_token(name: str):
     task = TinyTask(model)
     task.inputs = [tiny.inputs(model, lengths, side="left") for lengths in LENGTHS]
     expected = sink_textbook(model, task.inputs)
-    for place, scores in sink(model, task, anatomy).items():
+    found = sink(model, task, anatomy)
+    assert found.keys() == expected.keys()
+    for place, scores in found.items():
         assert scores.tolist() == pytest.approx(expected[place], abs=1e-6)
 
 
@@ -133,7 +135,9 @@ def test_blocks_of_any_size_say_the_same(score, monkeypatch: pytest.MonkeyPatch)
     model, anatomy = examined("marian")
     dense = score(model, TinyTask(model), anatomy)
     monkeypatch.setattr(from_measures, "Tap", partial(Tap, block=11))
-    for place, scores in score(model, TinyTask(model), anatomy).items():
+    found = score(model, TinyTask(model), anatomy)
+    assert found.keys() == {layer.layer_id for layer in anatomy.layers}
+    for place, scores in found.items():
         torch.testing.assert_close(scores, dense[place], rtol=1e-6, atol=1e-8)
 
 

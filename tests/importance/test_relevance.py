@@ -81,6 +81,7 @@ def test_tokens_equal_the_textbook(name: str, rules: Any) -> None:
         (found_RN,) = token_relevance(
             model, inputs, lambda output: output.logits[:, 1].max(-1).values, rules, anatomy
         ).values()
+    assert len(found_RN) == len(inputs["input_ids"])
     for number, found_N in enumerate(found_RN):
         row = {name: each[number] for name, each in inputs.items()}
         tokens, _ = slow(name, row, rules, 1)
@@ -163,6 +164,7 @@ def test_batches_do_not_matter() -> None:
             relevance(loaded.model, task, anatomy=loaded.anatomy, max_tokens=size)
             for size in (40, 10**6)
         )
+        assert few.scores.keys() == {layer.layer_id for layer in loaded.anatomy.layers}
         for place, scores_H in few.scores.items():
             torch.testing.assert_close(scores_H, many.scores[place], rtol=1e-3, atol=1e-4)
 

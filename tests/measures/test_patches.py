@@ -192,6 +192,7 @@ def test_the_test_of_a_displacement_is_the_textbook(name: str, displacement: tup
     grid = GRIDS[name]
     (r, c), where = displacement, (grid.columns, grid.special)
     cells = list(at_displacement(PatchLooks.of(attend(name, num_images=35)), displacement).each())
+    assert len(cells) == NUM_HEADS
     for head, cell in enumerate(cells):
         all_maps = maps(name, 35)[:, head].tolist()
         A = [each for n, each in enumerate(all_maps) if IS_SECOND[n % NUM_IMAGES]]
@@ -230,6 +231,7 @@ def test_the_test_of_a_spot_is_the_textbook():
     """The rate, its null and its error from the sums are those of a list of images."""
     grid, name, patch = GRIDS["class"], "class", 5
     cells = list(on_spot(PatchSpots.of(attend(name)), grid, patch).each())
+    assert len(cells) == NUM_HEADS
     for head, cell in enumerate(cells):
         A = [each for each, use in zip(maps(name)[:, head].tolist(), IS_SECOND, strict=True) if use]
         beside = [patches.spot(each, 1, p) for each in A for p in (1, 9, 4, 6)]

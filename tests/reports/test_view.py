@@ -33,8 +33,13 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
 
 def test_chips_count_heads(plain: Path):
     run = shared_run(plain)
-    for chip in role_counts(run):
-        roles = [row.roles for row in run.heads]
+    chips, roles = role_counts(run), [row.roles for row in run.heads]
+    both = [*roles, *(row.roles for row in run.null_heads or ())]
+    assert {chip.role.name if chip.role else None for chip in chips} == {
+        None,
+        *(name for found in both for name in found),
+    }
+    for chip in chips:
         counted = sum(chip.role.name in found if chip.role else not found for found in roles)
         assert chip.count == str(counted)
         random = [row.roles for row in run.null_heads or ()]
@@ -118,6 +123,7 @@ def test_offset_bins_lump_the_far_ones():
 def test_layer_means_leave_out_nan(hostile: Path):
     run = shared_run(hostile)
     means = layer_means(run.heads, "confidence")["encoder.self"]
+    assert any(math.isnan(row.values["confidence"]) for row in run.heads) and means
     for layer, mean in enumerate(means):
         values = [row.values["confidence"] for row in run.heads if row.layer == layer]
         measured = [value for value in values if not math.isnan(value)]
@@ -165,7 +171,9 @@ def test_map_of_nothing_measured():
 def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
     run = shared_run(plain)
     assert run.relations is not None
-    for row in relation_table(run.relations, None, Thresholds()).rows:
+    rows = relation_table(run.relations, None, Thresholds()).rows
+    assert {row.relation for row in rows} <= {result.relation for result in run.relations} and rows
+    for row in rows:
         best = row.best[0]
         assert best is not None
         own = [

@@ -24,6 +24,7 @@ def test_maps_are_those_of_the_gated_model() -> None:
     answer = live("BertForMaskedLM").answer(Question(TEXT, None, GATES))
     expected = word_attention(loaded("BertForMaskedLM"), TEXT, None, GATES)
     (site,) = answer["attention"]["sites"]
+    assert len(site["maps"]) == len(expected.sites[0].maps) == 2
     for layer, maps in expected.sites[0].maps.items():
         for text, map_QK in zip(site["maps"][str(layer)], maps, strict=True):
             found = np.frombuffer(base64.b64decode(text), np.uint8).reshape(map_QK.shape)

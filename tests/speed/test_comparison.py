@@ -80,7 +80,7 @@ def test_text_is_run_instead_of_random_tokens(monkeypatch: pytest.MonkeyPatch) -
     assert seen[-1].flatten().tolist()[: len(ids)] == ids[:10]
 
 
-def test_lengths_that_do_not_fit_are_told() -> None:
+def test_lengths_that_do_not_fit_are_reported() -> None:
     """With 64 places, 61 tokens plus 4 new ones are one too many to generate, but fit a forward."""
     model = loaded("GPT2LMHeadModel", n_positions=64)
     found = compare_speed(model, model, replace(FEW, batch=(1,), length=(60, 61, 65)))

@@ -144,7 +144,7 @@ def test_too_long(tokenizer: PreTrainedTokenizerFast) -> None:
     )
     encoded = encode(rows, tokenizer, replace(TINY, max_length=20), 0)
     assert encoded.num_long == 2 and encoded.length_NS.shape == (1, 2)
-    with pytest.raises(CorpusError, match="at most 2 tokens, got 3 that are all longer"):
+    with pytest.raises(CorpusError, match="at most 2 tokens, but all 3 are longer"):
         encode(rows, tokenizer, replace(TINY, max_length=2), 0)
 
 

@@ -70,7 +70,13 @@ def check_not_from_scratch(context: PruningContext, tuning: FinetuneConfig) -> N
         InputError: for a teacher, fixed weights, or settings that the task can't be trained with.
     """
     if tuning.is_taught:
-        raise InputError("Training from scratch has no teacher. Set distilled and layerwise to 0.")
+        raise InputError(
+            "Training from scratch has no teacher. Expected distilled and layerwise of 0, got "
+            f"{tuning.distilled} and {tuning.layerwise}. Set both to 0."
+        )
     if tuning.trained != "all":
-        raise InputError("Training from scratch trains all weights. Set trained to all.")
+        raise InputError(
+            "Training from scratch trains all weights. Expected trained=all, got "
+            f"{tuning.trained}. Set it to all."
+        )
     check_finetuning(context.loaded, context.train, tuning)

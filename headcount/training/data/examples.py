@@ -150,9 +150,8 @@ def encode(
     sides = [list(compress(side, is_kept_N)) for side in encoded]
     if not any(is_kept_N):
         raise CorpusError(
-            f"Expected examples of at most {amount(recipe.max_length, 'token')}, got "
-            f"{len(rows.rows)} that are all longer. Set the recipe's max_length higher, or split "
-            "the lines."
+            f"Expected an example of at most {amount(recipe.max_length, 'token')}, but all "
+            f"{len(rows.rows)} are longer. Set the recipe's max_length higher, or split the lines."
         )
     dropout = (
         BpeDropout(tokenizer, texts, sides, recipe.bpe_dropout, seed)

@@ -5,7 +5,6 @@ over all patches, and the rows of some patches, all of them in a small grid.
 """
 
 import base64
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -17,11 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.analysis.patch_profiles import PLACES, displacement_words
+from headcount.analysis.patch_profiles import displacement_of, spot_of
 from headcount.analysis.streaming import forward
 from headcount.core import Grid, Head
 from headcount.corpora import Batch, ImageEncoder
-from headcount.measures import DISPLACEMENTS, Places
+from headcount.measures import Places
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 
@@ -149,14 +148,14 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
     places, special = Places.in_grid(grid), grid.special
     patches_PK = weights_QK[special:]
     if role is not None and role.role == "positional":
-        row, column = _displacement(role)
+        row, column = displacement_of(role.direction or "")
         target_P = places.key_at(row, column)[special:]
         first = int(special == 0)
         peak_P = patches_PK[:, special + first :].argmax(1) + special + first
         hits, cases = int((peak_P == target_P).sum()), int((target_P >= 0).sum())
         return hits / max(cases, 1), f"largest weight there: {hits} of {cases} patches"
     if role is not None and role.role == "line":
-        is_row = "row" in role.evidence
+        is_row = role.direction == "row"
         is_line = places.is_same_row() if is_row else places.is_same_column()
         share = float((patches_PK * is_line[special:]).sum(1).mean())
         return share, f"{share:.0%} of attention in the own {'row' if is_row else 'column'}"
@@ -165,7 +164,7 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
         distance = float(((patches_PK * places.distance()[special:]).sum(1) / on_all_P).mean())
         return -distance, f"mean distance {distance:.1f} patches"
     if role is not None and role.role == "spot":
-        row, column = (int(word) - 1 for word in re.findall(r"\d+", role.direction or ""))
+        row, column = spot_of(role.direction or "")
         share = float(weights_QK[:, special + row * grid.columns + column].mean())
         return share, f"{share:.0%} of attention on {role.direction}"
     if role is not None:
@@ -173,12 +172,3 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
         return share, f"{share:.0%} of attention on the class token"
     sharp = float(patches_PK[:, special:].amax(1).mean())
     return sharp, f"mean largest weight {sharp:.2f}"
-
-
-def _displacement(role: Role) -> tuple[int, int]:
-    """The displacement that a positional role is about, from its words."""
-    names = {"to the left": "left", "to the right": "right", "itself": "same"}
-    trait = names.get(role.direction or "", role.direction or "")
-    if trait in PLACES:
-        return PLACES[trait]
-    return next(each for each in DISPLACEMENTS if displacement_words(*each) == trait)

@@ -16,6 +16,7 @@ import torch
 
 from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.profile_cells import Cells, ProfileRow, ratio
+from headcount.analysis.roles import PLACE_WORDS
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Head, LayerId
 from headcount.measures import (
@@ -43,6 +44,33 @@ def displacement_words(row: int, column: int) -> str:
     up = f"{abs(row)} {'up' if row < 0 else 'down'}" if row else ""
     side = f"{abs(column)} to the {'left' if column < 0 else 'right'}" if column else ""
     return " and ".join(filter(None, (up, side))) or "0 away"
+
+
+def displacement_of(words: str) -> tuple[int, int]:
+    """The displacement behind the words of a positional role.
+
+    >>> displacement_of("to the left"), displacement_of("2 up and 1 to the right")
+    ((0, -1), (-2, 1))
+    """
+    named = {PLACE_WORDS.get(trait, trait): place for trait, place in PLACES.items()}
+    if words in named:
+        return named[words]
+    return next(each for each in DISPLACEMENTS if displacement_words(*each) == words)
+
+
+def spot_words(row: int, column: int) -> str:
+    """The place of a patch in words.
+
+    >>> spot_of(spot_words(2, 0))
+    (2, 0)
+    """
+    return f"row {row + 1}, column {column + 1}"
+
+
+def spot_of(words: str) -> tuple[int, int]:
+    """The row and the column behind the words of a spot."""
+    row, column = words.removeprefix("row ").split(", column ")
+    return int(row) - 1, int(column) - 1
 
 
 @final
@@ -117,7 +145,7 @@ class PatchLayer:
         chosen = spots.weight[0].argmax(-1).tolist()
         made = {patch: list(on_spot(spots, grid, patch).each()) for patch in set(chosen)}
         for index, patch in enumerate(chosen):
-            where = f"row {patch // grid.columns + 1}, column {patch % grid.columns + 1}"
+            where = spot_words(*divmod(patch, grid.columns))
             yield ProfileRow(self._head(index), "spot", "spot", made[patch][index], direction=where)
 
 

@@ -21,6 +21,9 @@ from headcount.analysis.clustered import holm
 from headcount.core import amount
 from headcount.results import Role, Thresholds
 
+PLACE_WORDS = {"left": "to the left", "right": "to the right", "same": "itself"}
+"""Words for traits whose name does not say where a patch is, as seen from another."""
+
 ROLES = (
     "positional",
     "syntactic",
@@ -150,15 +153,19 @@ def _target(head: str, offset: int) -> str:
 
 def _patch(row: Mapping) -> str:
     """Where a patch is, in words, as seen from another."""
-    sides = {"left": "to the left", "right": "to the right", "same": "itself"}
     trait = str(row["trait"])
-    return str(row["direction"]) if trait == "place" else sides.get(trait, trait)
+    return str(row["direction"]) if trait == "place" else PLACE_WORDS.get(trait, trait)
 
 
 def _line(rows: Sequence[Mapping]) -> Role:
     row = rows[0]
     evidence = f"{row['share']:.0%} of attention stays in the patch's own {row['trait']}"
-    return Role("line", f"{evidence} ({row['null']:.0%} by position)", row["score"])
+    return Role(
+        "line",
+        f"{evidence} ({row['null']:.0%} by position)",
+        row["score"],
+        direction=str(row["trait"]),
+    )
 
 
 def _local(rows: Sequence[Mapping]) -> Role:

@@ -11,8 +11,9 @@ from rich.table import Table
 from headcount import evolution, models, reports, reproduce, results
 from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
+from headcount.cli.folder_arguments import FolderArguments
 from headcount.cli.train import training_shown
-from headcount.core import InputError, ResumePolicy, amount, claim
+from headcount.core import InputError, amount, claim
 from headcount.corpora import Corpus
 from headcount.evolution import EvolutionOptions
 from headcount.results import EVOLUTION_FILES
@@ -22,7 +23,7 @@ SHOWN = ("mi-miller-madow", "pwcca")
 
 
 @dataclass(frozen=True)
-class Evolve(DeviceArguments):
+class Evolve(FolderArguments, DeviceArguments):
     """Compare layers and models: what each layer keeps of a token and its neighbours."""
 
     inputs: Annotated[
@@ -30,14 +31,8 @@ class Evolve(DeviceArguments):
     ]
     """Models (Hugging Face names, folders, headcount:en-de), then one corpus (.txt, .jsonl,
     .conllu, .tsv). Models of one objective are its seeds."""
-    out: Path = field(kw_only=True)
-    """Folder for the results."""
     limit: int | None = None
     """Largest number of sentences; all by default."""
-    resume: bool = False
-    """Resume an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
     how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(
         default_factory=EvolutionOptions
     )
@@ -54,8 +49,7 @@ class Evolve(DeviceArguments):
             check_model(name)
         check_data([file])
         corpus = Corpus([file], limit=self.limit)
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        claim(self.out, EVOLUTION_FILES, self.out / "state", policy)
+        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:
             found = evolution.evolve(loaded, corpus, self.how, self.out, progress)
@@ -72,7 +66,7 @@ class Evolve(DeviceArguments):
 
 
 @dataclass(frozen=True)
-class Voita2019Evolution:
+class Voita2019Evolution(FolderArguments):
     """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
 
     models: Path
@@ -80,26 +74,19 @@ class Voita2019Evolution:
     are missing are trained: minutes on a GPU, most of a day on two cores."""
     data: tuple[str, ...]
     """Parallel text: the models read its sources, and missing models are trained on it."""
-    out: Path
-    """Folder for the results."""
     dev: tuple[str, ...] = ()
     """Development set of the trainings."""
     seeds: int = 2
     """Number of models of each objective."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device to train on."""
-    resume: bool = False
-    """Resume an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
 
     def run(self) -> int:
         """Train what is missing, measure every layer, and write the document."""
         check_data((*self.data, *self.dev))
         if self.seeds < 1:
             raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        claim(self.out, EVOLUTION_FILES, self.out / "state", policy)
+        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
         trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
         with training_shown() as tell:
             loaded = reproduce.trained_models(self.models, trainings, tell)

@@ -1,4 +1,4 @@
-"""Arguments of every reproduction: the folder of its results."""
+"""The folder of a run's results, and what happens to an earlier run in it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from headcount.results import CURVE_FILES
 
 @dataclass(frozen=True)
 class FolderArguments:
-    """Arguments of every reproduction."""
+    """Arguments of commands that write into a folder and can be resumed."""
 
     out: Path = field(kw_only=True)
     """Folder for the results."""
@@ -26,6 +26,11 @@ class FolderArguments:
     def policy(self) -> ResumePolicy:
         """What to do with an earlier run in --out."""
         return ResumePolicy.of(self.resume, self.overwrite)
+
+
+@dataclass(frozen=True)
+class ExperimentArguments(FolderArguments):
+    """Arguments of a reproduction that prunes."""
 
     def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
         """Claim the folder, then load the model and its data."""

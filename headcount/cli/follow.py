@@ -11,14 +11,15 @@ from rich.table import Table
 from headcount import models, reports, results, tasks, training
 from headcount.cli.arguments import TaskArguments, check_data, named_columns, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.core import ResumePolicy, amount, claim
+from headcount.cli.folder_arguments import FolderArguments
+from headcount.core import amount, claim
 from headcount.corpora import Corpus
 from headcount.results import FOLLOW_FILES
 from headcount.training import FollowOptions
 
 
 @dataclass(frozen=True)
-class Follow(TaskArguments):
+class Follow(FolderArguments, TaskArguments):
     """Follow heads along a training: importance, roles and prunability at each checkpoint."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
@@ -28,23 +29,16 @@ class Follow(TaskArguments):
     ] = ()
     """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry
     one; otherwise they keep the order given."""
-    out: Path = field(kw_only=True)
-    """Folder for the results."""
     corpus: tuple[str, ...] = ()
     """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs); by default
     the texts of --data, on which syntactic roles are unknown."""
     how: Annotated[FollowOptions, tyro.conf.arg(name="")] = field(default_factory=FollowOptions)
-    resume: bool = False
-    """Resume an interrupted run in --out."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
 
     def run(self) -> int:
         """Measure every checkpoint, and write and print the numbers."""
         self.check()
         check_data(self.corpus)
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        claim(self.out, FOLLOW_FILES, self.out / "state", policy)
+        claim(self.out, FOLLOW_FILES, self.out / "state", self.policy)
         with shown() as progress:
             followed = training.follow(
                 [self.model, *self.more],

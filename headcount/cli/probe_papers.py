@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from headcount import probes, reproduce, results
 from headcount.cli.arguments import (
@@ -15,7 +18,7 @@ from headcount.cli.arguments import (
 from headcount.cli.console import show_document, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import ResumePolicy
-from headcount.probes import ProbeOptions
+from headcount.probes import ProbeOptions, TreebankOptions
 
 
 @dataclass(frozen=True)
@@ -30,26 +33,13 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
     """clark2019: word vectors, as in headcount probe; the model's input embeddings by default."""
     ranks: tuple[int, ...] = ()
     """hewitt2019: ranks; the first one for every hidden state. The paper's by default, 64 first."""
-    train_limit: int | None = None
-    """Largest number of sentences to train on; all by default."""
-    test_limit: int | None = None
-    """Largest number of sentences to test on; all by default."""
-    max_words: int = 40
-    """Largest number of words in a sentence; longer sentences are left out and counted."""
-    allow_overlap: bool = False
-    """Test on sentences that are among the training sentences, too; they are counted."""
+    how: Annotated[TreebankOptions, tyro.conf.arg(name="")] = field(default_factory=TreebankOptions)
     seed: int = 0
     """Seed of everything random."""
 
     def options(self) -> ProbeOptions:
         """The options that the papers share."""
-        return ProbeOptions(
-            train_limit=self.train_limit,
-            test_limit=self.test_limit,
-            max_words=self.max_words,
-            allow_overlap=self.allow_overlap,
-            seed=self.seed,
-        )
+        return ProbeOptions(**vars(self.how), seed=self.seed)
 
     def reproduced(self, by: "reproduce.ProbeReproduction", options: ProbeOptions) -> int:
         """Run a paper's probes and print its document."""

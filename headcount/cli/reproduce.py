@@ -16,7 +16,7 @@ from headcount.cli.arguments import (
 from headcount.cli.console import Report, plain_console, print_warnings, show_document, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
-from headcount.cli.folder_arguments import FolderArguments
+from headcount.cli.folder_arguments import ExperimentArguments
 from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
@@ -49,7 +49,7 @@ class PruningArguments:
 
 
 @dataclass(frozen=True)
-class PaperArguments(FolderArguments, TaskArguments):
+class PaperArguments(ExperimentArguments, TaskArguments):
     """Arguments of a paper that covers more than pruning."""
 
     pruning: Annotated[PruningArguments, tyro.conf.arg(name="")] = field(
@@ -253,7 +253,7 @@ class Voita2019(PaperArguments):
 
 
 @dataclass(frozen=True)
-class Li2021(FolderArguments):
+class Li2021(ExperimentArguments):
     """Reproduce "Differentiable Subset Pruning of Transformer Heads": methods, equal budgets."""
 
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]

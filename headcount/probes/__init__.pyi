@@ -8,5 +8,6 @@ from .coreference_options import CoreferenceOptions as CoreferenceOptions
 from .options import PROBES as PROBES
 from .options import ProbeName as ProbeName
 from .options import ProbeOptions as ProbeOptions
+from .options import TreebankOptions as TreebankOptions
 from .probing import forget_probes as forget_probes
 from .probing import probe as probe

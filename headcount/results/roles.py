@@ -24,8 +24,8 @@ class Role:
     relation: str | None = omitted(None)
     """Best relation of a syntactic head."""
     direction: str | None = omitted(None)
-    """Direction of that relation, e.g. `head->dependent`; of a positional head on images, where it
-    looks."""
+    """Direction of that relation, e.g. `head->dependent`; on images, where the head looks, as in
+    `2 up`, `row` or `row 1, column 3`."""
 
 
 Roles = dict[str, list[Role]]

@@ -26,6 +26,8 @@ class Keeping:
     """What stands before its button; empty if that is said by the one before."""
     kept: tuple[str, ...]
     """Names of the kept heads."""
+    method: str = ""
+    """The curve's method; empty for the choice of the pruned model."""
 
 
 @final
@@ -70,6 +72,7 @@ def curve_keepings(run: Run) -> tuple[Keeping, ...]:
             f"{numbers.count(point.keep)} of {everything} kept by {method}.",
             "" if number else f"by {method}",
             tuple(map(str, point.heads)),
+            method,
         )
         for number, point in enumerate(points)
     )
@@ -92,10 +95,9 @@ def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
         for wanted in (True, False)
     )
     if budgets:
-        method = budgets[0].about.rpartition(" by ")[2].rstrip(".")
         parts = [f"keeps it among {numbers.listed(kept)} heads"] if kept else []
         parts += [f"prunes it at {numbers.listed(gone)}"] if gone else []
-        found.append(f"The curve's best method, {method}, {' and '.join(parts)}.")
+        found.append(f"The curve's best method, {budgets[0].method}, {' and '.join(parts)}.")
     return found
 
 

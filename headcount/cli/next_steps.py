@@ -94,7 +94,7 @@ def after_prune(
     if record.choice is not None and keep:
         more = [
             "--methods",
-            record.choice.method_used.split(",")[0],
+            record.choice.ranking,
             results.RANDOM,
             "--keep",
             *keep,

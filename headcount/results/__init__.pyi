@@ -120,6 +120,7 @@ from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
 from .profiles import tendencies_of as tendencies_of
 from .prune import PRUNE as PRUNE
+from .prune import SPARED as SPARED
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
 from .prune import PruneRecord as PruneRecord

@@ -18,6 +18,9 @@ from headcount.results.speed import SpeedRecord
 
 PRUNE = "prune.json"
 
+SPARED = ", one head per group spared"
+"""Ending of the name of a method that spares a head of each group."""
+
 
 @final
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class ChoiceRecord:
     """How the heads to keep were chosen."""
 
     method: str
-    """Name of the method, as given to `--method`."""
+    """Name of the method, as given to `--method`; it ends in `SPARED` with `--one-per-group`."""
     options: str
     """The method with all its options, as Python writes it."""
     limit: Mapping[str, Any]
@@ -49,6 +52,11 @@ class ChoiceRecord:
         return (
             self.method if not self.compared else min(self.compared, key=self.compared.__getitem__)
         )
+
+    @property
+    def ranking(self) -> str:
+        """That method as given to `--method`."""
+        return self.method_used.removesuffix(SPARED)
 
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""

@@ -17,7 +17,7 @@ from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Order, Ranking, RankingMethod
 from headcount.pruning.methods.stepwise import Stepwise
-from headcount.results import Signature, read_clusters
+from headcount.results import SPARED, Signature, read_clusters
 
 Groups = Sequence[Sequence[str]]
 """Names of the heads of every group."""
@@ -36,7 +36,7 @@ class OnePerGroup(Ranking):
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Name of the ranking, and what is spared."""
-        return f"{self.ranking.name}, one head per group spared"
+        return f"{self.ranking.name}{SPARED}"
 
     @property
     def uses_data(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -132,19 +132,17 @@ def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]
 def _print_result(trained: "training.Trained", out: Path) -> None:
     console, result = plain_console(), trained.result
     for name, what in LEFT_OUT.items():
-        if result[name]:
-            console.print(
-                f"Left out: {amount(result[name], 'example')} that {what}", style="yellow"
-            )
-    if cut := result["num_cut_dev"]:
+        if number := getattr(result.counts, name):
+            console.print(f"Left out: {amount(number, 'example')} that {what}", style="yellow")
+    if cut := result.counts.num_cut_dev:
         console.print(
             f"Cut at the end: {amount(cut, 'text')} of the development set", style="yellow"
         )
     console.print(
-        f"Trained on {amount(result['examples'], 'example')}, {amount(result['steps'], 'step')}, "
-        f"{amount(result['parameters'], 'parameter')}"
+        f"Trained on {amount(result.counts.examples, 'example')}, {amount(result.steps, 'step')}, "
+        f"{amount(result.counts.parameters, 'parameter')}"
     )
-    for name, dev in result["candidates"].items():
+    for name, dev in result.candidates.items():
         numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())
-        console.print(f"{'Model: ' if name == result['model'] else '  not: '}{name}{numbers}")
+        console.print(f"{'Model: ' if name == result.model else '  not: '}{name}{numbers}")
     console.print(f"Folder: {out}")

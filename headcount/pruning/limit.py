@@ -18,7 +18,7 @@ from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, sha
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.options import check_budget
-from headcount.speed import machine
+from headcount.speed import Machine
 from headcount.tasks import Evaluation, Task
 
 
@@ -188,8 +188,8 @@ def _search_space(
 
 
 def _timed_on(loaded: Loaded) -> str:
-    found = machine(loaded.model)
-    return ", ".join(f"{name} {found[name]}" for name in ("name", "cores", "threads"))
+    found = Machine.of(loaded.model)
+    return f"name {found.name}, cores {found.cores}, threads {found.threads}"
 
 
 def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> str:

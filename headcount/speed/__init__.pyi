@@ -21,6 +21,6 @@ from .inputs import check_same_sizes as check_same_sizes
 from .inputs import fitting as fitting
 from .options import ModeName as ModeName
 from .options import Options as Options
+from .timing import Machine as Machine
 from .timing import Ratio as Ratio
 from .timing import latency as latency
-from .timing import machine as machine

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from headcount.speed.case import Case, Cost, Timing
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
 from headcount.speed.options import Options
-from headcount.speed.timing import in_turns, machine
+from headcount.speed.timing import Machine, in_turns
 from headcount.tap import evaluating
 
 """Callback that receives the number of finished cases, the number of all cases, and the next."""
@@ -29,9 +29,10 @@ class Speed:
     dense: Size
     pruned: Size
     timings: Sequence[Timing]
+    machine: Machine
+    """What the times depend on besides the models."""
     left_out: Sequence[str] = ()
     """A sentence for each length that the models can't take and each case that lacked memory."""
-    machine: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> list[str]:
         """A sentence for everything that was left out or is not reliable."""
@@ -68,7 +69,7 @@ def compare_speed(
         if corpus is None
         else TokenRows.of_text(dense, corpus, num_tokens)
     )
-    found = machine(dense.model)
+    found = Machine.of(dense.model)
     timings = list[Timing]()
     with ExitStack() as stack:
         for loaded in (dense, pruned):
@@ -83,7 +84,7 @@ def compare_speed(
         raise InputError(
             f"Expected a batch and length that fit into memory, got none: {left_out[-1]}."
         )
-    return Speed(Size.of(dense), Size.of(pruned), timings, left_out, found)
+    return Speed(Size.of(dense), Size.of(pruned), timings, found, left_out)
 
 
 def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case], list[str]]:

@@ -48,10 +48,10 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
         "and inputs.",
         table(COSTS, [cost_cells(each) for each in speed.timings]),
         "\n".join(f"- {reported}" for reported in speed.warnings()),
-        f"{machine['name']}, {machine['device']}, {amount(machine['threads'], 'thread')}, "
-        f"{machine['dtype']}, attention {machine['attention']}, load before the run "
-        f"{machine['load']}; torch {machine['versions']['torch']}, transformers "
-        f"{machine['versions']['transformers']}.",
+        f"{machine.name}, {machine.device}, {amount(machine.threads, 'thread')}, "
+        f"{machine.dtype}, attention {machine.attention}, load before the run "
+        f"{machine.load}; torch {machine.versions['torch']}, transformers "
+        f"{machine.versions['transformers']}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -193,5 +193,5 @@ def record(speed: Speed) -> dict[str, Any]:
         "cases": [each.record() for each in speed.timings],
         "left_out": list(speed.left_out),
         "warnings": speed.warnings(),
-        "machine": dict(speed.machine),
+        "machine": asdict(speed.machine),
     }

@@ -142,20 +142,41 @@ class Ratio:
 _CPUS = Path("/proc/cpuinfo")
 
 
-def machine(model: PreTrainedModel) -> dict[str, Any]:
-    """Device, threads, load before the run, number format, attention, versions."""
-    device = model.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    return {
-        "device": str(device),
-        "name": name,
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "load": load(),
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "attention": implementation_of(model),
-        "versions": versions(),
-    }
+@final
+@dataclass(frozen=True)
+class Machine:
+    """What times depend on besides the models."""
+
+    device: str
+    name: str
+    """Name of the GPU or of the CPU."""
+    cores: int | None
+    """Number of cores; None if the system does not say."""
+    threads: int
+    """Number of threads that torch uses."""
+    load: float | None
+    """Mean number of runnable processes before the run; None where the system has no number."""
+    dtype: str
+    """Number format of the model."""
+    attention: str | None
+    """Attention implementation of the model."""
+    versions: Mapping[str, str]
+    """Versions of the packages."""
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> "Machine":
+        """The machine that a model is on."""
+        device = model.device
+        return cls(
+            device=str(device),
+            name=torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
+            cores=os.cpu_count(),
+            threads=torch.get_num_threads(),
+            load=load(),
+            dtype=str(model.dtype).removeprefix("torch."),
+            attention=implementation_of(model),
+            versions=versions(),
+        )
 
 
 def load() -> float | None:

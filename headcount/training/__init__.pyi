@@ -22,6 +22,8 @@ from .pretraining.pretraining import Trained as Trained
 from .pretraining.pretraining import train as train
 from .pretraining.recipe import RECIPES as RECIPES
 from .pretraining.recipe import ModelRecipe as ModelRecipe
+from .pretraining.result import Counts as Counts
+from .pretraining.result import TrainingResult as TrainingResult
 from .pretraining.tokenizer_training import learn_pieces as learn_pieces
 from .progress import Tell as Tell
 from .progress import TrainingProgress as TrainingProgress

@@ -60,7 +60,7 @@ def test_each_data_set_has_its_own_numbers(tmp_path: Path) -> None:
     given = context("causal-gpt2")
     dev, test = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
     points = curve(Trial(given, dev, test), {"norm": METHODS["norm"]}, [3])
-    assert {point.name for point in points.points} >= {ALL, "norm"}
+    assert {point.method for point in points.points} >= {ALL, "norm"}
     for prefix, task in (("", dev), ("test_", test)):
         for point in points.points:
             gone = {str(head): 0.0 for head in given.loaded.heads if head not in point.heads}

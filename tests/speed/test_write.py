@@ -1,24 +1,25 @@
 """Written files: all numbers as JSON, tables, and a figure with every panel."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from headcount.core import styled
-from headcount.speed import Case, Cost, Size, Speed, Timing, write_speed
+from headcount.speed import Case, Cost, Machine, Size, Speed, Timing, write_speed
 from headcount.speed.document import document, speed_figure
 
-MACHINE = {
-    "device": "cpu",
-    "name": "a processor",
-    "cores": 4,
-    "threads": 2,
-    "load": 0.1,
-    "dtype": "float32",
-    "attention": "sdpa",
-    "versions": {"torch": "2", "transformers": "5"},
-}
+MACHINE = Machine(
+    device="cpu",
+    name="a processor",
+    cores=4,
+    threads=2,
+    load=0.1,
+    dtype="float32",
+    attention="sdpa",
+    versions={"torch": "2", "transformers": "5"},
+)
 
 
 def speed() -> Speed:
@@ -34,7 +35,7 @@ def speed() -> Speed:
         for batch in (1, 4)
     ]
     sizes = Size(2_500_000, 10_000_000, None), Size(2_000_000, 8_000_000, 8_100_000)
-    return Speed(*sizes, timings, ["forward at 512 tokens was left out"], MACHINE)
+    return Speed(*sizes, timings, MACHINE, ["forward at 512 tokens was left out"])
 
 
 def test_tables() -> None:
@@ -68,5 +69,5 @@ def test_files(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out" / "speed.json").read_text())
     assert found["arguments"] == {"rounds": 3} and len(found["cases"]) == 6
     assert found["cases"][0]["dense"]["peak_bytes"] is None
-    assert found["machine"] == MACHINE and found["left_out"] == speed().left_out
+    assert found["machine"] == asdict(MACHINE) and found["left_out"] == speed().left_out
     assert (tmp_path / "out" / "speed.md").read_text().endswith("![speed](speed.svg)\n")

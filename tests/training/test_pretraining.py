@@ -84,9 +84,9 @@ def test_it_learns(tmp_path: Path) -> None:
     loaded = load(tmp_path / "out")
     dev = Translation(loaded, tmp_path / "out" / "dev.tsv")
     score = dev.score(evaluate(loaded.model, dev, texts=True))
-    best = trained.result["candidates"][trained.result["model"]]
+    best = trained.result.candidates[trained.result.model]
     assert score > 90 and best["bleu"] > 90 and best["loss"] < 0.2, (score, best)
-    assert (trained.result["examples"], trained.result["num_long"]) == (605, 0)
+    assert (trained.result.counts.examples, trained.result.counts.num_long) == (605, 0)
     last = [moment for moment in output_moments if "loss" in moment.numbers][-1]
     assert last.epoch == pytest.approx(16 * last.step / last.steps) and last.tokens_per_second > 0
     assert output_moments[0].seconds_left > last.seconds_left
@@ -102,7 +102,7 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
         recipe = replace(recipe, optimizer="muon")
     job = PretrainingConfig(objective, recipe, columns, save_every=3, seed=5)  # type: ignore[arg-type]
     whole = train(job, tmp_path / "whole")
-    assert whole.result["steps"] > 8
+    assert whole.result.steps > 8
     with pytest.raises(Stop):
         train(job, tmp_path / "broken", tell=_stop_at(6))
     assert not (tmp_path / "broken" / "model.safetensors").exists()
@@ -114,12 +114,11 @@ def test_resumed_is_unbroken(objective: str, pairs: Rows, tmp_path: Path) -> Non
     for name, weight in _weights(tmp_path / "whole").items():
         assert torch.equal(weight, _weights(tmp_path / "broken")[name]), name
     losses = [
-        [row["loss"] for row in each.result["history"] if "loss" in row]
-        for each in (whole, resumed)
+        [row["loss"] for row in each.result.history if "loss" in row] for each in (whole, resumed)
     ]
     assert losses[0] == losses[1]
     again = train(job, tmp_path / "broken", ResumePolicy.RESUME)
-    assert again.result["steps"] == whole.result["steps"], "resuming a finished one changes nothing"
+    assert again.result.steps == whole.result.steps, "resuming a finished one changes nothing"
 
 
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])
@@ -133,7 +132,7 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
     )
     job = PretrainingConfig(objective, recipe, rows.columns, seed=5)  # type: ignore[arg-type]
     trained = train(job, tmp_path / "out")
-    (logged,) = [row["loss"] for row in trained.result["history"] if "loss" in row]
+    (logged,) = [row["loss"] for row in trained.result.history if "loss" in row]
     assert trained.loaded.tokenizer is not None
     masks = objective == "masked-lm"
     encoded = encode(rows, trained.loaded.tokenizer, recipe, 5, masks)
@@ -178,7 +177,7 @@ def test_schedule_and_precision(
         job = PretrainingConfig(
             "translation", replace(recipe, precision=precision), pairs.columns, save_every=99
         )
-        histories.append(train(job, tmp_path / precision).result["history"])
+        histories.append(train(job, tmp_path / precision).result.history)
     rows = [row for row in histories[0] if "loss" in row]
     assert len(rows) > 12
     for row in rows:
@@ -265,14 +264,14 @@ def test_stops_early(pairs: Rows, tmp_path: Path) -> None:
     dev = {"source": ["a dog"], "target": ["ein Hund"]}
     job = PretrainingConfig("translation", recipe, pairs.columns, dev=dev, save_every=2, patience=2)
     result = train(job, tmp_path).result
-    assert result["steps"] == 6, "one evaluation and two more"
-    assert set(result["candidates"]) == {"average of steps 4, 6", "step 2, the best one"}
+    assert result.steps == 6, "one evaluation and two more"
+    assert set(result.candidates) == {"average of steps 4, 6", "step 2, the best one"}
     output_moments: list[TrainingProgress] = []
     again = train(job, tmp_path, ResumePolicy.RESUME, tell=output_moments.append).result
     assert not output_moments, "stopped is stopped"
     names = ("steps", "model", "candidates")
-    assert [again[name] for name in names] == [result[name] for name in names]
-    losses = [[row for row in each["history"] if "loss" in row] for each in (result, again)]
+    assert [getattr(again, name) for name in names] == [getattr(result, name) for name in names]
+    losses = [[row for row in each.history if "loss" in row] for each in (result, again)]
     assert losses[0] == losses[1]
 
 
@@ -300,10 +299,10 @@ def test_moved_folder(pairs: Rows, tmp_path: Path) -> None:
     job = PretrainingConfig(
         "translation", replace(TINY, peak=1e-12), pairs.columns, dev=dev, save_every=2
     )
-    before = train(job, tmp_path / "here").result["candidates"]
+    before = train(job, tmp_path / "here").result.candidates
     assert "step 2, the best one" in before
     (tmp_path / "here").rename(tmp_path / "there")
-    assert train(job, tmp_path / "there", ResumePolicy.RESUME).result["candidates"] == before
+    assert train(job, tmp_path / "there", ResumePolicy.RESUME).result.candidates == before
 
 
 def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
@@ -314,7 +313,7 @@ def test_infinite_numbers(pairs: Rows, tmp_path: Path) -> None:
         PretrainingConfig("causal-lm", recipe, text, dev={"text": ["a dog"]}, save_every=2),
         tmp_path,
     )
-    assert any(isinf(each["perplexity"]) for each in trained.result["candidates"].values())
+    assert any(isinf(each["perplexity"]) for each in trained.result.candidates.values())
     read = json.loads((tmp_path / "result.json").read_text())
     assert None in [each["perplexity"] for each in read["candidates"].values()]
     last = [row for row in read["history"] if "loss" in row][-1]
@@ -379,12 +378,12 @@ def test_held_out_files_and_pieces(pairs: Rows, tmp_path: Path) -> None:
     trained = train(
         PretrainingConfig("translation", TINY, pairs.columns, hold_out=(6, 9), save_every=99), first
     )
-    assert trained.result["examples"] < len(pairs.rows) - 14
+    assert trained.result.counts.examples < len(pairs.rows) - 14
     lines = {name: (first / f"{name}.tsv").read_text().splitlines() for name in ("dev", "test")}
     assert [len(lines["dev"]), len(lines["test"])] == [7, 10]
     assert lines["dev"][0] == "source\ttarget"
     left = (first / "train.tsv").read_text().splitlines()
-    assert len(left) == trained.result["examples"] + trained.result["num_long"] + 1
+    assert len(left) == trained.result.counts.examples + trained.result.counts.num_long + 1
     for side in range(2):
         held, kept = (
             {line.split("\t")[side].lower() for line in each[1:]}
@@ -421,7 +420,7 @@ def test_a_vocabulary_gets_the_length_of_the_new_model(
 def test_development_texts_that_are_cut_are_counted(pairs: Rows, tmp_path: Path) -> None:
     dev = {"source": ["A dog. " * 99, "A dog."], "target": ["Ein Hund. " * 99, "Ein Hund."]}
     job = PretrainingConfig("translation", TINY, pairs.columns, dev=dev, save_every=99)
-    assert train(job, tmp_path / "out").result["num_cut_dev"] == 2
+    assert train(job, tmp_path / "out").result.counts.num_cut_dev == 2
 
 
 def test_pieces_are_kept_for_a_resumed_training(first: Path, pairs: Rows, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import torch
 from safetensors import SafetensorError
@@ -35,6 +35,7 @@ from headcount.training.data.rows import Rows, hold_out, write_rows
 from headcount.training.pretraining.config import PretrainingConfig, claim, coming_back
 from headcount.training.pretraining.finish import candidates, choose
 from headcount.training.pretraining.objectives import OBJECTIVES
+from headcount.training.pretraining.result import RESULT, Counts, TrainingResult
 from headcount.training.pretraining.tokenizer_training import tokenizer_in
 from headcount.training.pretraining.trainer import RecipeTrainer, training_arguments
 from headcount.training.progress import ProgressCallback, Tell
@@ -86,7 +87,6 @@ def start_from(model: PreTrainedModel, start: PreTrainedModel) -> None:
 
 
 CHECKPOINTS = "checkpoints"
-RESULT = "result.json"
 
 
 @final
@@ -96,8 +96,8 @@ class Trained:
 
     loaded: Loaded
     """The model with its tokenizer."""
-    result: dict[str, Any]
-    """The contents of `result.json`."""
+    result: TrainingResult
+    """What was trained, on what, and how it went."""
 
 
 @final
@@ -160,8 +160,9 @@ def train(
         )
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
-    trained = _finished(job, text, tokenizer, trainer, out)
-    trained.result.update(counts, seconds=round(time.monotonic() - started, 1))
+    trained = _finished(job, text, tokenizer, trainer=trainer, counts=counts, out=out)
+    seconds = round(time.monotonic() - started, 1)
+    trained = replace(trained, result=replace(trained.result, seconds=seconds))
     if processes().is_main_process:
         _write(trained, out)
     processes().wait_for_everyone()
@@ -222,7 +223,7 @@ def _trainer(
     arguments: TrainingArguments,
     tell: Tell,
     start: PreTrainedModel | None,
-) -> tuple[RecipeTrainer, dict[str, int]]:
+) -> tuple[RecipeTrainer, Counts]:
     """The Trainer, and counts of what it trains on."""
     objective, recipe = OBJECTIVES[job.objective], job.recipe
     encoded = encode(text.train, tokenizer, recipe, job.seed, job.objective == "masked-lm")
@@ -247,16 +248,16 @@ def _trainer(
         trainer.add_callback(EarlyStoppingCallback(job.patience))
     tokens = int(lengths_NS[:, -1].sum())
     trainer.add_callback(ProgressCallback(tell, trainer.steps_per_epoch, tokens))
-    counts = {
-        "examples": len(lengths_NS),
-        "tokens": tokens,
-        "num_empty": text.train.num_empty,
-        "num_empty_dev": 0 if text.dev is None else text.dev.num_empty,
-        "num_long": encoded.num_long,
-        "num_cut_dev": 0 if dev is None else dev.num_truncated,
-        "num_shared": text.train.num_shared,
-        "parameters": model.num_parameters(),
-    }
+    counts = Counts(
+        examples=len(lengths_NS),
+        tokens=tokens,
+        num_empty=text.train.num_empty,
+        num_empty_dev=0 if text.dev is None else text.dev.num_empty,
+        num_long=encoded.num_long,
+        num_cut_dev=0 if dev is None else dev.num_truncated,
+        num_shared=text.train.num_shared,
+        parameters=model.num_parameters(),
+    )
     return trainer, counts
 
 
@@ -265,6 +266,7 @@ def _finished(
     text: Text,
     tokenizer: PreTrainedTokenizerBase,
     trainer: RecipeTrainer,
+    counts: Counts,
     out: Path,
 ) -> Trained:
     """The model with the best weights from the training, and the training's record."""
@@ -275,17 +277,19 @@ def _finished(
     dev: Task | None = None if text.dev is None else objective.dev(loaded, text.dev)
     best = trainer.state.best_global_step
     ranked = choose(model, candidates(out / CHECKPOINTS, best, job.recipe.average), dev)
-    result = {
-        "model": ranked[0].name,
-        "candidates": {candidate.name: candidate.dev for candidate in ranked},
-        "steps": trainer.state.global_step,
-        "versions": versions(),
+    result = TrainingResult(
+        model=ranked[0].name,
+        candidates={candidate.name: candidate.dev for candidate in ranked},
+        steps=trainer.state.global_step,
+        versions=versions(),
         # The Trainer counts the entire training as one epoch.
-        "history": [
+        history=[
             row | {"epoch": row["step"] / trainer.steps_per_epoch}
             for row in trainer.state.log_history
         ],
-    }
+        counts=counts,
+        seconds=0.0,
+    )
     return Trained(loaded, result)
 
 
@@ -296,7 +300,7 @@ def _write(trained: Trained, out: Path) -> None:
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
         weights = [path.name for path in out.glob("*.safetensors")]
-        write_sealed(out / RESULT, trained.result, [*weights, "config.json"])
+        write_sealed(out / RESULT, trained.result.to_json(), [*weights, "config.json"])
     except (OSError, SafetensorError) as error:
         raise InputError(
             f"The model could not be written into {out} ({error}). Its checkpoints are complete. "

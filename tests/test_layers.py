@@ -168,6 +168,24 @@ def test_no_private_name_crosses_a_module() -> None:
     assert not private, "\n".join(private)
 
 
+def test_tests_patch_no_private_name() -> None:
+    """Neither by its dotted name, nor on a module or class that the test imports from here."""
+    private = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        ours = {name for _, _, name in imports(path)}
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("setattr"):
+                continue
+            given = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            names = [str(each) for each in given[:1]]
+            is_ours = any(each.startswith("headcount.") for each in names)
+            if is_ours or ast.unparse(node.args[0]).split(".")[0] in ours:
+                parts = names[0].split(".") if names else []
+                if any(part.startswith("_") and not part.endswith("__") for part in parts):
+                    private.append(f"{path.relative_to(ROOT)}:{node.lineno}: {names[0]}")
+    assert not private, "\n".join(private)
+
+
 def test_indexes_hold_what_is_used_and_nothing_else() -> None:
     """An index is lazy: a docstring, and names that its stub lists."""
     for module, path in MODULES.items():

@@ -38,7 +38,6 @@ from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
 from .links import Link as Link
 from .links import Links as Links
-from .links import pharaoh as pharaoh
 from .links import read_links as read_links
 from .mentions import FEMININE as FEMININE
 from .mentions import FIRST as FIRST

@@ -137,15 +137,3 @@ def _read_naacl(path: Path, lines: Sequence[tuple[int, str]], num_pairs: int) ->
             origins[pair - 1] = f"{path}:{number}"
     rows = zip(sure, possible, origins, strict=True)
     return [Links(frozenset(each), frozenset(more), origin) for each, more, origin in rows]
-
-
-def pharaoh(links: Links) -> str:
-    """The links of a pair as a line in Pharaoh's format, in order of source, then target.
-
-    >>> pharaoh(Links(frozenset({(0, 0)}), frozenset({(0, 0), (1, 0)})))
-    '0-0 1p0'
-    """
-    return " ".join(
-        f"{source}{'-' if (source, target) in links.sure else 'p'}{target}"
-        for source, target in sorted(links.possible)
-    )

@@ -86,11 +86,6 @@ class SiteMatching:
     correlations: tuple[PairCorrelation, ...]
     """Correlations of held-out numbers, the mean of the traits first."""
 
-    @property
-    def same_names(self) -> int:
-        """Number of pairs of two heads with the same name."""
-        return sum(pair.one == pair.other for pair in self.pairs)
-
 
 @final
 @dataclass(frozen=True, kw_only=True)

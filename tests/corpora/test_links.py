@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.links import Links, pharaoh, read_links
+from headcount.corpora.links import Links, read_links
 
 
 def write(path: Path, content: str) -> Path:
@@ -20,7 +20,6 @@ def test_pharaoh(tmp_path: Path) -> None:
     assert first.sure == {(0, 0)} and first.possible == {(0, 0), (1, 2), (2, 1)}
     assert not empty.possible and empty.origin == f"{path}:2"
     assert last.sure == last.possible == {(3, 4), (3, 5)}
-    assert pharaoh(first) == "0-0 1p2 2p1"
 
 
 def test_naacl_counts_from_1_and_leaves_out_the_empty_word(tmp_path: Path) -> None:

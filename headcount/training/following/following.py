@@ -122,6 +122,16 @@ def forget_followed(out: Path) -> None:
 
 
 @final
+@dataclass(frozen=True)
+class _TaskFacts:
+    """What was measured on."""
+
+    name: str
+    metric: str
+    examples: int
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class _Measured:
     """The numbers of one checkpoint by themselves, in the order of the heads."""
@@ -138,7 +148,7 @@ class _Measured:
     high: float
     losses: dict[str, float]
     signature: str
-    task: dict[str, Any]
+    task: _TaskFacts
     heads: dict[str, list[int]]
     warnings: list[str]
     seconds: float
@@ -197,7 +207,8 @@ class _Run:
             found = replace(found, seconds=round(perf_counter() - start, 1))
             done = nulls_for_nan(asdict(found))
             write_checkpoint(file, key, done)
-        return _Measured(**{name: _with_nan(value) for name, value in done.items()})
+        numbers = {name: _with_nan(value) for name, value in done.items()}
+        return _Measured(**numbers | {"task": _TaskFacts(**done["task"])})
 
     def _measure(self, loaded: Loaded, task: Task) -> _Measured:
         options = self.options
@@ -236,7 +247,7 @@ class _Run:
             high=pruned.high,
             losses={str(number): loss for number, loss in pruned.losses.items()},
             signature=self._signature(loaded, task),
-            task={"name": task.name, "metric": task.metric, "examples": task.num_examples},
+            task=_TaskFacts(task.name, task.metric, task.num_examples),
             heads={site: list(counts) for site, counts in loaded.heads.counts.items()},
             warnings=[*task.warnings(), *analysis.record.warnings],
             seconds=0.0,
@@ -275,11 +286,11 @@ class _Run:
             unknown = "not every folder carries a step, so checkpoints are in the order given"
             warnings = {unknown: None} | warnings
         return FollowRecord(
-            task=last.task["name"],
-            metric=last.task["metric"],
+            task=last.task.name,
+            metric=last.task.metric,
             method=options.method,
             within=options.within,
-            num_examples=last.task["examples"],
+            num_examples=last.task.examples,
             heads=heads.counts,
             corpora=self.corpus.names,
             checkpoints=points,

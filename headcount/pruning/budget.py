@@ -298,8 +298,8 @@ def check_prunable(loaded: Loaded, units: Units | None = None) -> None:
         ModelError: if the model can't be made smaller; the error says why.
     """
     units = units or Units.of(loaded.anatomy)
-    goes = {head for unit in _trial(units.tied()) for head in unit}
-    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in goes])
+    pruned = {head for unit in _trial(units.tied()) for head in unit}
+    plan = Plan.keeping(loaded.heads, [head for head in loaded.heads if head not in pruned])
     compact(loaded, plan, origin="trial")
 
 

@@ -37,7 +37,7 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> L
     """
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
-        pruned_O = goes(plan, loaded, layer)
+        pruned_O = pruned_outputs(plan, loaded, layer)
         if not pruned_O.any():
             continue
         projection = Projection.of(model, layer)
@@ -46,9 +46,9 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> L
     return replace(loaded, model=model)
 
 
-def goes(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
+def pruned_outputs(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
     """1 for every output dimension of a pruned head, 0 for those of kept heads."""
     where = Projection.of(loaded.model, layer).device
-    stays = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
-    stays[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
-    return (1 - stays).repeat_interleave(layer.head_dim)
+    is_kept_H = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
+    is_kept_H[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
+    return (1 - is_kept_H).repeat_interleave(layer.head_dim)

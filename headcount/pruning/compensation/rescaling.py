@@ -26,7 +26,7 @@ from torch import Tensor
 from headcount.compaction import Projection
 from headcount.core import LayerId, Plan
 from headcount.models import Loaded
-from headcount.pruning.compensation.folding import goes
+from headcount.pruning.compensation.folding import pruned_outputs
 from headcount.pruning.compensation.output_moments import OutputMoments
 from headcount.tap import AttentionLayer
 
@@ -53,7 +53,7 @@ def rescale(
     """
     model = copy.deepcopy(loaded.model)
     for layer in loaded.anatomy.layers:
-        pruned_O = goes(plan, loaded, layer)
+        pruned_O = pruned_outputs(plan, loaded, layer)
         if not pruned_O.any():
             continue
         projection, moment = Projection.of(model, layer), sums[layer.layer_id]

@@ -54,7 +54,7 @@ def test_commands_of_the_docs_are_understood(where: str, line: str) -> None:
     parse([word.removesuffix("...") for word in words[1:]])
 
 
-def test_a_command_that_there_is_not_would_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_would_be_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(COMMANDS) > 30
     with pytest.raises(SystemExit):
         test_commands_of_the_docs_are_understood("", "headcount prune MODEL --kep 36")

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from headcount import probes, reports, results
 from headcount.cli.arguments import check_data, check_model, recorded
-from headcount.cli.beside_arguments import BesideArguments
+from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
 from headcount.corpora import Corpus
@@ -48,7 +48,7 @@ def print_best(found: "results.Alignment", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Align(BesideArguments):
+class Align(ParallelArguments):
     """Measure how well every head links words to their translations, against gold links."""
 
     pairs: Annotated[
@@ -57,10 +57,6 @@ class Align(BesideArguments):
     """Parallel text: .tsv (source<TAB>target)."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
-    source: Path | None = None
-    """Source side of parallel text (.txt or .conllu)."""
-    target: Path | None = None
-    """Target side, line by line."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
         default_factory=AlignmentOptions
     )

@@ -43,3 +43,13 @@ class BesideArguments(ModelArguments):
             reports.write_report(self.out)
         plain_console().print(f"Tables and figures: {document}")
         return 0
+
+
+@dataclass(frozen=True)
+class ParallelArguments(BesideArguments):
+    """Arguments of a command that also reads parallel text in two files."""
+
+    source: Path | None = field(default=None, kw_only=True)
+    """Source side of parallel text (.txt or .conllu)."""
+    target: Path | None = field(default=None, kw_only=True)
+    """Target side, line by line."""

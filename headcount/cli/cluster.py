@@ -10,7 +10,7 @@ from rich.table import Table
 
 from headcount import artifact, probes, reports, results
 from headcount.cli.arguments import check_model, recorded
-from headcount.cli.beside_arguments import BesideArguments
+from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
 from headcount.corpora import Corpus
@@ -48,17 +48,13 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Cluster(BesideArguments):
+class Cluster(ParallelArguments):
     """Measure the distances between all heads, and group those that look at the same places."""
 
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
     """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
-    source: Path | None = None
-    """Source side of parallel text (.txt or .conllu)."""
-    target: Path | None = None
-    """Target side, line by line."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None

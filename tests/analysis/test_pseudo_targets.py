@@ -57,7 +57,7 @@ def test_each_is_the_models_greedy_one(loaded: Loaded, corpus: Corpus, tmp_path:
         assert text and line.startswith(text)  # which continues to the limit of its batch
 
 
-def test_a_killed_run_goes_on(
+def test_a_killed_run_resumes(
     loaded: Loaded, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = run(loaded, corpus, tmp_path / "whole")

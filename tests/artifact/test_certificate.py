@@ -86,7 +86,7 @@ def test_not_a_number_is_not_equal() -> None:
         found.check_equal()
 
 
-def test_a_reference_without_a_number_is_told() -> None:
+def test_a_reference_without_a_number_is_reported() -> None:
     reference, data = ("one", times(float("nan"))), Data(BATCHES)
     (found,) = compare(reference, {"a": times(1)}, data, torch.float32)
     with pytest.raises(ModelError, match="got inf of it"):
@@ -231,7 +231,7 @@ def test_a_model_that_fails_with_a_cache(tmp_path: Path, monkeypatch: pytest.Mon
             certify(tmp_path, loaded, plan, Loaded(smaller, None, ""), Data.of(loaded, None))
 
 
-def test_a_changed_byte_is_told(tmp_path: Path) -> None:
+def test_a_changed_byte_is_reported(tmp_path: Path) -> None:
     """The damaged file still loads: safetensors has no checksum."""
     loaded = load(saved.bert(tmp_path / "bert"))
     corpus = Corpus(Path(__file__).parents[2] / "headcount" / "data" / "sample.conllu", limit=3)

@@ -48,7 +48,7 @@ def test_folding_gave_it_biases_that_the_whole_model_lacks(name: str, tmp_path: 
     assert dense.model.state_dict().keys() == before.keys()
 
 
-def test_what_was_said_by_other_numbers_is_not_told_again(tmp_path: Path) -> None:
+def test_sentences_on_other_numbers_are_not_repeated(tmp_path: Path) -> None:
     """A model pruned twice: its heads were renumbered before the second time."""
     dense, smaller, data = folded("causal-llama")
     choice = ChoiceRecord(

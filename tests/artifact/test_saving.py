@@ -178,7 +178,7 @@ def test_side_files_of_a_name_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in out.iterdir()] == ["modules.json"]
 
 
-def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is not reported as a file that could not be looked up."""
     out = tmp_path / "out"
     out.mkdir()

@@ -154,7 +154,7 @@ def test_files_that_can_t_be_read(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "can't be loaded" in errors and "num_hidden_layers" in errors
 
 
-def test_weights_that_the_files_lack_are_told_and_the_same_in_every_run(
+def test_weights_that_the_files_lack_are_reported_and_the_same_in_every_run(
     bert: Path, tmp_path: Path
 ) -> None:
     """Otherwise nothing could be resumed: each process would have another model."""

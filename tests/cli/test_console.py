@@ -38,7 +38,7 @@ def test_lines_of_a_log(
     assert capsys.readouterr().err == "an unknown number  3\n"
 
 
-def test_a_log_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with console.shown() as report:
         report("sweep", 0, 2)
         report("sweep", 2, 2)

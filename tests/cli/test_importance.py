@@ -184,7 +184,7 @@ def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on(bert: Path, pairs: Path, tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes(bert: Path, pairs: Path, tmp_path: Path) -> None:
     dense, broken = tmp_path / "whole", tmp_path / "broken"
     more = ("--methods", "ablation", "--max-tokens", 32)
     assert similarity(bert, pairs, dense, *more)[0] == 0

@@ -143,7 +143,7 @@ def test_a_failed_certificate_fails_the_command(
     assert run("prune", bert, data, tmp_path / "out", "--keep", 2, "--resume")[0] == 0
 
 
-def test_data_sets_that_share_examples_are_told(
+def test_data_sets_that_share_examples_are_reported(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:
     same = [data[0], data[1], data[0]]
@@ -427,7 +427,7 @@ def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path
     assert (tmp_path / "new.state" / "thesis.txt").exists()
 
 
-def test_a_damaged_analysis_is_told(bert: Path, data: list[Path], tmp_path: Path) -> None:
+def test_a_damaged_analysis_is_reported(bert: Path, data: list[Path], tmp_path: Path) -> None:
     analysis = tmp_path / "analysis"
     assert headcount("analyze", bert, SAMPLE, "--limit", 3, "--out", analysis)[0] == 0
     more = ("--keep", 2, "--analysis", analysis)

@@ -13,7 +13,7 @@ from tests.forked import Forked
 
 
 @pytest.mark.parametrize("command", ["compact", "analyze"])
-def test_a_full_disk_is_told_in_a_sentence(command: str, bert: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_a_sentence(command: str, bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     more = {
         "compact": (bert, "--plan", plan(tmp_path)),
@@ -46,7 +46,7 @@ def test_other_errors_are_not_taken_for_it() -> None:
     )
 
 
-def test_a_path_that_can_not_be_used_is_told_in_a_sentence(bert: Path, tmp_path: Path) -> None:
+def test_an_unusable_path_is_reported_in_a_sentence(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for command in (("compact", bert, "--plan", plan(tmp_path)), ("analyze", bert, SAMPLE)):
         status, _, errors = headcount(*command, "--out", tmp_path / "file" / "out")

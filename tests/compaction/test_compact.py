@@ -81,7 +81,7 @@ def test_what_is_frozen_stays_frozen(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_nothing_is_lost_where_all_stay(name: str) -> None:
+def test_nothing_is_lost_where_all_heads_are_kept(name: str) -> None:
     model, _ = examined(name)
     before = copy.deepcopy(model.state_dict())
     same = compact(model, Plan({}))

@@ -143,7 +143,7 @@ def test_measured_as_the_stock_model_attends(file: Path) -> None:
     ("name", "size", "takes"),
     [("bert", 2, True), ("albert", 2, True), ("roberta", 1, False), ("distilbert", 2, False)],
 )
-def test_the_model_decides_whether_types_are_told(name: str, size: int, takes: bool) -> None:
+def test_the_model_decides_whether_types_are_given(name: str, size: int, takes: bool) -> None:
     model = copy.deepcopy(examined(name)[0])
     model.config.type_vocab_size = size
     loaded = as_loaded(model, tiny_tokenizers.wordpiece())

@@ -222,7 +222,7 @@ def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     assert loss == pytest.approx(min(gain.before, gain.after), rel=1e-6)
 
 
-def test_a_recovery_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
+def test_a_recovery_resumes_with_batches_of_another_size(tmp_path: Path) -> None:
     """A resumed start may differ in the last bits; another compensation is refused."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
@@ -364,7 +364,7 @@ def test_a_compact_model_recovers_as_the_gated_one_does(
     assert found.history[-1]["loss"] == pytest.approx(expected.history[-1]["loss"], rel=1e-4)
 
 
-def test_a_compact_recovery_goes_on(tmp_path: Path) -> None:
+def test_a_compact_recovery_resumes(tmp_path: Path) -> None:
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = FinetuneConfig(updates=5, batch_tokens=100, peak=3e-3, warmup=2, save_every=2)

@@ -198,7 +198,7 @@ GATES = FinetuneConfig(
 
 
 @pytest.mark.parametrize("method", [L0(GATES), Subset(GATES)], ids=["l0", "subset"])
-def test_heads_that_matter_stay(method: Method) -> None:
+def test_heads_that_matter_are_kept(method: Method) -> None:
     """Matching the dense model needs the four heads with more than negligible output."""
     loaded, task = small.TASKS["masked-bert"]()
     needed = {

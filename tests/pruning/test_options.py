@@ -294,7 +294,7 @@ def test_the_model_that_comes_out_is_timed_again(monkeypatch: pytest.MonkeyPatch
     assert found.record.pipeline.latency_ms == 4.0
 
 
-def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
+def test_a_drop_is_kept_on_every_data_set_or_reported() -> None:
     limit = BudgetSpec(max_drop=0.3)
     kept = kept_limit(limit, {"dev": 0.3, "test": 0.31}, None)
     assert kept == {"dev": True, "test": False}
@@ -305,7 +305,7 @@ def test_a_drop_is_kept_on_every_data_set_or_told() -> None:
     assert "the drop on --dev" in first and "no --test was given" in second
 
 
-def test_a_latency_is_kept_by_the_model_that_comes_out_or_told() -> None:
+def test_a_latency_is_kept_by_the_pruned_model_or_reported() -> None:
     limit = BudgetSpec(latency=5.0)
     assert kept_limit(limit, {}, 5.0) == {"latency": True}
     assert broken_limit(limit, {"latency": True}, 5.0) == []

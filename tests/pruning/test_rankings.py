@@ -160,7 +160,7 @@ def test_greedy_by_score_takes_the_head_whose_score_is_missed_least(task: str) -
 
 
 @pytest.mark.parametrize("quantity", ["loss", "score"])
-def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) -> None:
+def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) -> None:
     """Measurements are not repeated; the step's file is removed afterwards."""
     name = "similarity-bert" if quantity == "loss" else "translation-Marian"
     greedy = Greedy(step=1.0, quantity=quantity)
@@ -199,7 +199,7 @@ def test_a_killed_sweep_of_an_ablation_goes_on(quantity: Any, tmp_path: Path) ->
         greedy.scores(context(name, **small), units[:3])
 
 
-def test_scores_are_taken_anew_without_those_that_have_gone() -> None:
+def test_heads_are_scored_again_without_those_that_are_pruned() -> None:
     given = context("similarity-bert")  # 10 heads, so a step of 0.3 is 3 of them
     model, anatomy = given.loaded.model, given.loaded.anatomy
     order = Gradient(step=0.3).order(given)
@@ -308,7 +308,7 @@ def test_no_units_have_no_order() -> None:
     assert RankingMethod(Norm()).choose(given, 10).plan.pruned_heads(given.loaded.heads) == []
 
 
-def test_those_that_stay_follow_unit_by_unit() -> None:
+def test_kept_heads_follow_unit_by_unit() -> None:
     given = context("causal-llama")
     order = Gradient(step=0.2).order(given, len(given.loaded.heads) - 2)
     assert sorted(names(order.heads)) == sorted(names(list(given.loaded.heads)))
@@ -333,7 +333,7 @@ def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None
     assert counted.asked == [10, 9, 8]
 
 
-def test_an_interrupted_order_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_order_resumes(tmp_path: Path) -> None:
     dense = Gradient(step=0.2).order(context("similarity-bert"))
 
     def stop(stage: str, done: int, total: int) -> None:

@@ -73,7 +73,7 @@ def test_a_line_is_its_head_in_the_table(run: Run, worth: Worth):
     assert worth.least[0].p == "0.800" and not worth.least[0].mark.sure
 
 
-def test_sites_are_told_the_worst_first():
+def test_sites_are_reported_with_the_worst_first():
     sites = [
         {"site": "encoder.self", "delta": 0.25, "low": 0.2, "high": 0.3, "p": 0.01},
         {"site": "decoder.cross", "delta": 1.5, "low": 1.2, "high": 1.8, "p": 0.01},

@@ -185,7 +185,7 @@ def test_what_is_trained_is_not_tuned() -> None:
         li2021.li2021_methods(["updates=3", "trained = gates"])
 
 
-def test_a_speed_that_should_not_be_believed_is_told() -> None:
+def test_an_unreliable_speed_is_reported() -> None:
     points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.9)])
     text = michel2019_pruning.pruning_document(points, "bleu", True, "signature", speed(), "score")
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]

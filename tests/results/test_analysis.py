@@ -59,7 +59,7 @@ def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
     assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
 
 
-def test_what_is_begun_anew_keeps_results_until_there_are_new_ones(tmp_path: Path):
+def test_starting_over_keeps_results_until_there_are_new_ones(tmp_path: Path):
     """`claim` alone deletes nothing: model or corpus may be mistyped."""
     folder = with_importance(tmp_path)
     (folder / "state").mkdir()

@@ -28,13 +28,13 @@ def test_a_clear_gain_is_believed() -> None:
     assert timing([(3.0, 2.0, 3.0), (3.1, 2.0, 3.0), (3.0, 2.0, 3.1)]).warning() is None
 
 
-def test_noise_as_large_as_the_gain_is_told() -> None:
+def test_noise_as_large_as_the_gain_is_reported() -> None:
     text = timing([(2.4, 2.0, 2.0), (2.0, 2.0, 2.4), (2.4, 2.0, 2.0)]).warning()
     assert text is not None and "forward, batch 4, 128 tokens: a change of +9.5% is within" in text
     assert "more --rounds" in text
 
 
-def test_a_gain_whose_interval_holds_none_is_told() -> None:
+def test_a_gain_whose_interval_holds_none_is_reported() -> None:
     """The dense model is steady, the pruned one is not."""
     text = timing([(3.0, 1.0, 3.0), (3.0, 4.0, 3.0), (3.0, 2.0, 3.0)]).warning()
     assert text is not None and "within the noise" in text

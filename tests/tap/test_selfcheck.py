@@ -286,7 +286,7 @@ def test_what_is_no_transformers_model(wrong: Any, reported: str):
         check_is_model(wrong)
 
 
-def test_refuses_a_model_that_does_more_than_its_attention_function_is_told():
+def test_refuses_a_model_that_does_more_than_its_attention_function_is_given():
     model = tiny.MODELS["bert"]()
     AttentionInterface.register("test_doubled", _doubled)
     try:

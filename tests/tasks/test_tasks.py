@@ -57,7 +57,7 @@ def test_masks_are_the_same_every_time_and_others_for_another_seed() -> None:
     assert torch.equal(first[:3], few)  # and do not depend on later examples
 
 
-def test_a_training_masks_anew_in_every_batch() -> None:
+def test_a_training_draws_masks_for_every_batch() -> None:
     """The same number gives the same masks again, so that a killed training can resume."""
     task, index_E = masked(), np.arange(60)
     measured = masks(task)

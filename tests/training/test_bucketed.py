@@ -60,7 +60,7 @@ def test_order_is_new_and_batches_are_numbered() -> None:
     assert lengths != sorted(lengths), "and not in the order of their lengths"
 
 
-def test_batches_are_made_anew() -> None:
+def test_batches_differ_between_epochs() -> None:
     """With repeated lengths, as in real text, hardly any batch occurs twice."""
     lengths = np.random.default_rng(3).integers(5, 15, (5000, 2))
     batches = Batches(lengths, 300, 2, seed=5)

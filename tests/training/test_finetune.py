@@ -173,7 +173,7 @@ finetune(loaded, task, QUICK, run=run)
 
 
 @pytest.mark.slow
-def test_a_killed_fine_tuning_goes_on(tmp_path: Path) -> None:
+def test_a_killed_fine_tuning_resumes(tmp_path: Path) -> None:
     state, folder = tmp_path / "state", tmp_path / "model"
     made = small.TASKS["classes-bert"]()[0]
     assert made.tokenizer is not None

@@ -435,7 +435,7 @@ def test_pieces_are_kept_for_a_resumed_training(first: Path, pairs: Rows, tmp_pa
     assert before is not None and after is not None and before.get_vocab() == after.get_vocab()
 
 
-def test_a_finished_model_is_not_trained_anew(first: Path, pairs: Rows, tmp_path: Path) -> None:
+def test_a_finished_model_is_not_trained_again(first: Path, pairs: Rows, tmp_path: Path) -> None:
     job = PretrainingConfig("translation", TINY, pairs.columns, save_every=99)
     out = shutil.copytree(first, tmp_path / "out")
     before = (out / "model.safetensors").read_bytes()

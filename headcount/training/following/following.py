@@ -207,8 +207,8 @@ class _Run:
             found = replace(found, seconds=round(perf_counter() - start, 1))
             done = nulls_for_nan(asdict(found))
             write_checkpoint(file, key, done)
-        numbers = {name: _with_nan(value) for name, value in done.items()}
-        return _Measured(**numbers | {"task": _TaskFacts(**done["task"])})
+        numbers: dict[str, Any] = {name: _with_nan(value) for name, value in done.items()}
+        return _Measured(task=_TaskFacts(**numbers.pop("task")), **numbers)
 
     def _measure(self, loaded: Loaded, task: Task) -> _Measured:
         options = self.options

@@ -10,6 +10,8 @@ from .gating import tapped as tapped
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
+from .modes import evaluating as evaluating
+from .modes import exact_products as exact_products
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
@@ -19,8 +21,6 @@ from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import check_is_model as check_is_model
-from .selfcheck import evaluating as evaluating
-from .selfcheck import exact_products as exact_products
 from .selfcheck import examine as examine
 from .states import StateId as StateId
 from .states import block_of as block_of

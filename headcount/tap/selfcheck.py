@@ -22,6 +22,7 @@ from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.hooks import intercepted
+from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.sample_inputs import ERRORS
 from headcount.tap.sample_run import sample_runs
 from headcount.tap.tap import Block, FunctionListener, Tap
@@ -88,9 +89,6 @@ every step to half precision."""
 _LARGEST_ROUNDING = 1e-4
 """Largest difference that may be rounding, where transformers' own two implementations differ by
 half as much."""
-
-_STOCK_FORWARD = "_original_forward"
-"""Attribute where accelerate keeps the forward that it replaced."""
 
 
 def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -212,54 +210,6 @@ _UNWRAPPED = {
 
 def _article(noun: str) -> str:
     return "an" if noun[0] in "AEIOUaeiou" else "a"
-
-
-@contextmanager
-def evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode inside a block; afterwards every module gets its own mode back.
-
-    A mixed-precision Trainer (bf16, fp16) leaves a casting forward on the model, even after it has
-    finished. Inside the block the model computes in the number format of its weights.
-    """
-    training = [module for module in model.modules() if module.training]
-    casting = vars(model).get("forward") if _STOCK_FORWARD in vars(model) else None
-    model.eval()
-    if casting is not None:
-        model.forward = vars(model)[_STOCK_FORWARD]
-    try:
-        yield
-    finally:
-        if casting is not None:
-            model.forward = casting
-        for module in training:
-            module.training = True
-
-
-_BACKENDS: Any = torch.backends
-_PRODUCTS = (
-    _BACKENDS.cuda.matmul,
-    _BACKENDS.cudnn.conv,
-    _BACKENDS.mkldnn.matmul,
-    _BACKENDS.mkldnn.conv,
-)
-"""What computes products of float32 tensors, each with a precision of its own."""
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Products of float32 tensors in float32 inside a block, also where faster ones are set.
-
-    With `torch.set_float32_matmul_precision("high")`, GPUs round factors to TF32. Two right ways to
-    compute the same then differ by 1e-3, which says nothing about the model.
-    """
-    before = [each.fp32_precision for each in _PRODUCTS]
-    for each in _PRODUCTS:
-        each.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        for each, precision in zip(_PRODUCTS, before, strict=True):
-            each.fp32_precision = precision
 
 
 def _with_arithmetic(

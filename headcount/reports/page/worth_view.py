@@ -2,49 +2,22 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from headcount.core import SITES
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES, WORTH, site_titles
+from headcount.reports.page.matrix_view import MatrixView, matrix_view
 from headcount.reports.page.section import Section
 from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
-from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, Run, p_beside
+from headcount.results import Effect, HeadRow, ImportanceRecord, Run, p_beside
 
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
 
 SHOWN = 8
 """Number of heads listed at either end."""
-
-_SHORT = {"entropy": "entropy", "positional_share": "positional share"}
-"""Short headings of columns."""
-
-
-@final
-@dataclass(frozen=True)
-class MatrixCell:
-    """One correlation."""
-
-    text: str
-    interval: str
-    says: str
-    size: float
-    """Strength of the colour, from 0 to 1."""
-    negative: bool
-    by_chance: bool
-    """Whether the interval contains zero."""
-
-
-@final
-@dataclass(frozen=True)
-class MatrixView:
-    """The matrix as named rows and columns."""
-
-    sentence: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[MatrixCell, ...]], ...]
 
 
 @final
@@ -350,13 +323,8 @@ def _layers(importance: ImportanceRecord, axis: Axis) -> tuple[WorthRow, ...]:
         nothing = Effect(site=site, layer=layer, delta=math.nan)
         row = _row(f"{SITES[site]}.{layer}", gone or nothing, axis)
         if only is not None:
-            row = WorthRow(
-                name=row.name,
-                site=row.site,
-                text=row.text,
-                interval=row.interval,
-                p=row.p,
-                mark=row.mark,
+            row = replace(
+                row,
                 only=only.head,
                 only_text=numbers.effect(only.delta),
                 only_mark=axis.mark(only, SURE),
@@ -373,37 +341,3 @@ def best_alone(importance: ImportanceRecord) -> str:
             "numbers are not optimistic. The name is the choice of all examples."
         )
     return "The best head was chosen on the same examples, so its numbers are optimistic."
-
-
-def matrix_view(matrix: Matrix | None) -> MatrixView | None:
-    """The matrix; None with fewer than two scores."""
-    if matrix is None or len(matrix.names) < 2:
-        return None
-    labels = [label(name) for name in matrix.names]
-    rows = tuple(
-        (labels[row], tuple(_cell(matrix, labels, row, column) for column in range(row)))
-        for row in range(1, len(labels))
-    )
-    return MatrixView(matrix.sentence, tuple(labels[:-1]), rows)
-
-
-def label(name: str) -> str:
-    """The short heading for a column of the table of heads."""
-    if name in _SHORT:
-        return _SHORT[name]
-    return MEASURES[name].label if name in MEASURES else name.replace("_", " ")
-
-
-def _cell(matrix: Matrix, labels: list[str], row: int, column: int) -> MatrixCell:
-    rho, low, high = (each[row][column] for each in (matrix.rho, matrix.low, matrix.high))
-    known = math.isfinite(rho)
-    interval = f"{numbers.correlation(low)} to {numbers.correlation(high)}" if known else ""
-    return MatrixCell(
-        text=numbers.correlation(rho),
-        interval=interval,
-        says=f"{labels[row]} and {labels[column]}: "
-        + (f"{numbers.correlation(rho)}, 95\u202f% {interval}" if known else "unknown"),
-        size=round(min(1.0, abs(rho)), 3) if known else 0.0,
-        negative=known and rho < 0,
-        by_chance=not known or low <= 0 <= high,
-    )

@@ -1,0 +1,59 @@
+"""Modes of a model and of its arithmetic while it is looked at, each set back afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+_STOCK_FORWARD = "_original_forward"
+"""Attribute where accelerate keeps the forward that it replaced."""
+
+
+@contextmanager
+def evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Evaluation mode inside a block; afterwards every module gets its own mode back.
+
+    A mixed-precision Trainer (bf16, fp16) leaves a casting forward on the model, even after it has
+    finished. Inside the block the model computes in the number format of its weights.
+    """
+    training = [module for module in model.modules() if module.training]
+    casting = vars(model).get("forward") if _STOCK_FORWARD in vars(model) else None
+    model.eval()
+    if casting is not None:
+        model.forward = vars(model)[_STOCK_FORWARD]
+    try:
+        yield
+    finally:
+        if casting is not None:
+            model.forward = casting
+        for module in training:
+            module.training = True
+
+
+_BACKENDS: Any = torch.backends
+_PRODUCTS = (
+    _BACKENDS.cuda.matmul,
+    _BACKENDS.cudnn.conv,
+    _BACKENDS.mkldnn.matmul,
+    _BACKENDS.mkldnn.conv,
+)
+"""What computes products of float32 tensors, each with a precision of its own."""
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products of float32 tensors in float32 inside a block, also where faster ones are set.
+
+    With `torch.set_float32_matmul_precision("high")`, GPUs round factors to TF32. Two right ways to
+    compute the same then differ by 1e-3, which says nothing about the model.
+    """
+    before = [each.fp32_precision for each in _PRODUCTS]
+    for each in _PRODUCTS:
+        each.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        for each, precision in zip(_PRODUCTS, before, strict=True):
+            each.fp32_precision = precision

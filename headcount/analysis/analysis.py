@@ -40,10 +40,12 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Frequencies,
+    Halves,
     ImageEncoder,
     batches,
     check_batch_sizes,
     check_is_corpus,
+    halves_of,
     take_census,
 )
 from headcount.measures import IMAGE_MEASURES, MEASURES, Confidence, Sums, confidence_variant
@@ -219,6 +221,12 @@ class _Analyzing:
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
+        self.halves = halves_of(
+            self.corpus,
+            self.encoder,
+            self.frequencies or self.census.source_frequencies,
+            is_causal="encoder.self" not in self.anatomy.heads.counts,
+        )
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
@@ -290,7 +298,9 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: AnyEncoder) -> Iterator[Batch]:
+    def _batches(
+        self, corpus: Corpus, encoder: AnyEncoder, halves: Halves | None = None
+    ) -> Iterator[Batch]:
         return batches(
             corpus,
             encoder,
@@ -298,6 +308,7 @@ class _Analyzing:
             max_tokens=self.options.max_tokens,
             pool=self.options.pool,
             frequencies=self.frequencies,
+            halves=halves,
         )
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
@@ -317,7 +328,7 @@ class _Analyzing:
                 saved = time.monotonic()
 
         try:
-            work = self._batches(self.corpus, self.encoder)
+            work = self._batches(self.corpus, self.encoder, self.halves)
             totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
@@ -356,6 +367,7 @@ class _Analyzing:
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),
+            units=None if self.halves.segments is None else self.halves,
         )
 
     @property

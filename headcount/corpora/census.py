@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from typing import final
 
 import numpy as np
 from jaxtyping import Int64
 
 from headcount.core import amount
-from headcount.corpora.corpus import Corpus
+from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import is_in_second_half
@@ -140,13 +140,6 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
     )
 
 
-def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
-    """Consecutive sentences, `size` at a time, fewer in the last chunk."""
-    sentences = iter(corpus)
-    while chunk := list(islice(sentences, size)):
-        yield chunk
-
-
 @dataclass
 class _Side:
     """Running sums over one side of the corpus."""
@@ -182,7 +175,7 @@ def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
     texts = list[list[EncodedPair]]()
     for pair in pairs:
         if pair.source.is_measured is not None:
-            texts += [[]] if pair.source.first_unit == 0 else []
+            texts += [[]] if pair.source.first_token == 0 else []
             texts[-1].append(pair)
     return texts
 
@@ -200,8 +193,8 @@ def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
 def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
     """Count the offsets of arcs in the first half of the corpus, by relation."""
     for pair in pairs:
-        tree, unit = pair.sentence.tree, pair.source.first_unit
-        if tree is None or is_in_second_half(pair.sentence, unit):
+        tree = pair.sentence.tree
+        if tree is None or is_in_second_half(pair.sentence):
             continue
         arcs: Iterable[tuple[int, int, str]] = pair.arcs()
         if pair.source.is_measured is None:  # arcs that truncation cuts count, too

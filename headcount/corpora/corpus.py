@@ -1,7 +1,7 @@
 """A corpus: files of any kind, or images, reread on every pass and never held in memory."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -169,6 +169,13 @@ class Corpus:
     def _files(self) -> tuple[Path, ...]:
         pair = self._pair or (None, None)
         return self._paths + tuple(path for path in pair if path is not None)
+
+
+def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
+    """Consecutive sentences, `size` at a time, fewer in the last chunk."""
+    sentences = iter(corpus)
+    while chunk := list(islice(sentences, size)):
+        yield chunk
 
 
 def _pair_sentences(source: Path, target: Path | None) -> Iterator[Sentence]:

@@ -31,6 +31,8 @@ class EncodedPair:
     source: Encoded
     target: Encoded | None
     """The tokens that the decoder of an encoder-decoder reads."""
+    text: int = 0
+    """Number of the text in the corpus; the windows of a text share it."""
 
     @property
     def length(self) -> int:

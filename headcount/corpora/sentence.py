@@ -64,8 +64,10 @@ class Encoded:
     """Token types of a pair by the tokenizer's template; None for a single sentence."""
     is_measured: list[bool] | None = None
     """False for the context at the beginning of a window; None if this is no window."""
-    first_unit: int = 0
-    """Number of units (see `halves`) in the earlier windows of the text."""
+    first_token: int = 0
+    """Number of tokens that are measured in the earlier windows of the text."""
+    num_windows: int = 1
+    """Number of windows that the text is read in."""
 
     @property
     def truncated(self) -> bool:

@@ -130,10 +130,12 @@ from .roles import Role as Role
 from .roles import Roles as Roles
 from .roles import Thresholds as Thresholds
 from .run import Counts as Counts
+from .run import FewTexts as FewTexts
 from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import Run as Run
 from .run import RunRecord as RunRecord
+from .run import Untested as Untested
 from .sensitivity import KINDS as KINDS
 from .sensitivity import NoOp as NoOp
 from .sensitivity import Sensitivity as Sensitivity

@@ -21,7 +21,7 @@ from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.run_facts import counts_of, timings_of, versions, warnings_of
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.analysis.untested import Tested
+from headcount.analysis.untested import Conditions
 from headcount.core import (
     HeadTable,
     InputError,
@@ -39,6 +39,7 @@ from headcount.corpora import (
     Frequencies,
     Halves,
     ImageEncoder,
+    baselines_of,
     batches,
     check_batch_sizes,
     check_is_corpus,
@@ -165,6 +166,9 @@ class _Analyzing:
             self.frequencies or self.census.source_frequencies,
             is_causal="encoder.self" not in self.anatomy.heads.counts,
         )
+        if self.halves.segments and self.census.relations:
+            found = baselines_of(self.corpus, self.encoder, self.halves)
+            self.census = replace(self.census, baseline_offsets=found)
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
@@ -318,7 +322,7 @@ class _Analyzing:
         return f"{self.signature}|{run}"
 
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
-        tested = Tested(
+        conditions = Conditions(
             is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
             is_images=self.grid is not None,
             has_trees=bool(self.census.relations),
@@ -327,7 +331,7 @@ class _Analyzing:
             induction=self.options.induction,
             no_induction=self.no_induction,
         )
-        return tested.untested(profiles)
+        return conditions.untested(profiles)
 
     def _few_texts(self) -> FewTexts | None:
         """The texts that findings hold for, if these are few."""

@@ -35,7 +35,7 @@ _IMAGE_TRAITS: Mapping[str, str] = {
 
 @final
 @dataclass(frozen=True)
-class Tested:
+class Conditions:
     """What decides which traits can be tested."""
 
     is_causal: bool

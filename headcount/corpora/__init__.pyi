@@ -8,6 +8,7 @@ from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
 from .census import Census as Census
+from .census import baselines_of as baselines_of
 from .census import take_census as take_census
 from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion

@@ -13,7 +13,7 @@ from headcount.core import amount
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
-from headcount.corpora.halves import is_in_second_half
+from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
@@ -202,6 +202,25 @@ def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair])
         for word, head, relation in arcs:
             if head >= 0:
                 offsets.setdefault(relation, Counter())[head - word] += 1
+
+
+def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[str, int]:
+    """Most frequent offset of each relation in the first half, where texts are cut into segments.
+
+    An arc is in the half of its later word.
+    """
+    offsets: dict[str, Counter[int]] = {}
+    number = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        pairs = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for pair, units in zip(pairs, halves.of_rows(pairs, is_target=False), strict=True):
+            of_tokens = zip(pair.source.word_of, units.half_N.tolist(), strict=True)
+            first = {word for word, half in of_tokens if half == FIRST_HALF}
+            for word, head, relation in pair.arcs():
+                if head >= 0 and max(word, head) in first:
+                    offsets.setdefault(relation, Counter())[head - word] += 1
+    return {name: _most_frequent(counts) for name, counts in offsets.items()}
 
 
 def _most_frequent(counts: Counter[int]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from headcount.analysis.untested import Tested
+from headcount.analysis.untested import Conditions
 from headcount.corpora import Halves
 from headcount.results import Thresholds
 
@@ -18,7 +18,7 @@ PROFILES = pd.DataFrame(
         ROW | {"trait": "nsubj", "relation": "nsubj"},
     ]
 )
-TESTED = Tested(
+CONDITIONS = Conditions(
     is_causal=True,
     is_images=False,
     has_trees=True,
@@ -30,7 +30,7 @@ TESTED = Tested(
 
 
 def says(trait: str, **changes: Any) -> str | None:
-    found = Tested(**(vars(TESTED) | changes)).untested(PROFILES)
+    found = Conditions(**(vars(CONDITIONS) | changes)).untested(PROFILES)
     return f"{found[trait].reason}: {found[trait].says}" if trait in found else None
 
 

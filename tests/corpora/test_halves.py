@@ -1,11 +1,21 @@
 """Halves and units of a corpus: many texts by hash, few texts in segments."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from headcount.corpora import Corpus, Encoder, Frequencies, Sentence, batches, take_census
+from headcount.corpora import (
+    Corpus,
+    Encoder,
+    Frequencies,
+    Sentence,
+    Tree,
+    baselines_of,
+    batches,
+    take_census,
+)
 from headcount.corpora.halves import (
     EARLY,
     FIRST_HALF,
@@ -193,3 +203,21 @@ def _lengthened(sizes: list[int], by: int) -> list[bool]:
         grown[members[0]] += left
         found.append(left >= 0 and num_missing(grown) == 0)
     return found or [num_missing([*sizes[:-1], sizes[-1] + by]) == 0]
+
+
+def test_baselines_of_one_text_are_of_its_earlier_part():
+    """Arcs of one place in the first half and of two places in the second."""
+    words = tuple(text_of(LONG, 5).split())
+    length = len(words)
+    heads = [-1] + [n - (1 if n < length // 2 else 2) for n in range(1, length)]
+    tree = Tree(tuple(heads), ("root", *["obj"] * (length - 1)), ("X",) * length)
+    corpus = Corpus.from_sentences([Sentence(" ".join(words), words, tree)])
+    encoder = encoder_of()
+    census = take_census(corpus, encoder)
+    halves = halves_of(corpus, encoder, census.source_frequencies, False)
+    assert str(halves) == "segments"
+    assert baselines_of(corpus, encoder, halves) == {"obj": -1}
+    heads = [-1] + [n - (2 if 1 < n < length // 2 else 1) for n in range(1, length)]
+    tree = replace(tree, heads=tuple(heads))
+    corpus = Corpus.from_sentences([Sentence(" ".join(words), words, tree)])
+    assert baselines_of(corpus, encoder, halves) == {"obj": -2}

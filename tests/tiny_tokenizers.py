@@ -126,6 +126,18 @@ def llama() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def starting(*start: str) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer that puts some special tokens in front of a text; it has a BOS."""
+    tokenizer = byte_level("gpt2")
+    tokenizer.add_special_tokens({"additional_special_tokens": [*start]})
+    if start:
+        ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in start]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{' '.join(start)} $A", special_tokens=ids
+        )
+    return tokenizer
+
+
 def nllb() -> NllbTokenizer:
     """A tokenizer like NLLB's: a text begins with its language, English by default."""
     letters = sorted(set("".join(SENTENCES)) - {" "})

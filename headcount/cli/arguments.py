@@ -71,6 +71,9 @@ class TaskArguments(ModelArguments):
     """Translation: text to put before every source, as T5 needs."""
     max_length: int | None = None
     """Language modelling: number of tokens in a piece of text; the model's limit by default."""
+    start: bool = True
+    """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
+    in front of a text; not for models that were trained without it."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest possible score in the data; 0 5 by default."""
     pooling: Pooling | None = None

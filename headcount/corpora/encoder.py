@@ -109,6 +109,12 @@ class Encoder:
         """How words are passed to the tokenizer, which is tried out once they are."""
         return spelling_of(self.tokenizer)
 
+    @cached_property
+    def start_ids(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer puts in front of a text."""
+        [text] = encode_text(self.tokenizer, ["a"], "text", None)
+        return () if all(text.is_special) else tuple(text.ids[: text.num_before])
+
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order; a long text gives several windows."""
         sources = self.sources(sentences)

@@ -70,6 +70,11 @@ class Encoded:
     """Number of windows that the text is read in."""
 
     @property
+    def num_before(self) -> int:
+        """Number of special tokens before the content; all tokens if there is none."""
+        return self.is_special.index(False) if False in self.is_special else len(self.ids)
+
+    @property
     def truncated(self) -> bool:
         """Whether the sentence was too long for the model."""
         return len(self.ids) < self.full_length

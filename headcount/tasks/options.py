@@ -25,7 +25,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
     "similarity": ("scale", "pooling"),
-    "causal-lm": ("max_length",),
+    "causal-lm": ("max_length", "start"),
     "masked-lm": ("max_length",),
 }
 """Options that only some tasks have."""

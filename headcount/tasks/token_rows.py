@@ -18,8 +18,12 @@ from headcount.models import Loaded
 
 def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
     """Encode the column `text`, however long its texts are."""
-    encoder = Encoder(loaded.encoder().tokenizer)
-    return encoder.sources(sentences(table, "text"))
+    return whole_encoder(loaded).sources(sentences(table, "text"))
+
+
+def whole_encoder(loaded: Loaded) -> Encoder:
+    """The encoder of texts that are cut later, not truncated."""
+    return Encoder(loaded.encoder().tokenizer)
 
 
 def sentences(table: Table, role: str) -> list[Sentence]:
@@ -45,13 +49,30 @@ def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
     return longest if max_length is None else max_length
 
 
-def chained(ids: Sequence[int], max_length: int | None) -> Iterator[list[int]]:
-    """Pieces that begin with the last token of the previous piece: each token is predicted once."""
-    step = (max(2, len(ids)) if max_length is None else max_length) - 1
-    if step < 1:
-        raise InputError(f"Expected at least 2 tokens in a piece, got max_length={max_length}.")
-    for start in range(0, len(ids) - 1, step):
-        yield list(ids[start : start + step + 1])
+def chained(
+    ids: Sequence[int], max_length: int | None, start: Sequence[int] = ()
+) -> Iterator[tuple[list[int], int]]:
+    """Pieces of a text, each with the place of the first token that is predicted in it.
+
+    A piece begins with `start` and the last token of the piece before, so each token of the text
+    except the first is predicted once.
+
+    Args:
+        ids: the complete text, which begins with `start` itself.
+        max_length: largest number of tokens in a piece.
+        start: what every piece begins with.
+    """
+    size = max(2, len(ids)) if max_length is None else max_length
+    if size < len(start) + 2:
+        added = f", since every piece begins with {len(start)} of its own" if start else ""
+        raise InputError(
+            f"Expected at least {len(start) + 2} tokens in a piece{added}, got "
+            f"max_length={max_length}."
+        )
+    if len(ids) > 1:
+        yield list(ids[:size]), 1
+    for place in range(size, len(ids), size - len(start) - 1):
+        yield [*start, *ids[place - 1 : place + size - len(start) - 1]], len(start) + 1
 
 
 def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int], list[bool]]]:

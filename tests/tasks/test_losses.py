@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from headcount.models import Loaded
-from headcount.tasks import Classification, Similarity, Task, evaluate
+from headcount.tasks import (
+    CausalLanguageModelling,
+    Classification,
+    Similarity,
+    Task,
+    drawn,
+    evaluate,
+)
+from tests import tiny_tokenizers
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 
@@ -56,14 +64,39 @@ def test_next_tokens(name: str) -> None:
 
 def test_next_tokens_of_long_texts_are_all_predicted() -> None:
     loaded, task = small.TASKS["causal-llama"]()
+    check_pieces(loaded, task, 11, start=[loaded.encoder().tokenizer.bos_token_id])
+
+
+@pytest.mark.parametrize("start", [(), ("[CLS]",), ("[gMASK]", "<sop>")])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_every_piece_begins_as_the_tokenizer_begins_a_text(
+    start: tuple[str, ...], wanted: bool
+) -> None:
+    """Unless it is not wanted; a tokenizer that puts nothing in front changes no number."""
+    tokenizer = tiny_tokenizers.starting(*start)
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer))
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    data = {"text": small.TEXTS}
+    task = CausalLanguageModelling(loaded, data, max_length=7, start=wanted)
+    ids = list(tokenizer.convert_tokens_to_ids([*start])) if wanted else []
+    check_pieces(loaded, task, 7, ids)
+    assert task.signature == "perplexity" + "|start:pieces" * bool(ids)
+    assert task.signed_options == ({"start": "pieces"} if ids else {})
+    other = CausalLanguageModelling(loaded, data, max_length=7, start=not wanted)
+    assert (task.sha256 == other.sha256) == (not start)
+    some = drawn(task, 3)
+    assert (some.signature, some.signed_options) == (task.signature, task.signed_options)
+
+
+def check_pieces(loaded: Loaded, task: Task, length: int, start: list[int]) -> None:
+    """Check a causal task's losses of all pieces of `small.TEXTS`."""
     slow, total = [], 0
     for text in small.TEXTS:
         ids = tokenized(loaded, text)["input_ids"]
         total += len(ids) - 1
-        for start in range(0, len(ids) - 1, 10):  # pieces of 11 share a token
-            piece = ids[start : start + 11]
+        for piece, first in textbook.pieces(ids, length, start):
             logits = array(run(loaded, input_ids=piece).logits)
-            slow.append(textbook.next_tokens(logits, piece))
+            slow.append(textbook.next_tokens(logits, piece, first))
     compare(loaded, task, slow)
     assert sum(count for _, count in slow) == total
 

@@ -138,6 +138,25 @@ def starting(*start: str) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+CHATML = """{%- if messages[0].role != "system" %}<|im_start|>system
+Be brief.<|im_end|>
+{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content | trim }}<|im_end|>
+{% endfor %}"""
+"""A chat template like SmolLM2's: it adds a system message, and marks turns."""
+
+
+def chatting(template: str = CHATML, *start: str) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer with a chat template."""
+    tokenizer = starting("<|im_start|>", "<|im_end|>", *start)
+    if not start:  # nothing comes in front of a text
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A", special_tokens=[]
+        )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
 def nllb() -> NllbTokenizer:
     """A tokenizer like NLLB's: a text begins with its language, English by default."""
     letters = sorted(set("".join(SENTENCES)) - {" "})

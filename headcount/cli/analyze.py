@@ -68,8 +68,8 @@ class Analyze(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target);
-    for a Vision Transformer, images or a folder of them."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target); for a Vision Transformer, images or a folder of them."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None

@@ -74,6 +74,9 @@ class TaskArguments(ModelArguments):
     start: bool = True
     """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
     in front of a text; not for models that were trained without it."""
+    roles: tuple[str, ...] = ()
+    """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
+    of all by default."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest possible score in the data; 0 5 by default."""
     pooling: Pooling | None = None

@@ -54,7 +54,8 @@ class Cluster(ParallelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target)."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None

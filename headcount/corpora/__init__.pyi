@@ -10,6 +10,7 @@ from .batching import present as present
 from .census import Census as Census
 from .census import baselines_of as baselines_of
 from .census import take_census as take_census
+from .chats import chat_tokens as chat_tokens
 from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion
 from .coreference import read_documents as read_documents
@@ -25,9 +26,11 @@ from .halves import SECOND_HALF as SECOND_HALF
 from .halves import Halves as Halves
 from .halves import halves_of as halves_of
 from .hub import HUB as HUB
+from .held import HUB as HUB
+from .held import IMAGE_SUFFIXES as IMAGE_SUFFIXES
+from .held import is_held as is_held
 from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
-from .images import IMAGE_SUFFIXES as IMAGE_SUFFIXES
 from .images import image_digests as image_digests
 from .images import image_files as image_files
 from .images import is_image as is_image
@@ -56,6 +59,7 @@ from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
+from .reading import named_files as named_files
 from .reading import read_data as read_data
 from .reading import read_parallel as read_parallel
 from .reading import read_sides as read_sides
@@ -63,6 +67,7 @@ from .reading import read_table as read_table
 from .sentence import Encoded as Encoded
 from .sentence import Sentence as Sentence
 from .sentence import Tree as Tree
+from .table import TEXT_NAMES as TEXT_NAMES
 from .table import Column as Column
 from .table import Columns as Columns
 from .table import ColumnSpec as ColumnSpec

@@ -8,6 +8,7 @@ from typing import final
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
+from headcount.corpora.chats import encode_chats
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.windows import SMALLEST, in_windows
@@ -134,7 +135,12 @@ class Encoder:
 
         Texts that are too long are truncated, unless they will be read in windows.
         """
-        encoders = {"text": self._texts, "words": self._words, "pair": self._pairs}
+        encoders = {
+            "text": self._texts,
+            "words": self._words,
+            "pair": self._pairs,
+            "chat": self._chats,
+        }
         kinds = [_kind(sentence) for sentence in sentences]
         encoded_as = {
             kind: iter(
@@ -211,6 +217,9 @@ class Encoder:
             )
         return encode_pairs(self.tokenizer, sentences, self._limit, self.sep_ids)
 
+    def _chats(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        return encode_chats(self.tokenizer, sentences, self._limit)
+
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
             return []
@@ -239,6 +248,8 @@ def _kind(sentence: Sentence) -> str:
         )
     if sentence.second is not None:
         return "pair"
+    if sentence.messages is not None:
+        return "chat"
     return "text" if sentence.words is None else "words"
 
 

@@ -37,6 +37,8 @@ class Sentence:
     """The second sentence of a pair that an encoder reads as one input."""
     origin: str = "<python>"
     """File and line, for errors: `file.conllu:17`."""
+    messages: str | None = None
+    """The messages of a chat as JSON, whose contents are the text; None for any other text."""
     image: Path | None = None
     """File of an image, for models that read pixels; None for a text."""
 

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, amount
+from headcount.core import CorpusError, InputError, amount
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
 from headcount.results import START
@@ -25,16 +25,17 @@ from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled
 from headcount.tasks.token_rows import (
     chained,
     pad_id,
+    padded,
     piece_length,
+    predicted,
     text_inputs,
     whole_encoder,
-    whole_texts,
 )
 
 
 @final
 class CausalLanguageModelling(Task):
-    """Next-token prediction on running text.
+    """Next-token prediction on running text, or on what the messages of chats say.
 
     A text longer than `max_length` is cut into pieces, and each piece is an example. A piece begins
     as the tokenizer begins a text, if it puts a token in front, and then with the last token of the
@@ -42,14 +43,18 @@ class CausalLanguageModelling(Task):
     token has nothing to predict: it is skipped and counted in `num_unpredictable`, which changes
     neither loss nor perplexity.
 
+    A text that is a list of messages is written by the tokenizer's chat template. The content of
+    the messages is predicted, not what the template writes around it.
+
     Args:
         loaded: a decoder with its tokenizer.
-        data: files, or `{"text": [...]}`.
+        data: files, or data in memory: `{"text": [...]}`, texts, rows as dicts.
         columns: `{"text": NAME}`.
         max_length: largest number of tokens in a piece; the model's limit if None.
         limit: largest number of examples.
         start: whether every piece, not only a text's first, begins with the token that the
             tokenizer puts in front of a text; False for models that were trained without.
+        roles: whose messages are predicted in chats, such as `["assistant"]`; all if empty.
     """
 
     name: ClassVar[str] = "causal-lm"
@@ -63,28 +68,35 @@ class CausalLanguageModelling(Task):
         max_length: int | None = None,
         limit: int | None = None,
         start: bool = True,
+        roles: Sequence[str] = (),
     ) -> None:
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
-        self._start = whole_encoder(loaded).start_ids if start else ()
+        if roles and not table.chats:
+            raise InputError(
+                f"Expected chats (lists of messages) for roles={', '.join(roles)}, got texts, "
+                "which have no roles. Leave the roles out."
+            )
+        encoder = whole_encoder(loaded)
+        self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
+        texts = predicted(loaded, table, roles)
         self.sha256 = table.sha256_with(max_length=max_length, **self.signed_options)
-        texts = whole_texts(loaded, table)
         length = piece_length(loaded, max_length)
-        pieces = [list(chained(text.ids, length, self._start)) for text in texts]
+        pieces = [list(chained(ids, length, self._start_of(ids), asked)) for ids, asked in texts]
         self._pieces = [piece for of_text in pieces for piece in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
         self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
         """Number of texts longer than the model's limit."""
         self.num_unpredictable = sum(not of_text for of_text in pieces)
-        """Number of texts with one token."""
+        """Number of texts with one token, and of chats without a message of the roles."""
         self.num_examples = len(self._pieces)
         if not self._pieces:
-            raise CorpusError(
-                f"Expected text to predict, got {amount(len(texts), 'text')} of one token. "
-                "Give longer ones."
-            )
+            what = f"{amount(len(texts), 'text')} of one token. Give longer ones"
+            if roles:
+                what = f"no message of the roles {', '.join(roles)}. Check the names"
+            raise CorpusError(f"Expected text to predict, got {what}.")
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -93,12 +105,13 @@ class CausalLanguageModelling(Task):
 
     @property
     def signed_options(self) -> Mapping[str, object]:
-        """Whether every piece begins with the token that begins a text."""
-        return {START: "pieces"} if self._start else {}
+        """Whether every piece begins with the token that begins a text; roles, if some count."""
+        roles = {"roles": "+".join(self._roles)} if self._roles else {}
+        return ({START: "pieces"} if self._start else {}) | roles
 
     @property
     def signature(self) -> str:
-        """Perplexity, and whether every piece begins with the token that begins a text."""
+        """Perplexity, and the options that it depends on."""
         return "|".join([self.metric, *(f"{a}:{b}" for a, b in self.signed_options.items())])
 
     def warnings(self) -> list[str]:
@@ -106,13 +119,19 @@ class CausalLanguageModelling(Task):
         if not self.num_unpredictable:
             return []
         number = f"{self.num_unpredictable:,} of {self.num_texts:,}"
-        return [f"texts of one token have nothing to predict and are skipped: {number}"]
+        what = f"chats without {', '.join(self._roles)}" if self._roles else "texts of one token"
+        return [f"{what} have nothing to predict and are skipped: {number}"]
+
+    def _start_of(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """What the pieces of a text begin with: nothing, if a chat does not begin with it."""
+        return self._start if tuple(ids[: len(self._start)]) == self._start else ()
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces; the label of each token is the next one."""
-        ids, firsts = zip(*(self._pieces[index] for index in index_E), strict=True)
+        ids, asked = zip(*(self._pieces[index] for index in index_E), strict=True)
         inputs, rows = text_inputs(ids, self._pad_id), torch.arange(len(index_E))
-        labels = {"labels": _next(inputs, firsts)}
+        labels_RN = inputs["input_ids"].masked_fill(~padded(asked, False).bool(), IGNORED)
+        labels = {"labels": pad(labels_RN[:, 1:], (0, 1), value=IGNORED)}
         return TaskBatch(inputs, labels, rows, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
@@ -136,13 +155,3 @@ class CausalLanguageModelling(Task):
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """Perplexity as a function of the examples drawn."""
         return perplexities(evaluation)
-
-
-def _next(
-    inputs: Mapping[str, torch.Tensor], firsts: Sequence[int]
-) -> Int[torch.Tensor, "row token"]:
-    """The token after each token; ignored after the last one, and before a row's first label."""
-    is_asked_RN = inputs["attention_mask"].bool()
-    is_asked_RN &= torch.arange(is_asked_RN.shape[1]) >= torch.tensor(firsts)[:, None]
-    labels_RN = inputs["input_ids"].masked_fill(~is_asked_RN, IGNORED)
-    return pad(labels_RN[:, 1:], (0, 1), value=IGNORED)

@@ -66,7 +66,7 @@ def test_sentences_held_in_memory() -> None:
     tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
     given = Sentence("Он спит", ("Он", "спит"), tree)
     corpus = Corpus.from_sentences([" Ein Hund. ", given], limit=2)
-    assert list(corpus) == [Sentence("Ein Hund.", origin="sentence 1"), given]
+    assert list(corpus) == [Sentence("Ein Hund.", origin="row 1"), given]
     assert corpus.names == ()
 
 
@@ -117,9 +117,9 @@ def test_bad_sentences_in_memory_are_refused() -> None:
     tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
     with pytest.raises(CorpusError, match="got no sentence. Give at least one"):
         Corpus.from_sentences([])
-    with pytest.raises(CorpusError, match="sentence 2: expected some text, got none"):
+    with pytest.raises(CorpusError, match="row 2: expected some text, got none"):
         Corpus.from_sentences(["a", " "])
-    message = "sentence 1: expected a head and a relation for every word, got 1 word, 2 heads"
+    message = "row 1: expected a head and a relation for every word, got 1 word, 2 heads"
     with pytest.raises(CorpusError, match=message):
         Corpus.from_sentences([Sentence("a", ("a",), tree)])
 

@@ -1,12 +1,16 @@
 """Each loss against the textbook: one example at a time, without padding, log-softmax by hand."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from torch import Tensor
 
+from headcount.core import CorpusError, InputError
+from headcount.corpora import chat_tokens
 from headcount.models import Loaded
 from headcount.tasks import (
     CausalLanguageModelling,
@@ -184,3 +188,71 @@ def test_cosines_of_first_tokens_and_another_scale() -> None:
         assert evaluation.outcome_N[index] == pytest.approx(cosine, rel=1e-4, abs=1e-5)
         target = small.PAIRS["score"][index] / 5
         assert evaluation.loss_N[index] == pytest.approx((cosine - target) ** 2, rel=1e-4, abs=1e-5)
+
+
+CHATS = [
+    [
+        {"role": "user", "content": "The old dog barked."},
+        {"role": "assistant", "content": "Nobody could sleep, and three tired children ran home!"},
+    ],
+    [{"role": "user", "content": "Two green chairs."}, {"role": "tool", "content": "Old."}],
+]
+
+
+@pytest.mark.parametrize("roles", [(), ("assistant",), ("assistant", "tool")])
+@pytest.mark.parametrize("length", [None, 20])
+def test_messages_of_chats_are_predicted(roles: tuple[str, ...], length: int | None) -> None:
+    """Of the roles asked, and nothing of what the template writes around them."""
+    tokenizer = tiny_tokenizers.chatting()
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    data = [{"messages": chat} for chat in CHATS]
+    task = CausalLanguageModelling(loaded, data, max_length=length, roles=roles)
+    total, count, skipped = 0.0, 0, 0
+    for chat in CHATS:
+        found = chat_tokens(tokenizer, json.dumps(chat), "here")
+        asked = [role is not None and role in (roles or {role}) for role in found.roles]
+        skipped += not any(asked)
+        for start in range(0, len(found.ids), (length or 200) - 1):
+            piece = found.ids[start : start + (length or 200)]
+            logits = array(run(loaded, input_ids=piece).logits)
+            for place in range(1, len(piece)):
+                if asked[start + place]:
+                    total += textbook.surprise(logits[place - 1], piece[place])
+                    count += 1
+    evaluation = evaluate(loaded.model, task)
+    assert evaluation.count_N.sum() == count and evaluation.count_N.all()
+    assert evaluation.loss_N.sum() == pytest.approx(total, rel=1e-5)
+    assert task.num_unpredictable == skipped == (roles == ("assistant",))
+    skip = ["chats without assistant have nothing to predict and are skipped: 1 of 2"]
+    assert task.warnings() == skip * skipped
+    signed = {"roles": "+".join(roles)} if roles else {}
+    assert task.signed_options == signed
+    other = CausalLanguageModelling(loaded, data, max_length=length, roles=("user",))
+    assert task.sha256 != other.sha256
+
+
+def test_roles_that_nobody_has_are_refused() -> None:
+    tokenizer = tiny_tokenizers.chatting()
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    with pytest.raises(CorpusError, match="got no message of the roles bot. Check the names"):
+        CausalLanguageModelling(loaded, [{"messages": CHATS[0]}], roles=["bot"])
+    with pytest.raises(InputError, match="Expected chats .* for roles=bot, got texts"):
+        CausalLanguageModelling(loaded, ["The old dog."], roles=["bot"])
+
+
+def test_pieces_of_a_chat_begin_as_the_chat_begins() -> None:
+    """With the token in front of texts if the template writes it, too."""
+    for template in (tiny_tokenizers.CHATML, "<sop>" + tiny_tokenizers.CHATML):
+        tokenizer = tiny_tokenizers.chatting(template, "<sop>")
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="<sop> $A",
+            special_tokens=[("<sop>", tokenizer.convert_tokens_to_ids("<sop>"))],
+        )
+        given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+        loaded = Loaded(given.model, tokenizer, "tiny")
+        task = CausalLanguageModelling(loaded, [{"messages": CHATS[0]}], max_length=20)
+        rows = [batch.inputs["input_ids"][0] for batch in task.batches(1)]
+        begins = {tokenizer.decode(row[:1]) == "<sop>" for row in rows}
+        assert len(rows) > 1 and begins == {template.startswith("<sop>")}

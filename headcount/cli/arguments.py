@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, check_columns, image_files
+from headcount.corpora import HUB, Corpus, check_columns, image_files
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
 
@@ -216,6 +216,17 @@ def check_data(files: Iterable[str | Path]) -> None:
             )
         if Path(file).is_dir():
             raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+
+
+def check_corpus(files: Sequence[Path]) -> None:
+    """Check that files of texts or treebanks exist, by their first sentences.
+
+    Raises:
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+    """
+    check_data(files)
+    if files:
+        Corpus(files)
 
 
 def recorded(command: Any) -> dict[str, Any]:

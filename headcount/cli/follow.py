@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import models, reports, results, tasks, training
-from headcount.cli.arguments import TaskArguments, check_data, named_columns, recorded
+from headcount.cli.arguments import TaskArguments, check_corpus, named_columns, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
@@ -37,7 +37,7 @@ class Follow(FolderArguments, TaskArguments):
     def run(self) -> int:
         """Measure every checkpoint, and write and print the numbers."""
         self.check()
-        check_data(self.corpus)
+        check_corpus(self.corpus)
         claim(self.out, FOLLOW_FILES, self.out / "state", self.policy)
         with shown() as progress:
             followed = training.follow(

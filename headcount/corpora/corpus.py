@@ -99,6 +99,7 @@ class Corpus:
         self._check_one_kind()
         if not (is_memory or self._paths or self._pair is not None):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
+        self._check_first()
 
     @classmethod
     def from_sentences(
@@ -141,6 +142,23 @@ class Corpus:
                 f"Expected images only beside images, got {got}. Analyse texts in another run."
             )
 
+    def _check_first(self) -> None:
+        """Read the first sentence of every source, so that a wrong one is refused at once."""
+        for read in (self._held, *self._readers()):
+            for sentence in islice(read(), 1):
+                if self.pairs:
+                    _as_pair(sentence)
+
+    def _readers(self) -> Iterator[Callable[[], Iterable[Sentence]]]:
+        """Functions that read the sentences of each file of text, or of the two sides."""
+        for path in self._paths:
+            if path.suffix == ".jsonl":
+                yield partial(read_jsonl, path, self.columns)
+            elif not is_image(path):
+                yield partial(READERS[path.suffix], path)
+        if self._pair is not None:
+            yield partial(_pair_sentences, *self._pair)
+
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
@@ -174,13 +192,10 @@ class Corpus:
 
     def _sentences(self) -> Iterator[Sentence]:
         yield from self._held()
-        for path in self._paths:
-            if path.suffix == ".jsonl":
-                yield from read_jsonl(path, self.columns)
-            else:
-                yield from (read_image if is_image(path) else READERS[path.suffix])(path)
-        if self._pair is not None:
-            yield from _pair_sentences(*self._pair)
+        for path in filter(is_image, self._paths):
+            yield from read_image(path)
+        for read in self._readers():
+            yield from read()
 
     def _with_their_targets(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
         if self._targets is None:

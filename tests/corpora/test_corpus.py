@@ -128,3 +128,24 @@ def test_bad_sentences_in_memory_are_refused() -> None:
 def test_what_is_no_corpus_is_refused(given: object) -> None:
     with pytest.raises(CorpusError, match="Expected a Corpus, got .*Pass headcount.Corpus"):
         check_is_corpus(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"txt": "a"}\n', "a.jsonl:1: expected a field 'text'"),
+        ("a.tsv", "a\tb\tc\n", "a.tsv:1: expected source<TAB>target, got 3 columns"),
+        ("a.conllu", "a b c\n", "a.conllu:1: expected 10 columns"),
+    ],
+)
+def test_a_wrong_first_row_is_refused_before_anything_is_loaded(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    """Of every file, when the corpus is made."""
+    fine, wrong = tmp_path / "fine.txt", tmp_path / name
+    fine.write_text("A dog.\n")
+    wrong.write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        Corpus([fine, wrong])
+    with pytest.raises(CorpusError, match="expected a pair of sentences, got one sentence"):
+        Corpus(fine, pairs=True)

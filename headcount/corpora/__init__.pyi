@@ -25,7 +25,6 @@ from .halves import NO_HALF as NO_HALF
 from .halves import SECOND_HALF as SECOND_HALF
 from .halves import Halves as Halves
 from .halves import halves_of as halves_of
-from .hub import HUB as HUB
 from .held import HUB as HUB
 from .held import IMAGE_SUFFIXES as IMAGE_SUFFIXES
 from .held import is_held as is_held

@@ -181,6 +181,7 @@ OF_TYPES: Mapping[str, Mapping[str, Any]] = {
     },
     "swin2sr": {"image_size": 16, "patch_size": 1, "window_size": 4, "depths": [2, 2]}
     | {"num_heads": [2, 2], "embed_dim": 16},
+    "segformer": {"depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 4, 4]},
     "cvt": {"embed_dim": [16, 32, 32], "num_heads": [1, 2, 4], "depth": [1, 1, 2]},
 }
 """Sizes of single types whose fields depend on each other."""

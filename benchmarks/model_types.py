@@ -4,7 +4,8 @@ Each type is built from its own configuration with small sizes. A type is *equal
 accepts it (outputs with and without listening, gates of 0 against zeros in what the output
 projections receive, on every padding and on none) and its weights are those that the model's eager
 attention returns, where it returns any. *Compact, too*, if a plan without half of every layer's
-heads can be cut out.
+heads can be cut out, and the smaller model, saved, gives the same outputs when it is loaded by
+headcount and by transformers alone (`trust_remote_code=True`).
 
     python benchmarks/model_types.py --out model_types.md
 """
@@ -15,6 +16,7 @@ import json
 import re
 import signal
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,14 +34,16 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
-from headcount.compaction import compact
-from headcount.core import Heads, InputError, LayerId, Plan
-from headcount.models import Loaded
+from headcount.artifact import save_compact
+from headcount.core import InputError, LayerId, Plan
+from headcount.models import Loaded, load
 from headcount.tap import (
+    ERRORS,
     Anatomy,
     Block,
     SampleRun,
     difference,
+    sample_runs,
     tapped,
     tiny_inputs,
 )
@@ -157,14 +161,30 @@ def _examined(model: PreTrainedModel) -> tuple[str, str]:
     if apart is not None and apart > 1e-4:
         return "error", f"weights differ from eager attention's by {apart:.2g}"
     where = "" if inputs is None else "on inputs of its own; "
-    try:
-        compact(loaded, _half(anatomy.heads, anatomy))
-    except InputError as error:
-        return "equal", f"{where}not compact: {_line(error)}"
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "compact")  # of one name, so that transformers reads its code once
+        try:
+            save_compact(loaded, _half(anatomy), folder)
+        except InputError as error:
+            return "equal", f"{where}not compact: {_line(error)}"
+        _check_plain(load(folder, inputs=inputs), folder)
     return "compact", where.removesuffix("; ")
 
 
-def _half(heads: Heads, anatomy: Anatomy) -> Plan:
+def _check_plain(ours: Loaded, folder: Path) -> None:
+    """Check that transformers alone loads what headcount loads from a folder."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    name = type(ours.model).__name__
+    known = [auto for auto, place in config["auto_map"].items() if place.endswith(f".{name}")]
+    auto = getattr(transformers, known[-1])
+    plain = auto.from_pretrained(folder, trust_remote_code=True).eval()
+    for where, run in sample_runs(ours.model, ours.inputs).items():
+        with torch.no_grad(), suppress(*ERRORS if run.cached else ()):
+            if (apart := difference(run.outputs(plain), run.outputs(ours.model))) > 1e-5:
+                raise ValueError(f"loaded by {known[-1]} it differs by {apart:.2g} {where}")
+
+
+def _half(anatomy: Anatomy) -> Plan:
     """A plan without the second half of every layer's heads, in whole key/value groups."""
     kept: dict[str, dict[int, tuple[int, ...]]] = {}
     for layer in anatomy.layers:

@@ -127,6 +127,8 @@ def set_layer_config(
     sizes = {each.layer.head_dim for each in layers}
     if config.is_encoder_decoder or len(sizes) != 1 or len(anatomy.heads.counts) != 1:
         return
+    if not isinstance(getattr(config, "num_attention_heads", None), int):
+        return  # Segformer has a number for every stage
     if getattr(config, "num_hidden_layers", None) != len(layers) + len(anatomy.dead):
         return
     if getattr(config, "head_dim", None) is None:

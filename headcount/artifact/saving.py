@@ -105,7 +105,7 @@ def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str
     if stock.__name__ in OWN_CLASSES:
         own = f"{OWN_FILE}.{EncoderConfig.__name__}"
         return {"AutoConfig": own, str(stock._auto_class): f"{MODELLING}.{stock.__name__}"}
-    known = auto_classes(type(config))
+    known = auto_classes(type(config)) or {AutoModel.__name__: stock}
     return {name: f"{MODELLING}.{taken.__name__}" for name, taken in known.items()}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from headcount.core import Heads, InputError, ModelError, Plan, amount, kept_sha256
@@ -32,8 +32,8 @@ def auto_classes(config_class: type) -> dict[str, type]:
 
 
 def auto_class(stock: Any) -> str | None:
-    """The auto class that loads a class; None for a class that transformers lacks."""
-    known = auto_classes(stock.config_class)
+    """The auto class that loads a class; None if each that knows its configuration loads others."""
+    known = auto_classes(stock.config_class) or {AutoModel.__name__: stock}
     found = [name for name, taken in known.items() if taken is stock]
     return found[-1] if found else None  # the earlier ones load a body, or pretraining models
 

@@ -75,8 +75,16 @@ def pruned(stock: type) -> Any:
             return stock.get_expanded_tied_weights_keys(self, all_submodels)  # type: ignore[attr-defined]
         return shared
 
+    @torch.no_grad()
+    def initialize(self: Any) -> None:
+        stock.initialize_weights(self)  # type: ignore[attr-defined]
+        for part in self.modules():  # constants of theirs, which are left out for custom code
+            if isinstance(part, transformers.PreTrainedModel):
+                part._init_weights(part)  # which changes no weight that a file held
+
     own = {"__init__": init, "__module__": __name__, "stock_class": stock, "_auto_class": None}
-    return type(stock.__name__, (stock,), own | {"get_expanded_tied_weights_keys": tied})
+    own |= {"get_expanded_tied_weights_keys": tied, "initialize_weights": initialize}
+    return type(stock.__name__, (stock,), own)
 
 
 def __getattr__(name: str) -> Any:

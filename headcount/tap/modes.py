@@ -36,8 +36,10 @@ _BACKENDS: Any = torch.backends
 _PRODUCTS = (
     _BACKENDS.cuda.matmul,
     _BACKENDS.cudnn.conv,
+    _BACKENDS.cudnn.rnn,
     _BACKENDS.mkldnn.matmul,
     _BACKENDS.mkldnn.conv,
+    _BACKENDS.mkldnn.rnn,
 )
 """What computes products of float32 tensors, each with a precision of its own."""
 
@@ -50,10 +52,25 @@ def exact_products() -> Iterator[None]:
     compute the same then differ by 1e-3, which says nothing about the model.
     """
     before = [each.fp32_precision for each in _PRODUCTS]
+    if older := _older_flag():
+        _BACKENDS.cudnn.allow_tf32 = False
     for each in _PRODUCTS:
         each.fp32_precision = "ieee"
     try:
         yield
     finally:
+        if older:
+            _BACKENDS.cudnn.allow_tf32 = True
         for each, precision in zip(_PRODUCTS, before, strict=True):
             each.fp32_precision = precision
+
+
+def _older_flag() -> bool:
+    """Whether torch's older flag allows TF32 in cuDNN; it must agree with the newer settings.
+
+    Where it does not, torch refuses to read it, also for models that set `cudnn.flags` (PE Audio).
+    """
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        return False

@@ -70,7 +70,47 @@ def tipsv2() -> PreTrainedModel:
         return tiny.seeded(transformers.Tipsv2Model(config))
 
 
+def segformer() -> PreTrainedModel:
+    """The configuration has numbers of heads by stage, not by layer, and checks their type."""
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=2,
+        depths=[1, 1],
+        hidden_sizes=[16, 24],
+        num_attention_heads=[2, 3],
+        sr_ratios=[2, 1],
+        patch_sizes=[3, 3],
+        strides=[2, 2],
+        mlp_ratios=[2, 2],
+    )
+    return tiny.seeded(transformers.SegformerForImageClassification(config))
+
+
+def falcon_h1() -> PreTrainedModel:
+    """Layers have a constant that no file holds, and that the body makes for all of them."""
+    config = transformers.FalconH1Config(
+        **tiny.GROUPED | {"num_key_value_heads": 2, "num_attention_heads": 4, "head_dim": 8},
+        mamba_d_ssm=32,
+        mamba_n_heads=4,
+        mamba_d_head=8,
+        mamba_n_groups=1,
+        mamba_d_state=8,
+    )
+    return tiny.seeded(transformers.FalconH1ForCausalLM(config))
+
+
+def mllama() -> PreTrainedModel:
+    """No auto class knows the configuration of the text model alone."""
+    kind: Any = transformers.MllamaForCausalLM
+    rope = {"rope_type": "default", "rope_theta": 1e4}
+    sizes = tiny.GROUPED | {"hidden_size": 60, "rope_parameters": rope}
+    config = kind.config_class(**sizes, cross_attention_layers=[])
+    return tiny.seeded(kind(config))
+
+
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {
+    "falcon_h1": falcon_h1,
+    "mllama": mllama,
+    "segformer": segformer,
     "umt5": umt5,
     "llava_next": llava_next,
     "tipsv2": tipsv2,

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoModelForImageClassification,
-    AutoModelForMaskedLM,
-    BertForMaskedLM,
-    SegformerConfig,
-    SegformerForImageClassification,
-)
+from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 import headcount
 from headcount.artifact import save
@@ -66,33 +60,6 @@ def test_loads_as_it_was(name: str, tmp_path: Path) -> None:
     assert apart == 0
     assert loaded.heads == examine(smaller).heads
     assert loaded.model.config.head_plan == json.loads(json.dumps(smaller.config.head_plan))
-
-
-def test_numbers_of_heads_in_a_list(tmp_path: Path) -> None:
-    """Segformer's configuration has them by stage, not by layer, and checks that it is a list."""
-    config = SegformerConfig(
-        num_encoder_blocks=2,
-        depths=[1, 1],
-        hidden_sizes=[8, 24],
-        num_attention_heads=[1, 3],
-        sr_ratios=[2, 1],
-        patch_sizes=[3, 3],
-        strides=[2, 2],
-        mlp_ratios=[2, 2],
-    )
-    model = SegformerForImageClassification(config).eval()
-    smaller = compact(model, Plan({"encoder.self": {1: (0, 2)}}))
-    assert not smaller.config.is_heterogeneous
-    save(smaller, tmp_path / "small")
-    ours = headcount.load(tmp_path / "small").model
-    plain = AutoModelForImageClassification.from_pretrained(
-        tmp_path / "small", trust_remote_code=True
-    )
-    picture = {"pixel_values": torch.randn(2, 3, 16, 16)}
-    with torch.inference_mode():
-        expected = outputs(smaller(**picture))
-        assert difference(outputs(ours(**picture)), expected) == 0
-        assert difference(outputs(plain.eval()(**picture)), expected) == 0
 
 
 def test_our_own_class(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from headcount.core import Head, InputError, ModelError, Plan
 from headcount.tap import (
     AttentionLayer,
     SampleRun,
+    exact_products,
     examine,
     gated,
     heard,
@@ -535,6 +536,15 @@ def fast_products() -> Iterator[None]:
     yield
     assert torch.get_float32_matmul_precision() == "high", "the user's setting is kept"
     torch.set_float32_matmul_precision("highest")
+
+
+def test_exact_products_leave_torch_s_own_flags_usable() -> None:
+    """Sound models of transformers (PE Audio) set them; torch raises where precisions differ."""
+    with exact_products():
+        assert not torch.backends.cudnn.allow_tf32
+        with torch.backends.cudnn.flags(enabled=False):
+            assert not torch.backends.cudnn.enabled
+    assert torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
 @pytest.mark.usefixtures("fast_products")

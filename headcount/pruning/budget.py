@@ -205,7 +205,7 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
                 f"Expected between {possible[0]} and {amount(possible[-1], 'head')} to keep "
                 f"{'in all' if site is None else f'at {site}'}"
                 f"{_in_groups(units, site)}, got {number}. The nearest is "
-                f"{nearest(possible, number)}."
+                f"{nearest(possible, number)}.{_by_single_heads(units, site, number)}"
             )
     return budgets
 
@@ -283,6 +283,26 @@ def _sites(units: Units) -> list[str]:
 def _in_groups(units: Units, site: str | None) -> str:
     sizes = sorted({*units.sizes(site)} - {1})
     return f", in groups of {' or '.join(map(str, sizes))}" if sizes else ""
+
+
+def _by_single_heads(units: Units, site: str | None, number: int) -> str:
+    """What is possible if heads that share keys and values need not be pruned together."""
+    layers: dict[tuple[str, int], list[Unit]] = {}
+    for unit in units.units:
+        if len(unit) > 1:
+            layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)
+    if not layers:
+        return ""
+    single = tuple((head,) for unit in units.units for head in unit)
+    possible = Units(units.heads, single, tuple(map(tuple, layers.values()))).possible(site)
+    whole = units.possible(site)
+    shown = ", ".join(map(str, whole if len(whole) < 12 else [*whole[:3], "...", *whole[-3:]]))
+    found = nearest(possible, number)
+    also = f"{number} is possible" if found == number else f"the nearest is {found}"
+    return (
+        f" Possible are {shown}, since heads that share keys and values are pruned together. "
+        f"Without this (--no-groups, or whole_groups=False) {also}."
+    )
 
 
 def check_prunable(loaded: Loaded, units: Units | None = None) -> None:

@@ -295,3 +295,16 @@ def test_share() -> None:
     assert [share(units, part) for part in (0, 0.2, 0.25, 0.5, 0.8, 1)] == [2, 2, 5, 5, 8, 8]
     with pytest.raises(InputError, match="heads to keep between 0 and 1, got 50"):
         share(units, 50)
+
+
+def test_a_budget_that_whole_groups_can_not_meet_names_the_other_way() -> None:
+    """A layer of three groups keeps equally many heads of each; a multi-query layer any number."""
+    with pytest.raises(InputError) as caught:
+        by_site(units_of([4, 4, 4]), 5)
+    assert str(caught.value) == (
+        "Expected between 0 and 12 heads to keep in all, in groups of 4, got 5. The nearest is 4. "
+        "Possible are 0, 4, 8, 12, since heads that share keys and values are pruned together. "
+        "Without this (--no-groups, or whole_groups=False) the nearest is 6."
+    )
+    with pytest.raises(InputError, match=r"The nearest is 4\. Possible .* 3 is possible\.$"):
+        by_site(units_of([4]), 3)

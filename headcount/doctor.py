@@ -115,6 +115,11 @@ def _unseen(loaded: Loaded) -> Iterator[Finding]:
     if loaded.anatomy.unseen:
         text = f"the attention of {', '.join(loaded.anatomy.unseen)} can't be measured or gated"
         yield Finding("unseen attention", False, text)
+    if loaded.anatomy.not_run:
+        text = (
+            f"heads in {', '.join(loaded.anatomy.not_run)} are left out, since only text was passed"
+        )
+        yield Finding("vision", False, text)
 
 
 def _projections(loaded: Loaded) -> Iterator[Finding]:

@@ -41,7 +41,8 @@ def once(examine: Callable[..., Any]) -> Callable[..., Any]:
         if state in _found:
             return _found[state]
         anatomy = examine(model, inputs)
-        if state is not None and not anatomy.unseen:  # a model with unseen attention gets a warning
+        is_whole = not (anatomy.unseen or anatomy.not_run)  # otherwise the model gets a warning
+        if state is not None and is_whole:
             _found[state] = anatomy
         return anatomy
 

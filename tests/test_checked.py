@@ -48,7 +48,7 @@ def test_an_equal_model_is_examined_once() -> None:
 
     def examine(model: Any, inputs: Any = None) -> Any:
         seen.append(model)
-        return SimpleNamespace(unseen=unseen[0])
+        return SimpleNamespace(unseen=unseen[0], not_run=())
 
     once = self_checks.once(examine)
     model = tiny.MODELS["bert"]()

@@ -10,7 +10,7 @@ from headcount.cli.arguments import TaskArguments, named_columns
 from headcount.core import InputError, Progress, check_seed, silent
 from headcount.pruning import CALIBRATION, uses_examples
 
-Site = Literal["encoder.self", "decoder.self", "decoder.cross"]
+Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]
 
 
 @dataclass(frozen=True)

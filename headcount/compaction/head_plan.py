@@ -47,8 +47,10 @@ def head_plan(
         origin: Revision of the model that was pruned, if the weights have changed since.
     """
     before = getattr(model.config, "head_plan", None) or {}
-    kept = original(plan, heads, before)
     body = body_path(model)
+    now = _layers(layers, body)
+    _check_same_names(before.get("layers", {}), now)
+    kept = original(plan, heads, before)
     paths = [each.layer.module for each in layers]
     attributes = {relative(each.layer.module, body): each.attributes for each in layers}
     own = [relative(path, body) for path in sharing(model, paths)]
@@ -56,9 +58,10 @@ def head_plan(
         "version": VERSION,
         "sha256": kept.sha256,
         "model": before.get("model", origin or revision(model)),
-        "heads": before.get("heads", {site: list(each) for site, each in heads.counts.items()}),
+        "heads": {site: list(each) for site, each in heads.counts.items()}
+        | before.get("heads", {}),
         "kept": kept.kept_json,
-        "layers": before.get("layers") or _layers(layers, body),
+        "layers": now | before.get("layers", {}),
         "maps": before.get("maps", {})
         | {relative(path, body): size for path, size in sizes.items()},
         "attributes": before.get("attributes", {}) | attributes,
@@ -77,11 +80,26 @@ def original(plan: Plan, heads: Heads, before: Mapping[str, Any]) -> Plan:
         | {
             site: {
                 layer: tuple(names[site][layer][index] for index in kept)
+                if site in names  # otherwise the earlier plan saw no image
+                else kept
                 for layer, kept in layers.items()
             }
             for site, layers in whole.kept.items()
         }
     )
+
+
+def _check_same_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise an error if a compact model was written when vision layers had the encoder's names."""
+    sites = {each["module"]: site for site, layers in now.items() for each in layers.values()}
+    for site, layers in before.items():
+        for each in layers.values():
+            if (found := sites.get(each["module"], site)) != site:
+                raise ModelError(
+                    f"Expected a compact model with today's names of heads, but {each['module']} "
+                    f"is at {found}, and its config.json has it at {site}: an earlier version of "
+                    "headcount wrote it. Make the original model smaller again."
+                )
 
 
 def relative(path: str, body: str) -> str:

@@ -13,8 +13,13 @@ from headcount.core.control_characters import HIDDEN
 from headcount.core.files import remove_leftovers, write_atomically
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
-SITE_COLOURS = {"encoder.self": INK, "decoder.self": "#0072B2", "decoder.cross": "#D55E00"}
-SITE_MARKERS = {"encoder.self": "o", "decoder.self": "s", "decoder.cross": "^"}
+SITE_COLOURS = {
+    "encoder.self": INK,
+    "decoder.self": "#0072B2",
+    "decoder.cross": "#D55E00",
+    "vision.self": "#009E73",
+}
+SITE_MARKERS = {"encoder.self": "o", "decoder.self": "s", "decoder.cross": "^", "vision.self": "D"}
 
 STYLE: dict[str, Any] = {
     "font.family": "sans-serif",

@@ -8,7 +8,12 @@ from typing import NamedTuple, final
 from headcount.core.errors import InputError
 from headcount.core.wording import amount
 
-SITES = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
+SITES = {
+    "encoder.self": "enc",
+    "decoder.self": "dec",
+    "decoder.cross": "cross",
+    "vision.self": "vision",
+}
 """Every site with the short form used in head names, in the order of all tables."""
 
 
@@ -31,7 +36,7 @@ def is_number(name: object) -> bool:
     return isinstance(name, str) and _NUMBER.fullmatch(name) is not None
 
 
-_NAME = re.compile(r"(enc|dec|cross)\.(\d{1,9})\.(\d{1,9})")
+_NAME = re.compile(rf"({'|'.join(SITES.values())})\.(\d{{1,9}})\.(\d{{1,9}})")
 
 
 @final
@@ -63,13 +68,13 @@ class Head:
         Head(site='decoder.cross', layer=0, index=2)
 
         Raises:
-            InputError: for anything but `enc`, `dec` or `cross` with a layer and an index.
+            InputError: for anything but a site's short form with a layer and an index.
         """
         match = _NAME.fullmatch(name) if isinstance(name, str) and name.isascii() else None
         if match is None:
             raise InputError(
-                f"Expected a head such as enc.3.7, dec.0.1 or cross.5.0 (site, layer, index), "
-                f"got {name!r}."
+                "Expected a head such as enc.3.7, dec.0.1, cross.5.0 or vision.2.4 (site, layer, "
+                f"index), got {name!r}."
             )
         sites = {short: site for site, short in SITES.items()}
         return cls(sites[match[1]], int(match[2]), int(match[3]))

@@ -14,6 +14,12 @@ def encoder_of(
     Raises:
         ModelError: if the model does not read what the corpus holds.
     """
+    if "vision.self" in loaded.heads.counts:
+        raise ModelError(
+            f"Expected a model whose heads were found with text alone, got {loaded.name} with "
+            f"{loaded.heads}, whose vision heads see nothing of a corpus. Load it without inputs, "
+            "and give texts. A model that takes no text alone (CLIP) can be gated and made smaller."
+        )
     return image_encoder(loaded) if corpus.is_images else loaded.encoder(strict, windows)
 
 

@@ -14,6 +14,7 @@ SITE_TITLES: Mapping[str, str] = {
     "encoder.self": "Encoder self-attention",
     "decoder.self": "Decoder self-attention",
     "decoder.cross": "Decoder attention to the encoder",
+    "vision.self": "Vision self-attention",
 }
 """Titles of the grids."""
 

@@ -113,6 +113,8 @@ class Anatomy:
     unseen: tuple[str, ...] = ()
     """Paths of modules outside the model's lists of layers, such as pooling heads, whose attention
     headcount can't see. Their heads are not among `heads`."""
+    not_run: tuple[str, ...] = ()
+    """Paths of vision towers that saw no image. Their heads are not among `heads`."""
     dead: Mapping[LayerId, str] = field(default_factory=dict)
     """Layers of a compact model that lost all heads, with the paths of their modules. They are not
     among `layers`; the numbers of the other layers are unchanged."""

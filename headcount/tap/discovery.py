@@ -22,6 +22,7 @@ from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
+from headcount.tap.vision import Parts
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -45,14 +46,15 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
         implementation = "eager"
         recorder = _record(model, inputs, implementation)
     unseen = _check_attributed(model, recorder)
-    calls = recorder.calls
+    calls, parts = recorder.calls, Parts(model)
+    others = [call for call in calls if not parts.is_vision(call.module)] or calls
     # An audio classifier with Whisper's encoder has a configuration that claims a decoder
-    has_sides = len({call.num_queries for call in calls}) > 1
+    has_sides = len({call.num_queries for call in others}) > 1
     encoder_decoder = model.config.is_encoder_decoder and has_sides
     layers: list[AttentionLayer] = []
     hollow, dead = dead_modules(model), dict[LayerId, str]()
     for call in calls:
-        site = _site(call, encoder_decoder, calls[-1].num_queries)
+        site = _site(call, encoder_decoder, others[-1].num_queries, parts)
         number = sum(each == site for each, _ in [*dead, *(at.layer_id for at in layers)])
         if call.module in hollow:
             dead[LayerId(site, number)] = call.module
@@ -70,8 +72,14 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
                 by_own_softmax=call.by_own_softmax,
             )
         )
-    anatomy = Anatomy(tuple(layers), implementation=implementation, unseen=unseen, dead=dead)
-    _check_sides(model, anatomy, calls)
+    anatomy = Anatomy(
+        tuple(layers),
+        implementation=implementation,
+        unseen=unseen,
+        not_run=tuple(path for path in parts.towers if not recorder.has_run(path)),
+        dead=dead,
+    )
+    _check_sides(model, anatomy, others)
     return anatomy
 
 
@@ -156,6 +164,10 @@ class _Recorder:
         )
         changed = dict.fromkeys(self.changed, "changes its weights after the softmax")
         return several | fused | softmax | unprojected | changed
+
+    def has_run(self, path: str) -> bool:
+        """Whether a module, or one in it, ran."""
+        return any(self._forwards[each] for each in self.model.get_submodule(path).modules())
 
     def attend(
         self,
@@ -353,9 +365,12 @@ def _is_causal_mask(mask: Tensor | None, num_queries: int) -> bool:
     return not seen[..., -num_queries:].triu(1).any()
 
 
-def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int) -> str:
+def _site(call: _Call, encoder_decoder: bool, num_decoder_queries: int, parts: Parts) -> str:
+    if parts.is_vision(call.module):
+        return "vision.self"
     if call.num_queries != call.num_keys and (encoder_decoder or call.has_source):
         return "decoder.cross"
     if encoder_decoder:  # the last call of a forward pass is the decoder's
         return "decoder.self" if call.num_queries == num_decoder_queries else "encoder.self"
-    return "decoder.self" if call.is_causal else "encoder.self"
+    is_decoder = call.is_causal or parts.is_decoder(call.module)
+    return "decoder.self" if is_decoder else "encoder.self"

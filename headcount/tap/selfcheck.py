@@ -131,6 +131,13 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
             "so its heads are neither measured nor gated",
             stacklevel=2,
         )
+    if anatomy.not_run:
+        warnings.warn(
+            f"{type(model).__name__}: {', '.join(anatomy.not_run)} saw no image, since only text "
+            "was passed, so heads in there are neither measured nor gated. Pass inputs with an "
+            "image to `examine` or `load` to see them",
+            stacklevel=2,
+        )
     return anatomy
 
 

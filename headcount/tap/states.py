@@ -29,7 +29,7 @@ from headcount.tap.tap import Tap, tap_on
 class StateId:
     """Where a hidden state is: the side of the model, and the number of blocks before it."""
 
-    side: Literal["encoder", "decoder"]
+    side: Literal["encoder", "decoder", "vision"]
     depth: int
     """0 for what enters the first block, n for what block n returns, as in transformers'
     `hidden_states`. The last state is the one before the model's final norm."""
@@ -198,7 +198,7 @@ def _blocks(model: PreTrainedModel, anatomy: Anatomy) -> dict[str, list[StateId]
         calls += [(site, path, 0) for (site, _), path in anatomy.dead.items()]
         calls.sort(key=lambda call: position[call[1]])
     found: dict[str, list[StateId]] = {}
-    depths = {"encoder": 0, "decoder": 0}
+    depths = {"encoder": 0, "decoder": 0, "vision": 0}
     seen: set[tuple[str, int]] = set()
     for site, path, call in calls:
         block = block_of(model, anatomy, path)

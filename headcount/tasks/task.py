@@ -50,6 +50,8 @@ class TaskBatch:
         """
         decodes = site != "encoder.self" and "decoder_attention_mask" in self.inputs
         mask_RQ = self.inputs.get("decoder_attention_mask" if decodes else "attention_mask")
+        if site == "vision.self":
+            mask_RQ = None  # images have no padding
         if mask_RQ is not None:
             if shape is not None and mask_RQ.numel() != shape[0] * shape[1]:
                 raise InputError(

@@ -13,6 +13,7 @@ import headcount
 from headcount.artifact import save_compact
 from headcount.artifact.saving import auto_class_of
 from headcount.compaction import compact
+from headcount.core import ModelError, Plan
 from headcount.models import Loaded
 from headcount.tap import Tap, difference, examine, sample_runs
 from tests import tiny
@@ -115,6 +116,7 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "llava_next": llava_next,
     "tipsv2": tipsv2,
 }
+pytestmark = pytest.mark.filterwarnings("ignore:.* saw no image")
 ROOT = {"llava_next": "model.image_newline", "tipsv2": "temperature"}
 
 
@@ -154,8 +156,8 @@ def test_a_frozen_parameter_at_the_root(name: str) -> None:
     ]
 
 
-def test_inputs_of_one_s_own(tmp_path: Path) -> None:
-    """Text beside an image: the heads of both are cut, and compared on these inputs."""
+def _llava() -> tuple[PreTrainedModel, dict[str, torch.Tensor]]:
+    """A tiny LLaVA, and two texts with an image each."""
     config = transformers.LlavaConfig(
         text_config=transformers.LlamaConfig(**tiny.GROUPED),
         vision_config=transformers.CLIPVisionConfig(**PICTURE),
@@ -168,9 +170,48 @@ def test_inputs_of_one_s_own(tmp_path: Path) -> None:
     ids[:, 2:6] = tiny.VOCAB - 1  # four patches
     images = torch.randn(2, 3, 8, 8, generator=generator)
     batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": images}
+    return model, batch
+
+
+def test_inputs_of_one_s_own(tmp_path: Path) -> None:
+    """Text beside an image: the heads of both are cut, and compared on these inputs."""
+    model, batch = _llava()
     loaded = Loaded(model, None, "llava", batch)
-    assert set(loaded.heads.counts) == {"encoder.self", "decoder.self"}
+    assert set(loaded.heads.counts) == {"vision.self", "decoder.self"}
     certificate = save_compact(loaded, some_heads(loaded.anatomy, 1), tmp_path / "small")
     assert {each.runs for each in certificate.comparisons} == {("on the given inputs",)}
+    _check_made_smaller_again(tmp_path / "small", batch)
     found = headcount.load(tmp_path / "small", inputs=batch)
-    assert found.heads.counts["encoder.self"][1] == found.heads.counts["decoder.self"][1] == 0
+    assert found.heads.counts["vision.self"][1] == found.heads.counts["decoder.self"][1] == 0
+
+
+def _check_made_smaller_again(folder: Path, batch: dict[str, torch.Tensor]) -> None:
+    """Heads have the original's numbers; a model from before vision had a site is refused."""
+    found = headcount.load(folder, inputs=batch)
+    again = compact(found, Plan({"vision.self": {0: (0,)}}))
+    names = found.model.config.head_plan["kept"]
+    assert again.config.head_plan["kept"]["vision.self"]["0"] == names["vision.self"]["0"][:1]
+    assert again.config.head_plan["kept"]["decoder.self"] == names["decoder.self"]
+    for part in ("kept", "heads", "layers"):
+        old = found.model.config.head_plan[part]
+        found.model.config.head_plan[part] = {
+            {"vision.self": "encoder.self"}.get(site, site): each for site, each in old.items()
+        }
+    with pytest.raises(ModelError, match="is at vision.self, and its config.json has it at enco"):
+        compact(found, Plan({"vision.self": {0: (0,)}}))
+
+
+def test_an_image_is_passed_only_the_second_time(tmp_path: Path) -> None:
+    """Heads that the first plan did not see keep their own numbers."""
+    model, batch = _llava()
+    text = {name: each for name, each in batch.items() if name != "pixel_values"}
+    text["input_ids"] = text["input_ids"].clamp(max=tiny.VOCAB - 2)
+    smaller = compact(Loaded(model, None, "llava", text), Plan({"decoder.self": {0: (0, 3)}}))
+    again = compact(Loaded(smaller, None, "llava", batch), Plan({"vision.self": {0: (1, 3)}}))
+    assert again.config.head_plan["heads"] == {"decoder.self": [6, 6], "vision.self": [4, 4]}
+    assert again.config.head_plan["kept"]["vision.self"]["0"] == [1, 3]
+    headcount.save(again, tmp_path / "small")
+    assert headcount.load(tmp_path / "small", inputs=batch).heads.counts == {
+        "decoder.self": (2, 6),
+        "vision.self": (2, 4),
+    }

@@ -285,6 +285,7 @@ def test_copies_share_the_plan() -> None:
     assert json.loads(config.to_json_string())["head_plan"] == config.head_plan
 
 
+@pytest.mark.filterwarnings("ignore:.* saw no image")
 def test_a_decoder_of_text_and_images() -> None:
     """Gemma 3 as published: a text model, its language model head, and a vision model."""
     text = examined("gemma3_text")[0].config.to_dict()

@@ -30,7 +30,8 @@ def test_what_is_no_name_of_a_head(name: str):
     with pytest.raises(InputError) as refusal:
         Head.parse(name)
     assert str(refusal.value) == (
-        f"Expected a head such as enc.3.7, dec.0.1 or cross.5.0 (site, layer, index), got {name!r}."
+        "Expected a head such as enc.3.7, dec.0.1, cross.5.0 or vision.2.4 (site, layer, index), "
+        f"got {name!r}."
     )
 
 

@@ -91,7 +91,7 @@ MODELS: dict[str, tuple[Callable[[], PreTrainedModel], set[str], str]] = {
     "clip": (
         lambda: _clip(hf.CLIPModel, hf.CLIPConfig),
         {"input_ids", "attention_mask", "pixel_values"},
-        "encoder.self 2 layers x 3 heads, decoder.self 2 layers x 3 heads",
+        "decoder.self 2 layers x 3 heads, vision.self 2 layers x 3 heads",
     ),
 }
 
@@ -146,18 +146,20 @@ def test_inputs_of_ones_own() -> None:
     """A model of text and images is measured with images, whose heads text alone does not show."""
     model, inputs = _image_text()
     both = examine(model, inputs)
-    alone = examine(model)
-    assert set(both.heads.counts) == {"encoder.self", "decoder.self"}
+    with pytest.warns(UserWarning, match=r"model\.vision_tower saw no image, since only text"):
+        alone = examine(model)
+    assert set(both.heads.counts) == {"vision.self", "decoder.self"}
+    assert alone.not_run == ("model.vision_tower",) and not both.not_run
     assert set(alone.heads.counts) == {"decoder.self"}
     with torch.no_grad():
         stock = model(**inputs).logits
         heard: list[str] = []
         with tapped(model, lambda block: heard.append(block.layer.site), anatomy=both):
             found = model(**inputs).logits
-        with gated(model, {"enc.0.1": 0.0}, both):
+        with gated(model, {"vision.0.1": 0.0}, both):
             changed = model(**inputs).logits
     torch.testing.assert_close(found, stock, atol=1e-5, rtol=1e-5)
-    assert set(heard) == {"encoder.self", "decoder.self"}
+    assert set(heard) == {"vision.self", "decoder.self"}
     assert (changed - stock).abs().max() > 1e-4
 
 
@@ -184,10 +186,11 @@ def test_what_cannot_be_made_up() -> None:
         examine(model)
 
 
+@pytest.mark.filterwarnings("ignore:.* saw no image")
 def test_gates_take_the_models_own_inputs_only_by_an_anatomy() -> None:
     model, _ = _image_text()
-    with pytest.raises(ModelError, match=r"Expected a head of this model .* got enc\.0\.1"):
-        with gated(model, {"enc.0.1": 0.0}):
+    with pytest.raises(ModelError, match=r"Expected a head of this model .* got vision\.0\.1"):
+        with gated(model, {"vision.0.1": 0.0}):
             pytest.fail("text alone does not show the heads of the vision tower")
 
 

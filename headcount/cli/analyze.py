@@ -96,13 +96,11 @@ class Analyze(ModelArguments):
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
         corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
-        if is_main_process():
-            results.claim(self.out, policy)
-        wait_for_everyone()
+        self._claim(policy)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
-        if is_main_process() and policy is ResumePolicy.OVERWRITE:
+        if policy is ResumePolicy.OVERWRITE:  # in every process, since hosts may share no disk
             results.start_over(self.out)
         wait_for_everyone()
         with shown() as progress:
@@ -111,6 +109,14 @@ class Analyze(ModelArguments):
             self._write(found)
         wait_for_everyone()
         return 0
+
+    def _claim(self, policy: ResumePolicy) -> None:
+        """Check the folder in the main process, then in the others, whose disks may be others."""
+        if is_main_process():
+            results.claim(self.out, policy)
+        wait_for_everyone()
+        if not is_main_process():
+            results.claim(self.out, policy)
 
     def _write(self, found: "results.Analysis") -> None:
         results.write_results(found, self.out, recorded(self), self.resume)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from headcount import models, tasks
-from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
+from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import HUB, check_columns, image_files
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
@@ -89,10 +89,8 @@ class TaskArguments(ModelArguments):
         """Check everything that needs no model.
 
         Raises:
-            InputError: If there are several processes, a file does not exist, or an option does
-                not fit the task.
+            InputError: If a file does not exist, or an option does not fit the task.
         """
-        check_single_process()
         check_model(self.model)
         self.check_data(self.data)
         check_metric(self.task, self.metric)

@@ -9,7 +9,7 @@ import tyro
 from headcount import reproduce
 from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
 from headcount.cli.console import show_document, shown
-from headcount.core import CorpusError, ResumePolicy, check_single_process, claim
+from headcount.core import CorpusError, ResumePolicy, claim
 from headcount.corpora import Corpus
 from headcount.results import CONTRIBUTION_FILES
 
@@ -35,7 +35,6 @@ class Kobayashi2020(ModelArguments):
 
     def run(self) -> int:
         """Measure, and write the document."""
-        check_single_process()
         check_model(self.model)
         if not self.corpus:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")

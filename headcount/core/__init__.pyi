@@ -3,6 +3,7 @@ from .control_characters import visible as visible
 from .disk import check_disk as check_disk
 from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
+from .distributed import check_one_folder as check_one_folder
 from .distributed import check_single_process as check_single_process
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process

@@ -5,7 +5,6 @@ import re
 import signal
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,6 @@ import torch
 from headcount import load
 from headcount.artifact import claim_artifact
 from headcount.artifact.surviving_roles import read_again
-from headcount.cli.data_arguments import TrialArguments
-from headcount.cli.evaluate import Evaluate
-from headcount.cli.importance import Importance
-from headcount.cli.reproduce import Voita2019
 from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
@@ -367,24 +362,6 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
         claim_artifact(Path(), ResumePolicy.REFUSE)
     claim_artifact(Path("new"), ResumePolicy.REFUSE)
     assert [path.name for path in tmp_path.iterdir()] == ["new.state"]
-
-
-def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several processes would each do all the work and write the folder."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(
-        "headcount.core.distributed.processes", lambda: SimpleNamespace(num_processes=2)
-    )
-    given = {"task": "masked-lm", "data": ("a",), "out": bert / "out"}
-    for command in (
-        TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
-        Importance(str(bert), **given),
-        Evaluate(str(bert), **given),
-    ):
-        with pytest.raises(InputError, match="Expected one process, got 2"):
-            command.check()
-    with pytest.raises(InputError, match="Expected one process"):
-        Voita2019(str(bert), **given, treebank=(bert / "config.json",)).run()
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:

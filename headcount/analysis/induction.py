@@ -151,7 +151,7 @@ def induction_scores(
     repeated_PBH, other_PBH = pattern_means(loaded, tokens)
     columns: dict[str, np.ndarray] = {}
     for p, pattern in enumerate(PATTERNS):
-        low, mean, high = _interval(repeated_PBH[p])
+        low, mean, high = interval(repeated_PBH[p])
         columns |= {pattern: mean, f"{pattern}_low": low, f"{pattern}_high": high}
         columns[f"{pattern}_control"] = other_PBH[p].mean(0)
     return HeadTable.of(loaded.heads, columns)
@@ -178,7 +178,7 @@ def pattern_means(
     return repeated_PBH, other_PBH
 
 
-def _interval(
+def interval(
     values_BH: Float[np.ndarray, "batch head"],
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
     """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""

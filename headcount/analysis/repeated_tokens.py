@@ -11,12 +11,20 @@ import numpy as np
 import pandas as pd
 
 from headcount.analysis.clustered import ClusteredRates
-from headcount.analysis.induction import PATTERNS, RepeatedTokens, pattern_means
+from headcount.analysis.induction import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_frame
+from headcount.analysis.roles import find_roles
 from headcount.models import Loaded
+from headcount.results import Thresholds
 
 REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
 """The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
+
+PREVIOUS = "previous"
+"""Looking at the token before, as a role on random tokens only."""
+
+REPEATED_ROLES = (*REPEATED, PREVIOUS)
+"""The roles that a head can have on repeated random tokens."""
 
 LENGTH, TEXTS = 25, 64
 """Number of tokens in a text, and number of texts: half of them are as many as a test needs."""
@@ -33,7 +41,36 @@ def repeated_profiles(loaded: Loaded, seed: int = 0) -> pd.DataFrame:
         ModelError: if the model takes too few tokens or has too small a vocabulary.
     """
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
+    return _profiles(loaded, tokens, *pattern_means(loaded, tokens))
+
+
+def repeated_roles(loaded: Loaded, seed: int = 0) -> dict[str, list[str]]:
+    """Roles of every head on repeated random tokens, by head name: those of `REPEATED_ROLES`.
+
+    Induction and duplicate are those of `analyze`. A head is `previous` if the lower end of
+    Student's 95 % interval of its weight on the token before is at least `induction_share`.
+
+    Args:
+        loaded: a causal language model.
+        seed: seed of the random tokens.
+
+    Raises:
+        ModelError: if the model takes too few tokens or has too small a vocabulary.
+    """
+    tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
     repeated_PTH, other_PTH = pattern_means(loaded, tokens)
+    found = find_roles(_profiles(loaded, tokens, repeated_PTH, other_PTH))
+    low_H, _, _ = interval(repeated_PTH[PATTERNS.index("previous_token")])
+    least = Thresholds().induction_share
+    return {
+        str(head): [*(role.role for role in found[str(head)]), *[PREVIOUS] * bool(low >= least)]
+        for head, low in zip(loaded.heads, low_H, strict=True)
+    }
+
+
+def _profiles(
+    loaded: Loaded, tokens: RepeatedTokens, repeated_PTH: np.ndarray, other_PTH: np.ndarray
+) -> pd.DataFrame:
     rows = [
         ProfileRow(head, trait, trait, cell)
         for trait, pattern in REPEATED.items()

@@ -134,6 +134,8 @@ def _heads(record: PruneRecord) -> Iterator[str]:
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
     yield table(["site", "kept", "pruned", "pruned heads"], rows)
+    if record.choice is not None and (named := record.choice.protected):
+        yield f"Protected, so kept by any method: {', '.join(named)}."
     if record.choice is None or not (scores := record.choice.scores):
         return
     yield _why(record.choice)

@@ -79,7 +79,8 @@ class Prune:
         splits = self.on.splits(loaded)
         print_warnings(splits.warnings, plain_console())
         with shown() as progress:
-            settings = self.on.settings(artifact.state_of(self.out), progress)
+            roles = None if analysis is None else analysis.roles
+            settings = self.on.settings(artifact.state_of(self.out), progress, roles)
             pruned = pruning.prune(
                 loaded, splits, chosen, keep=limit, compensation=stages, settings=settings
             )

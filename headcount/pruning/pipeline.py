@@ -24,6 +24,7 @@ from headcount.pruning.context import PruneSettings, PruningContext
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
 from headcount.pruning.methods.method import Method, Ranking, RankingMethod, check_finetunings
 from headcount.pruning.methods.registry import method as named
+from headcount.pruning.protecting import known_roles, losses_of, protected_heads
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,
@@ -185,7 +186,11 @@ class Pruning:
             ),
             ceiling=self._ceiling(plan),
             data_sets=compared,
-            warnings=(*broken_limit(limit, within_limit, latency), *_few(tasks)),
+            warnings=(
+                *broken_limit(limit, within_limit, latency),
+                *_few(tasks),
+                *losses_of(plan, loaded, self.context.roles, chosen.selection.scores),
+            ),
         )
         return Pruned(plan, done.loaded, smaller, record, self.dev)
 
@@ -205,6 +210,7 @@ class Pruning:
             swept=selection.swept,
             compared=selection.compared,
             history=selection.history,
+            protected=tuple(map(str, self.context.units.protected)),
         )
 
     def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> DataSetChange:
@@ -268,7 +274,7 @@ def prune(
     settings, loaded = settings or PruneSettings(), as_loaded(model, None)
     method, compensation = _method(method), compensation or Compensation()
     pruned = Pruning(
-        settings.context(loaded, splits.train),
+        settings.context(loaded, splits.train, with_roles=True),
         method,
         keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep),
         splits.dev,
@@ -309,6 +315,7 @@ def choose_heads(
     keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
+    protect: Sequence[str] = (),
 ) -> Plan:
     """The plan of the heads that a method keeps; the model is not changed.
 
@@ -320,6 +327,8 @@ def choose_heads(
         keep: number of heads to keep, in all or at each site named.
         sites: sites whose heads can be pruned; all if None.
         seed: seed of all random draws.
+        protect: names of heads that are kept whatever the method; of causal models also the roles
+            induction, duplicate and previous, whose heads are.
 
     Raises:
         InputError: for an unknown method, or a budget that can't be met; the error names the
@@ -327,6 +336,9 @@ def choose_heads(
     """
     method, loaded = _method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
+    if protect:
+        roles = known_roles(loaded, seed)
+        units = units.protecting(protected_heads(protect, loaded, roles))
     selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
 

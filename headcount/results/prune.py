@@ -12,7 +12,7 @@ from typing import Any, final
 from headcount.core import brief_repr
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
 
@@ -60,6 +60,8 @@ class ChoiceRecord:
 
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
+    protected: tuple[str, ...] = omitted(())
+    """Names of the heads that were kept whatever the method."""
 
     def __post_init__(self) -> None:
         if len(self.limit) != 1:

@@ -32,6 +32,7 @@ from headcount.results import (
     FinetuneRecord,
     PruneRecord,
 )
+from headcount.speed import cache_record
 from headcount.tap import body_path
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import (
@@ -73,7 +74,8 @@ class Origin:
         made_for = learned.model.config.head_plan["model"]
         replace(self.plan, model=made_for).write(folder / "plan.json")
         record = record or heads_record(self.dense, self.plan, ())
-        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
+        cache = cache_record(self.dense, learned)
+        write_head_card(folder, replace(record, cache=cache, comparisons=certificate.comparisons))
 
 
 def origin_of(smaller: Loaded, dense: Loaded) -> Origin:

@@ -318,6 +318,8 @@ def _speed(record: PruneRecord) -> Iterator[str]:
             f"Ceiling by FLOPs: {record.ceiling.value:.2f} times as fast in one forward "
             f"pass of {amount(record.ceiling.tokens, 'token')}."
         )
+    if record.cache is not None:
+        yield record.cache.sentence
     if record.speed is None:
         yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
         return

@@ -24,6 +24,7 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded, load
 from headcount.pruning import Pruned
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
+from headcount.speed import cache_record
 from headcount.tap import SampleRun, Tap, sample_runs
 
 
@@ -57,7 +58,8 @@ def save_compact(
     with staged(folder, overwrite) as staging:
         certificate = certify(staging, loaded, plan, smaller, data)
         plan.write(staging / "plan.json")
-        write_head_card(staging, heads_record(loaded, plan, certificate.comparisons))
+        record = heads_record(loaded, plan, certificate.comparisons)
+        write_head_card(staging, replace(record, cache=cache_record(loaded, smaller)))
     return certificate
 
 

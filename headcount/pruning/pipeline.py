@@ -36,7 +36,7 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
 )
-from headcount.speed import ceiling, latency
+from headcount.speed import cache_record, ceiling, latency
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
@@ -185,6 +185,7 @@ class Pruning:
                 seconds=round(perf_counter() - start, 1),
             ),
             ceiling=self._ceiling(plan),
+            cache=cache_record(loaded, smaller),
             data_sets=compared,
             warnings=(
                 *broken_limit(limit, within_limit, latency),

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
-from headcount.core import Head, LayerId
+from headcount.core import Head, LayerId, Steps, silent_steps
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import segments
 from headcount.results import Example, Role
@@ -79,15 +79,26 @@ def find_examples(
     encoder: Encoder,
     batches: Iterable[Batch],
     roles: dict[str, list[Role]],
+    steps: Steps = silent_steps,
 ) -> dict[str, list[Example]]:
-    """Up to three examples for every head, by head name."""
+    """Up to three examples for every head, by head name.
+
+    Args:
+        model: the model.
+        anatomy: its attention layers.
+        encoder: makes the model's inputs.
+        batches: the sentences that may be shown.
+        roles: roles of every head, by head name.
+        steps: called with the number of heads whose examples are chosen, and of all.
+    """
     listener = _Drawing(encoder)
     forward(model, anatomy, batches, listener)
     examples = {}
-    for name, found in roles.items():
+    for number, (name, found) in enumerate(roles.items(), start=1):
         head = Head.parse(name)
         role = found[0] if found else None
         examples[name] = best(listener.drawn[head.layer_id], head.index, role)
+        steps(number, len(roles))
     return examples
 
 

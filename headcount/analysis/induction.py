@@ -25,7 +25,7 @@ from jaxtyping import Float, Int64
 from scipy import stats
 from torch import Tensor
 
-from headcount.core import HeadTable, InputError, LayerId, ModelError
+from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
@@ -158,13 +158,20 @@ def induction_scores(
 
 
 def pattern_means(
-    loaded: Loaded, tokens: RepeatedTokens
+    loaded: Loaded, tokens: RepeatedTokens, steps: Steps = silent_steps
 ) -> tuple[Float[np.ndarray, "pattern text head"], Float[np.ndarray, "pattern text head"]]:
-    """The means of the patterns for each text r and all heads: on `BOS r r`, and on `BOS r s`."""
+    """The means of the patterns for each text r and all heads: on `BOS r r`, and on `BOS r s`.
+
+    Args:
+        loaded: a causal language model.
+        tokens: the sequences.
+        steps: called with the number of sequences so far, and of all.
+    """
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
-    parts = []
+    parts, done = [], 0
+    steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
         diagonals = PatternMeans(tokens.length)
         with (
@@ -174,6 +181,7 @@ def pattern_means(
         ):
             loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False)
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
+        steps(done := done + len(ids_BN), len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
     return repeated_PBH, other_PBH
 

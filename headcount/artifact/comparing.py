@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, reason
+from headcount.core import ModelError, Steps, reason, silent_steps
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded
 from headcount.results import Comparison
@@ -110,7 +110,11 @@ Run = Callable[[SampleRun], list[Tensor]]
 
 
 def compare(
-    reference: tuple[str, Run], others: Mapping[str, Run], data: Data, dtype: torch.dtype
+    reference: tuple[str, Run],
+    others: Mapping[str, Run],
+    data: Data,
+    dtype: torch.dtype,
+    steps: Steps = silent_steps,
 ) -> list[Comparison]:
     """Run all forms on the data and compare each with the reference.
 
@@ -119,14 +123,16 @@ def compare(
         others: Names and runners of the other forms.
         data: Batches to run.
         dtype: Number format of the model, which sets the tolerance.
+        steps: Called with the number of batches that all forms have run.
 
     Raises:
         ModelError: If another form does not run where the reference does.
     """
     name, run = reference
     largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
-    samples = [("", SampleRun(batch)) for batch in data.batches]
-    for where, sample in (*samples, *data.runs.items()):
+    samples = [*(("", SampleRun(batch)) for batch in data.batches), *data.runs.items()]
+    for number, (where, sample) in enumerate(samples):
+        steps(number, len(samples))
         try:
             expected = _at_tokens(run(sample), sample)
         except ERRORS:
@@ -139,6 +145,7 @@ def compare(
             found = max(_largest_difference(*pair) for pair in pairs)
             differences[other] = max(differences[other], found)
         passed += [where] if where else []
+    steps(len(samples), len(samples))
     return [
         Comparison(
             what=f"{other} and {name}",

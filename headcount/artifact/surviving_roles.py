@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.analysis import Options, analyze
-from headcount.core import Head, Heads, InputError, Plan, brief_repr
+from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
 from headcount.corpora import Corpus, Frequencies
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
@@ -205,14 +205,21 @@ class DenseAnalysis:
         again = read_again(folder, corpus, loaded) if corpus else None
         return cls(loaded.heads, roles, again)
 
-    def surviving(self, pruned: Pruned) -> tuple[Survival, ...]:
-        """What became of every role in a pruned model."""
+    def surviving(self, pruned: Pruned, progress: Progress = silent) -> tuple[Survival, ...]:
+        """What became of every role in a pruned model.
+
+        Args:
+            pruned: the pruned model.
+            progress: called with the progress of its analysis.
+        """
         now = None
         if self.again is not None:
             names = old_names(pruned.plan, self.heads)
             roles = {}
             if len(pruned.compact.heads):  # possibly no head is kept
                 again = self.again
-                roles = analyze(pruned.compact, again.corpus, again.options).roles
+                roles = analyze(
+                    pruned.compact, again.corpus, again.options, progress=progress
+                ).roles
             now = {names[head]: [role.role for role in each] for head, each in roles.items()}
         return tuple(survivals(pruned.plan, self.heads, self.roles, now))

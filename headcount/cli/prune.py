@@ -84,14 +84,15 @@ class Prune:
             pruned = pruning.prune(
                 loaded, splits, chosen, keep=limit, compensation=stages, settings=settings
             )
-        record = artifact.save_pruned(
-            pruned,
-            self.out,
-            analysis=analysis,
-            files=self.on.dev,
-            arguments=recorded(self),
-            overwrite=overwrite,
-        )
+            record = artifact.save_pruned(
+                pruned,
+                self.out,
+                analysis=analysis,
+                files=self.on.dev,
+                arguments=recorded(self),
+                overwrite=overwrite,
+                progress=progress,
+            )
         _print(record, record.warnings[len(splits.warnings) :], self.out)
         print_steps(after_prune(self.on, record, self.out, group_size(loaded)))
         return 0

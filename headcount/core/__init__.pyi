@@ -75,7 +75,9 @@ from .paths import name_of as name_of
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
+from .progress import Steps as Steps
 from .progress import silent as silent
+from .progress import silent_steps as silent_steps
 from .progress_bars import ProgressBars as ProgressBars
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy

@@ -1,7 +1,7 @@
 """Census: one cheap pass over a corpus that counts what it contains."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import final
@@ -99,8 +99,16 @@ class Census:
             )
 
 
-def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
-    """Read the corpus once and count."""
+def take_census(
+    corpus: Corpus, encoder: AnyEncoder, reading: Callable[[int], None] = lambda done: None
+) -> Census:
+    """Read the corpus once and count.
+
+    Args:
+        corpus: what is read.
+        encoder: makes the model's inputs.
+        reading: called with the number of sentences so far.
+    """
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0
     relations: set[str] = set()
@@ -110,6 +118,7 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         source.add([pair.source for pair in pairs])
         target.add([pair.target for pair in pairs if pair.target is not None])
         num_sentences += len(sentences)
+        reading(num_sentences)
         num_words += sum(len(sentence.words or ()) for sentence in sentences)
         num_truncated += sum(_is_truncated(pair) for pair in pairs)
         relations.update(*map(_relations, sentences))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
@@ -40,6 +40,14 @@ class PruningContext:
     def sample(self) -> Task:
         """The examples for steps without training."""
         return drawn(self.train, self.calibration, self.seed)
+
+    def watched(self, task: Task, stage: str) -> Task:
+        """A task whose examples are reported as a stage while a model runs on them."""
+        return task.watched(partial(self.progress, stage))
+
+    def scored(self, name: str) -> Task:
+        """The examples for steps without training, reported as a score runs on them."""
+        return self.watched(self.sample, name)
 
     def training_run(
         self, stage: str, state: Path | None, about: Mapping[str, Any] | None = None
@@ -105,7 +113,7 @@ class PruneSettings:
         units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups)
         roles: Roles = {}
         if self.protect or with_roles:
-            roles = known_roles(loaded, self.seed, self.roles)
+            roles = known_roles(loaded, self.seed, self.roles, self.progress)
         return PruningContext(
             loaded,
             train,

@@ -5,9 +5,10 @@ causal models, from repeated random tokens, which takes seconds.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from headcount.analysis import IMAGE_ROLES, REPEATED_ROLES, ROLES, repeated_roles
-from headcount.core import Head, InputError, ModelError, Plan, amount, check_known
+from headcount.core import Head, InputError, ModelError, Plan, Progress, amount, check_known, silent
 from headcount.models import Loaded
 
 Roles = Mapping[str, Sequence[str]]
@@ -33,18 +34,21 @@ def check_protect(names: Sequence[str]) -> None:
             check_known("a head such as dec.17.3, or a role", name, KNOWN_ROLES)
 
 
-def known_roles(loaded: Loaded, seed: int = 0, analysed: Roles | None = None) -> Roles:
+def known_roles(
+    loaded: Loaded, seed: int = 0, analysed: Roles | None = None, progress: Progress = silent
+) -> Roles:
     """What is known of the roles of a model's heads.
 
     Args:
         loaded: the model.
         seed: seed of the random tokens.
         analysed: roles from an analysis of the model.
+        progress: called with the number of random sequences so far.
     """
     found = {str(head): list((analysed or {}).get(str(head), ())) for head in loaded.heads}
     if set(loaded.heads.counts) == {"decoder.self"}:
         try:
-            repeated = repeated_roles(loaded, seed)
+            repeated = repeated_roles(loaded, seed, partial(progress, "roles"))
         except ModelError:  # too few tokens, or too small a vocabulary
             return found
         for head, roles in found.items():

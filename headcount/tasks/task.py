@@ -1,5 +1,6 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError
+from headcount.core import InputError, Steps, silent_steps
 from headcount.tasks.token_rows import groups
 
 
@@ -152,6 +153,8 @@ class Task(ABC):
     can't learn from another's output here."""
     num_truncated: int = 0
     """Number of texts longer than the model's limit, which were truncated."""
+    steps: Steps = staticmethod(silent_steps)
+    """Called as the examples of `batches` are run: see `watched`."""
 
     @property
     def signature(self) -> str:
@@ -199,7 +202,25 @@ class Task(ABC):
 
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
         """Every example once, sorted by length; the same batches every time."""
-        return map(self.batch, groups(self.length_N, max_tokens))
+        return self._reported(map(self.batch, groups(self.length_N, max_tokens)))
+
+    def _reported(self, batches: Iterator[TaskBatch]) -> Iterator[TaskBatch]:
+        done = 0
+        self.steps(done, self.num_examples)
+        for batch in batches:
+            yield batch
+            done += batch.num_examples
+            self.steps(done, self.num_examples)
+
+    def watched(self, steps: Steps) -> "Task":
+        """The same task, which reports how many of its examples were run, batch by batch.
+
+        Args:
+            steps: called with the number of examples so far, and of all.
+        """
+        found = copy.copy(self)
+        found.steps = steps
+        return found
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Run the model on a batch. Rows do not influence each other.

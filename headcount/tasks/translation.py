@@ -178,12 +178,14 @@ class Translation(Task):
         A translation has at most twice as many tokens as its source, rounded up to a multiple of
         16, plus 16. It does not depend on the other sources.
         """
-        texts = [""] * self.num_examples
+        texts, done = [""] * self.num_examples, 0
+        self.steps(done, self.num_examples)
         with evaluating(model), torch.inference_mode():
             for index_E, longest in self._searches(max_tokens):
                 generated = self._generated(model, index_E, longest)
                 for index, text in zip(index_E, generated, strict=True):
                     texts[index] = text
+                self.steps(done := done + len(index_E), self.num_examples)
         return texts
 
     def with_texts(

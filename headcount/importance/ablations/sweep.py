@@ -163,6 +163,7 @@ def sweep(
     model, task = setting.model, setting.task
     running = _Sweeping(setting, tuple(ablations))
     table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
+    progress(int(table.seen_N.sum()), task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
         for batch in task.batches(setting.max_tokens):
             # By example, not by batch number: a sweep may resume with another batch size.
@@ -312,6 +313,7 @@ def ablated_texts(
     file = None if state is None else state / TRANSLATIONS
     texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
     found = []
+    progress(len(found), len(rows))
     for row in rows:
         ablation, evaluation = swept.ablations[row], swept.evaluation(row)
         if ablation.name not in texts_of:

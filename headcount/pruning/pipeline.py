@@ -72,9 +72,9 @@ def control(
         # No teacher: the control measures training on the data, and would start as its own teacher.
         tuning = given.untaught()
         state = context.state and context.state / f"control-{name}"
-        tuned = finetune(
-            loaded, context.train, tuning, run=context.training_run("control", state)
-        ).loaded
+        context.progress("control", 0, tuning.updates)
+        run = context.training_run("control", state)
+        tuned = finetune(loaded, context.train, tuning, run=run).loaded
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(asdict(tuning), given.is_taught, is_kept))
@@ -82,7 +82,7 @@ def control(
 
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
-    return evaluate(loaded.model, dev, context.max_tokens).loss
+    return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:

@@ -46,6 +46,7 @@ class Auto(Method):
         first, second = halves(context.sample, context.seed)
         trial = replace(context, train=first, calibration=first.num_examples, state=None)
         losses: dict[str, float] = {}
+        context.progress("candidates", 0, len(self._candidates()))
         for number, (name, candidate) in enumerate(self._candidates().items()):
             plan = candidate.choose(trial, keep).plan
             measured = context.watched(second, f"kept by {name}")

@@ -239,9 +239,9 @@ def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> L
     Raises:
         InputError: if it is neither; says what to pass.
     """
+    check_is_model(model.model if isinstance(model, Loaded) else model)
     if isinstance(model, Loaded):
         return model
-    check_is_model(model)
     return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
 
 

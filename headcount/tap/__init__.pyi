@@ -7,6 +7,7 @@ from .attention_interface import plain_attention as plain_attention
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
+from .given_model import check_is_model as check_is_model
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
@@ -20,7 +21,6 @@ from .sample_run import SampleRun as SampleRun
 from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
-from .selfcheck import check_is_model as check_is_model
 from .selfcheck import examine as examine
 from .states import StateId as StateId
 from .states import block_of as block_of

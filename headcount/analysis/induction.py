@@ -24,9 +24,10 @@ import torch
 from jaxtyping import Float, Int64
 from scipy import stats
 from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import HeadTable, InputError, LayerId, ModelError
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
@@ -122,15 +123,20 @@ class PatternMeans:
 
 
 def induction_scores(
-    loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED
+    loaded: Loaded | PreTrainedModel,
+    length: int = 60,
+    sequences: int = 16,
+    seed: int = SEED,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> HeadTable:
     """Score every head of a causal model on repeated random tokens.
 
     Args:
-        loaded: a causal language model, as `load` gives it.
+        loaded: a causal language model, as `load` gives it, or a plain one.
         length: number of tokens of r; as many as the model takes, if it takes fewer.
         sequences: number of texts r.
         seed: seed of the tokens.
+        tokenizer: tokenizer of a plain model; special tokens are drawn, too, if there is none.
 
     Returns:
         One row per head. For each of `PATTERNS` the mean weight (0 to 1), the bounds of Student's
@@ -142,6 +148,7 @@ def induction_scores(
         ModelError: if the model has other heads than those of a causal decoder, takes too few
             tokens or has too small a vocabulary.
     """
+    loaded = as_loaded(loaded, tokenizer)
     if set(loaded.heads.counts) != {"decoder.self"}:
         raise ModelError(
             "Expected a causal language model, got one with heads of "

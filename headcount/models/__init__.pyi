@@ -16,12 +16,13 @@ from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder
+from .loaded import Loaded as Loaded
+from .loaded import as_loaded as as_loaded
+from .loaded import check_has_heads as check_has_heads
+from .loaded import check_is_loaded as check_is_loaded
+from .loaded import max_length as max_length
 from .loading import OWN_CLASSES as OWN_CLASSES
-from .loading import Loaded as Loaded
-from .loading import as_loaded as as_loaded
-from .loading import check_has_heads as check_has_heads
 from .loading import load as load
-from .loading import max_length as max_length
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of

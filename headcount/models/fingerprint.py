@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount import __version__
 from headcount.core import Head, Heads, InputError, Plan
-from headcount.models.loading import Loaded
+from headcount.models.loaded import Loaded
 from headcount.results import Signature
 from headcount.tap import Anatomy
 

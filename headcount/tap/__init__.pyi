@@ -7,7 +7,10 @@ from .attention_interface import plain_attention as plain_attention
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
+from .given_model import AnyModel as AnyModel
+from .given_model import Holder as Holder
 from .given_model import check_is_model as check_is_model
+from .given_model import model_of as model_of
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
@@ -22,6 +25,7 @@ from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import examine as examine
+from .selfcheck import examined as examined
 from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard

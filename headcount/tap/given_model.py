@@ -5,10 +5,33 @@ heads only, or a part of each weight. Of a model whose weights are elsewhere, no
 A compiled one may run the attention that it was compiled with, whatever is put in its place.
 """
 
+from abc import ABC, abstractmethod
+
 from torch import nn
 from transformers import PreTrainedModel
 
 from headcount.core import InputError, ModelError, amount
+from headcount.tap.anatomy import Anatomy
+
+
+class Holder(ABC):
+    """Something that holds a model and knows its heads, as `headcount.load` returns it."""
+
+    model: PreTrainedModel
+
+    @property
+    @abstractmethod
+    def anatomy(self) -> Anatomy:
+        """The model's attention layers, found and checked."""
+
+
+AnyModel = PreTrainedModel | Holder
+"""A transformers model, by itself or as `headcount.load` returns it."""
+
+
+def model_of(model: AnyModel) -> PreTrainedModel:
+    """The transformers model, whoever holds it."""
+    return model.model if isinstance(model, Holder) else model
 
 
 def check_is_model(model: object) -> None:

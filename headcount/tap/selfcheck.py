@@ -21,7 +21,7 @@ from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
-from headcount.tap.given_model import check_is_model
+from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.sample_inputs import ERRORS
@@ -92,11 +92,16 @@ _LARGEST_ROUNDING = 1e-4
 half as much."""
 
 
-def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
+def examined(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[PreTrainedModel, Anatomy]:
+    """A model, whoever holds it, with its anatomy, which is found now if it is not known."""
+    return model_of(model), anatomy or examine(model)
+
+
+def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
     """Find the model's attention layers and check the tap on them.
 
     Args:
-        model: Any transformers model.
+        model: Any transformers model, or what `load` returns, which keeps the anatomy.
         inputs: Inputs of the model, such as those of its processor, for models that headcount can't
             make inputs for, or whose attention depends on what they are given (images beside text).
             The check is then made on these alone.
@@ -111,6 +116,9 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
             model, if outputs are not finite (names the head), or if attention weights were drawn
             at random.
     """
+    if isinstance(model, Holder) and inputs is None:
+        return model.anatomy
+    model = model_of(model)
     check_is_model(model)
     check_no_random_weights(model)
     check_no_block_sparse(model)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from headcount.core import check_known
 from headcount.corpora import Columns, Data
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.tasks.causal import CausalLanguageModelling
 from headcount.tasks.classification import Classification
 from headcount.tasks.image_classification import ImageClassification
@@ -26,7 +28,11 @@ TASKS: dict[str, Callable[..., Task]] = {
 
 
 def build(
-    name: str, loaded: Loaded, files: Data, columns: Columns | None = None, **options: Any
+    name: str,
+    loaded: Loaded | PreTrainedModel,
+    files: Data,
+    columns: Columns | None = None,
+    **options: Any,
 ) -> Task:
     """Make a task on some data, for one model.
 
@@ -41,6 +47,7 @@ def build(
         ModelError: if the task does not fit the model; says which tasks do.
         InputError: for an unknown task or option, and for data that can't be used.
     """
+    loaded = as_loaded(loaded)
     check_known("a task", name, TASKS)
     known = list(signature(TASKS[name]).parameters)[3:]
     for option in options:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
+from transformers import PreTrainedModel
+
 from headcount.core import amount, brief_repr
 from headcount.corpora import (
     Columns,
@@ -18,7 +20,7 @@ from headcount.corpora import (
     read_labelled_images,
     read_parallel,
 )
-from headcount.models import Loaded, signature
+from headcount.models import Loaded, as_loaded, signature
 from headcount.tasks.options import COLUMNS
 from headcount.tasks.registry import build
 from headcount.tasks.task import Task
@@ -61,7 +63,7 @@ class TaskSplits:
     def build(
         cls,
         task: str,
-        loaded: Loaded,
+        loaded: Loaded | PreTrainedModel,
         *,
         train: Data,
         dev: Data,
@@ -86,6 +88,7 @@ class TaskSplits:
             ModelError: if the task does not fit the model.
             InputError: for an unknown task or option, and for data that can't be used.
         """
+        loaded = as_loaded(loaded)
         held_out = None if test is None else build(task, loaded, test, columns, **options)
         learned, measured = (build(task, loaded, data, columns, **options) for data in (train, dev))
         tasks = dict(zip(names, (learned, measured, held_out), strict=True))

@@ -29,7 +29,7 @@ from headcount.core import InputError, LayerId
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
 from headcount.importance.options import Rules
-from headcount.tap import Anatomy, Tap, examine
+from headcount.tap import Anatomy, AnyModel, Tap, examined
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
@@ -143,7 +143,7 @@ class Relevance:
 
 
 def relevance(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     rules: Rules = "voita2019",
     anatomy: Anatomy | None = None,
@@ -166,7 +166,7 @@ def relevance(
         ModelError: If the model uses an operation without a rule; the message names it.
         InputError: If the rule set is unknown, or it is unknown where relevance starts.
     """
-    anatomy, start = anatomy or examine(model), start or start_of(task)
+    (model, anatomy), start = examined(model, anatomy), start or start_of(task)
     sums: dict[LayerId, Tensor] = {}
     num_steps = 0
     for batch in task.batches(max_tokens):

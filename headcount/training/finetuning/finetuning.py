@@ -17,7 +17,8 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from headcount.core import Heads, InputError, ResumePolicy, processes
 from headcount.gates import GateTraining, HeadGates, gating
-from headcount.models import Loaded, keep_formats, revision, tokenizer_revision
+from headcount.models import Loaded, as_loaded, keep_formats, revision, tokenizer_revision
+from headcount.tap import AnyModel, model_of
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
 from headcount.training.data.bucketed import Batches
@@ -97,12 +98,12 @@ ONCE = TrainingRun()
 
 
 def finetune(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     tuning: FinetuneConfig,
     *,
     gates: HeadGates | None = None,
-    teacher: PreTrainedModel | None = None,
+    teacher: AnyModel | None = None,
     run: TrainingRun = ONCE,
 ) -> FineTuned:
     """Train a copy of a model on a task's data.
@@ -120,6 +121,8 @@ def finetune(
             can't be trained on.
         ModelError: if the loss is no longer finite.
     """
+    loaded = as_loaded(loaded)
+    teacher = None if teacher is None else model_of(teacher)
     check_finetuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
     state, folder = run.state, run.state and run.state / CHECKPOINTS
     arguments = tuning_arguments(tuning, folder, run.seed, loaded.model.device)

@@ -16,6 +16,8 @@ from headcount.core import InputError, ModelError, processes, reason
 from headcount.corpora import Languages, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.gguf_file import OPTION as GGUF
+from headcount.models.gguf_file import gguf_of, read_gguf
 from headcount.models.image_processor import image_processor
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
@@ -50,7 +52,8 @@ def load(
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
-        name: a Hugging Face name, a folder, or `headcount:en-de`, the model shipped with headcount.
+        name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
+            `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target language of a multilingual translator, by its tokenizer's
@@ -68,21 +71,12 @@ def load(
     """
     check_is_name(name)
     where = _device(device)
-    place = place_of(name)
-    if Path(place).is_file():
-        raise ModelError(
-            f"Expected a Hugging Face model name or a folder with config.json and weights, got the "
-            f"file {str(name)!r}. Name a folder."
-        )
+    place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
-    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code}
+    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
     try:
-        if Path(place).is_dir():
-            check_is_no_adapter(Path(place))
-            check_files(Path(place))
-            check_files(weights := Path(place, _weights_folder(place)))
-            check_plausible(weights)
-        options["subfolder"] = _weights_folder(place)
+        if not file:
+            options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
         model = _read(place, config, dtype, options)
     except InputError as error:
@@ -96,6 +90,39 @@ def load(
         set_languages(tokenizer, languages)
     processor = image_processor(model, place, options)
     return Loaded(model.to(where).eval(), tokenizer, str(name), inputs, processor)
+
+
+def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
+    """The folder of a model, or its name on the hub, and transformers' option for a GGUF file.
+
+    Raises:
+        ModelError: if it is another file, or several GGUF files.
+    """
+    place = place_of(name)
+    try:
+        gguf = gguf_of(Path(place))
+    except InputError as error:
+        raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
+    if gguf is not None:
+        return gguf.parent, {GGUF: gguf.name}
+    if Path(place).is_file():
+        raise ModelError(
+            "Expected a Hugging Face model name, a folder with config.json and weights or a GGUF "
+            f"file, got the file {str(name)!r}. Name a folder."
+        )
+    return place, {}
+
+
+def _checked(place: str | Path) -> str:
+    """The folder, inside the model's, of weights and tokenizer, after a check of the files."""
+    if not Path(place).is_dir():
+        return _weights_folder(place)
+    check_is_no_adapter(Path(place))
+    check_files(Path(place))
+    inside = _weights_folder(place)
+    check_files(weights := Path(place, inside))
+    check_plausible(weights)
+    return inside
 
 
 def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
@@ -156,6 +183,8 @@ def _weights_folder(place: str | Path) -> str:
 def _read(
     place: str | Path, config: PreTrainedConfig, dtype: str, options: Mapping[str, Any]
 ) -> Any:
+    if GGUF in options:
+        return read_gguf(Path(place), config, dtype, options)
     stock = _model_class(config, trusted=options["trust_remote_code"])
     if is_compact(config):
         if stock is AutoModel:

@@ -27,6 +27,7 @@ from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
 from .patches import body_of as body_of
+from .quantized import check_not_quantized as check_not_quantized
 from .random_weights import keep_formats as keep_formats
 from .random_weights import random_copy as random_copy
 from .sentence_transformer import MODULES as MODULES

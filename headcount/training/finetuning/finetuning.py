@@ -17,7 +17,14 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from headcount.core import Heads, InputError, ResumePolicy, processes
 from headcount.gates import GateTraining, HeadGates, gating
-from headcount.models import Loaded, as_loaded, keep_formats, revision, tokenizer_revision
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_not_quantized,
+    keep_formats,
+    revision,
+    tokenizer_revision,
+)
 from headcount.tap import AnyModel, model_of
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
@@ -176,6 +183,7 @@ def check_finetuning(
             set, the task has no such loss, or the Trainer would use another GPU.
     """
     check_gpu(loaded.model.device)
+    check_not_quantized(loaded.model)
     check_distillation(task, tuning)
     if tuning.dropout and not rates(loaded.model):
         raise InputError(

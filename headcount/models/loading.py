@@ -25,7 +25,9 @@ from headcount.models.model_files import (
     check_files,
     check_is_name,
     check_is_no_adapter,
+    code_of_others,
     file_of,
+    missing_code,
     place_of,
 )
 from headcount.models.plausible import check_plausible, first_mismatch, unknown_value
@@ -35,10 +37,6 @@ from headcount.results import CERTIFICATE, LAPSED, Certificate
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
 _TRUST = "trust_remote_code=True"  # in errors of transformers about code that comes with a model
-_NEEDS_TRUST = (
-    "it needs Python files that come with it (auto_map in its config), and none runs unless you "
-    "trust them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
-)
 
 
 def load(
@@ -127,8 +125,11 @@ def _checked(place: str | Path) -> str:
 
 def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
     """Why a model can't be loaded."""
+    config = f"{options['subfolder']}/config.json".removeprefix("/")
     if _TRUST in str(error):
-        return f"{name!r} can't be loaded: {_NEEDS_TRUST}"
+        return f"{name!r} can't be loaded: {_needs_trust(place, config)}"
+    if isinstance(error, OSError) and (missing := missing_code(place, config)):
+        return f"{name!r} can't be loaded: {missing}"
     why = reason(error).rstrip(".")
     if "ignore_mismatched_sizes" in why:  # transformers logs which
         why = _mismatch(place, options) or why
@@ -144,6 +145,16 @@ def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[st
     return (
         "Expected a Hugging Face model name or a folder with config.json and weights, but "
         f"{name!r} can't be loaded: {why}. {advice}"
+    )
+
+
+def _needs_trust(place: str | Path, file: str) -> str:
+    """Why a model whose code must be trusted is refused, and whose code it is."""
+    others = sorted({repo for repo, _ in code_of_others(place, file)})
+    source = f"of {', '.join(others)}" if others else "that come with it"
+    return (
+        f"it needs Python files {source} (auto_map in its config), and none runs unless you trust "
+        "them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
     )
 
 
@@ -288,11 +299,13 @@ def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None
 
 def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
+    file = f"{folder}/tokenizer_config.json".removeprefix("/")
     try:
-        found = file_of(name, f"{folder}/tokenizer_config.json".removeprefix("/"))
+        found = file_of(name, file)
     except NotLookedUpError:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = _NEEDS_TRUST if _TRUST in str(error) else reason
+        reason = _needs_trust(name, file) if _TRUST in str(error) else reason
+        reason = (missing_code(name, file) or reason) if isinstance(error, OSError) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)

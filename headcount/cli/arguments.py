@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, check_columns, image_files
+from headcount.corpora import HUB, check_columns, image_files, is_treebank, treebank_column
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
 
@@ -56,13 +56,13 @@ class TaskArguments(ModelArguments):
     task: TaskName = field(kw_only=True)
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), or
+    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), .conllu (token classification), or
     hf://dataset/config?split=validation; folders FOLDER/label/image.png for images; commands that
     prune choose heads on them."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
-    """Score to use if the task has several: accuracy, f1, matthews; bleu, chrf."""
+    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf."""
     num_beams: int = 4
     """Translation: number of beams in the search; 1 is greedy."""
     tokenize: str = "13a"
@@ -72,7 +72,8 @@ class TaskArguments(ModelArguments):
     max_length: int | None = None
     """Language modelling: number of tokens in a piece of text; the model's limit by default."""
     scale: tuple[float, float] | None = None
-    """Similarity: lowest and highest possible score in the data; 0 5 by default."""
+    """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
+    5 by default for similarity."""
     pooling: Pooling | None = None
     """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
     the sentence-transformers model says."""
@@ -122,6 +123,9 @@ class TaskArguments(ModelArguments):
             InputError: If the columns given are not the task's.
         """
         pairs = self.task == "translation"
+        if self.task == "token-classification" and any(map(is_treebank, files)):
+            treebank_column(named_columns(self.columns), COLUMNS[self.task])
+            return
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
         check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)

@@ -63,6 +63,12 @@ from .table import Data as Data
 from .table import Table as Table
 from .text import numbered_lines as numbered_lines
 from .windows import stretches as stretches
+from .word_labels import LABELS as LABELS
+from .word_labels import NO_LABEL as NO_LABEL
+from .word_labels import WORDS as WORDS
+from .word_labels import is_treebank as is_treebank
+from .word_labels import read_word_labels as read_word_labels
+from .word_labels import treebank_column as treebank_column
 from .word_pairs import PairTokens as PairTokens
 from .word_pairs import WordPair as WordPair
 from .word_pairs import encode_one_sequence as encode_one_sequence

@@ -29,9 +29,11 @@ class HubData:
             yield f"{self.url} row {number}", flattened(row)
 
     def class_names(self, column: str | int) -> list[str]:
-        """Class names of a column that numbers its classes; none for any other column."""
+        """Class names of a column that numbers its classes, alone or in lists; else none."""
         features = getattr(self.data, "features", None) or {}
-        return list(getattr(features.get(column), "names", None) or ())
+        feature = features.get(column)
+        feature = getattr(feature, "feature", feature)  # of the items of a list
+        return list(getattr(feature, "names", None) or ())
 
 
 def hub_data(url: str) -> HubData:

@@ -24,7 +24,7 @@ from headcount.corpora.table import (
     ColumnSpec,
     Data,
     Table,
-    cell_text,
+    cell_texts,
     choose,
     in_memory,
     is_numbered,
@@ -75,9 +75,9 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Colu
             if is_text and _is_blank(cells, *chosen.values()):
                 continue
             for role, name in chosen.items():
-                empty = roles[role].may_be_empty
-                text = cell_text(_cell(cells, name, origin), name, origin, empty)
-                table.columns.setdefault(role, []).append(text)
+                column = roles[role]
+                texts = cell_texts(_cell(cells, name, origin), name, origin, column)
+                table.add(role, column, texts)
             table.origins.append(origin)
         if chosen is None or not table.origins:
             raise CorpusError(f"{file}: expected at least one example, got none")

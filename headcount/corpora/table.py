@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError
 
@@ -14,6 +14,10 @@ Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""
 Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
 """One file or several, `hf://...`, or columns held in memory."""
+
+Listing = Literal["refused", "alternatives", "parts"]
+"""What a list in a cell is: an error, texts of which the first stands for all, or the parts of one
+text, without which there is none."""
 
 
 @final
@@ -26,6 +30,8 @@ class Column:
     needed: bool = True
     may_be_empty: bool = False
     """Whether a cell without text is accepted; otherwise it is an error."""
+    lists: Listing = "refused"
+    """What a list in a cell is."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More names to try, by the name that the column of the first role has."""
 
@@ -44,6 +50,8 @@ class Table:
     """File and line of every example, for errors."""
     class_names: dict[str, list[str]] = field(default_factory=dict)
     """Class names, by the task's name of the column, if a hub data set numbers its classes."""
+    lists: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    """All texts of every cell, in columns whose cells may be lists."""
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -57,7 +65,13 @@ class Table:
     @property
     def sha256(self) -> str:
         """Hash of the cells."""
-        return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
+        lists = {
+            role: cells
+            for role, cells in self.lists.items()
+            if any(len(texts) != 1 for texts in cells)
+        }
+        cells = [self.columns, lists] if lists else self.columns
+        return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
     def sha256_with(self, **options: object) -> str:
         """Hash of the cells and of whatever else decides the model's input.
@@ -81,7 +95,15 @@ class Table:
                 "to read all."
             )
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
-        return replace(self, columns=columns, origins=self.origins[:limit])
+        lists = {role: cells[:limit] for role, cells in self.lists.items()}
+        return replace(self, columns=columns, origins=self.origins[:limit], lists=lists)
+
+    def add(self, role: str, column: Column, texts: tuple[str, ...]) -> None:
+        """Add a cell to a column."""
+        text = " ".join(texts) if column.lists == "parts" else texts[0]
+        self.columns.setdefault(role, []).append(text)
+        if column.lists != "refused":
+            self.lists.setdefault(role, []).append(texts)
 
     def numbers(self, role: str) -> list[float]:
         """A column of numbers.
@@ -163,14 +185,37 @@ def in_memory(
     origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
     if not origins:
         raise CorpusError("Expected at least one example, got none in the data")
-    cells = {
-        role: [
-            cell_text(cell, role, where, roles[role].may_be_empty)
-            for cell, where in zip(column, origins, strict=True)
-        ]
-        for role, column in picked.items()
-    }
-    return Table(cells, origins)
+    table = Table({}, origins)
+    for role, cells in picked.items():
+        for cell, where in zip(cells, origins, strict=True):
+            table.add(role, roles[role], cell_texts(cell, role, where, roles[role]))
+    return table
+
+
+def cell_texts(cell: object, name: str | int, origin: str, column: Column) -> tuple[str, ...]:
+    """The texts of a cell: those of a list where the column takes lists, else one.
+
+    Raises:
+        CorpusError: for a list where there must be a text, for a text where there must be a list,
+            and for an empty list or text.
+    """
+    if column.lists != "refused":
+        if hasattr(cell, "tolist"):  # arrays, as pandas reads lists from Parquet
+            cell = cell.tolist()  # type: ignore[union-attr]
+        if isinstance(cell, list | tuple):
+            if not cell:
+                raise CorpusError(
+                    f"{origin}: expected some text in column {name!r}, got an empty list. Complete "
+                    "or remove the line."
+                )
+            return tuple(cell_text(each, name, origin) for each in cell)
+    text = cell_text(cell, name, origin, column.may_be_empty)
+    if column.lists == "parts":
+        raise CorpusError(
+            f"{origin}: expected a list in column {name!r}, got the text {text!r}. Write a .jsonl "
+            'with lists, such as ["The", "dog"].'
+        )
+    return (text,)
 
 
 def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:

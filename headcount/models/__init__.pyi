@@ -28,9 +28,11 @@ from .model_files import place_of as place_of
 from .patches import body_of as body_of
 from .random_weights import keep_formats as keep_formats
 from .random_weights import random_copy as random_copy
+from .sentence_transformer import EMBEDS as EMBEDS
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
 from .sentence_transformer import TRANSFORMER_CONFIGS as TRANSFORMER_CONFIGS
 from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
+from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder

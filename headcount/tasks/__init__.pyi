@@ -13,6 +13,10 @@ from .options import TaskName as TaskName
 from .options import check_metric as check_metric
 from .registry import TASKS as TASKS
 from .registry import build as build
+from .regression import ACTIVATIONS as ACTIVATIONS
+from .regression import Regression as Regression
+from .regression import activation_of as activation_of
+from .regression import is_regression as is_regression
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
 from .sampling import some as some
@@ -21,6 +25,7 @@ from .scoring import score as score
 from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
+from .splits import read_examples as read_examples
 from .splits import warning as warning
 from .supported import fitting as fitting
 from .task import Answers as Answers
@@ -28,6 +33,7 @@ from .task import Evaluation as Evaluation
 from .task import Losses as Losses
 from .task import Task as Task
 from .task import TaskBatch as TaskBatch
+from .token_classification import TokenClassification as TokenClassification
 from .token_rows import padded as padded
 from .token_rows import text_inputs as text_inputs
 from .translation import Translation as Translation

@@ -8,22 +8,33 @@ from headcount.core import InputError, check_choice, check_known
 from headcount.corpora import Column, ColumnSpec
 
 TaskName = Literal[
-    "translation", "classification", "causal-lm", "masked-lm", "similarity", "image-classification"
+    "translation",
+    "classification",
+    "causal-lm",
+    "masked-lm",
+    "similarity",
+    "image-classification",
+    "token-classification",
 ]
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
+TokenMetric = Literal["accuracy", "macro-f1"]
+SPEARMAN = "spearman"
+"""The metric of numbers: of similarity, and of classifiers with one output."""
 TranslationMetric = Literal["bleu", "chrf"]
 Replacement = Literal["mask", "bert"]
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "translation": get_args(TranslationMetric),
-    "classification": get_args(ClassMetric),
+    "classification": (*get_args(ClassMetric), SPEARMAN),
     "image-classification": get_args(ClassMetric),
+    "token-classification": get_args(TokenMetric),
 }
 """Metrics of the tasks that have several."""
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
+    "classification": ("scale",),
     "similarity": ("scale", "pooling"),
     "causal-lm": ("max_length",),
     "masked-lm": ("max_length",),
@@ -50,6 +61,10 @@ COLUMNS: Mapping[str, ColumnSpec] = {
     "image-classification": {
         "image": Column(("image", "file_name", "path", "file")),
         "label": Column(("label", "labels", "class")),
+    },
+    "token-classification": {
+        "words": Column(("words", "tokens", "forms"), lists="parts"),
+        "labels": Column(("labels", "tags", "ner_tags", "pos_tags", "upos"), lists="parts"),
     },
     "causal-lm": {"text": _TEXT},
     "masked-lm": {"text": _TEXT},

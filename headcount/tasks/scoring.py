@@ -33,7 +33,7 @@ def evaluate(
         ModelError: if a loss is not finite; names the example.
     """
     loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
-    outcome_N = np.full(task.num_examples, np.nan)
+    outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
     with evaluating(model), torch.inference_mode():
         for batch in task.batches(max_tokens):
             losses = task.losses(model, batch.to(model.device))

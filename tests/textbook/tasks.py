@@ -62,3 +62,31 @@ def cosine_of_means(first: np.ndarray, second: np.ndarray) -> float:
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
     """The exponential of the mean surprise at a token."""
     return math.exp(sum(losses) / sum(counts))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Pearson's correlation of the ranks; equal numbers share the mean of their ranks."""
+    sides = []
+    for numbers in (first, second):
+        ranks = []
+        for number in numbers:
+            below = sum(1 for other in numbers if other < number)
+            equal = sum(1 for other in numbers if other == number)
+            ranks.append(below + (equal + 1) / 2)
+        mean = sum(ranks) / len(ranks)
+        sides.append([rank - mean for rank in ranks])
+    product = sum(a * b for a, b in zip(*sides, strict=True))
+    return product / math.sqrt(math.prod(sum(a * a for a in side) for side in sides))
+
+
+def macro_f1(right: Sequence[int], predicted: Sequence[int]) -> float:
+    """Mean of F1 over the classes that are right or predicted for some word."""
+    found = []
+    for label in set(right) | set(predicted):
+        hits = wrong = missed = 0
+        for gold, guess in zip(right, predicted, strict=True):
+            hits += gold == guess == label
+            wrong += guess == label != gold
+            missed += gold == label != guess
+        found.append(2 * hits / (2 * hits + wrong + missed))
+    return sum(found) / len(found)

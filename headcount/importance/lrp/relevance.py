@@ -37,9 +37,11 @@ from headcount.tasks import (
     Drawn,
     ImageClassification,
     MaskedLanguageModelling,
+    Regression,
     Similarity,
     Task,
     TaskBatch,
+    TokenClassification,
     Translation,
 )
 
@@ -118,6 +120,8 @@ def _cosine(task: Similarity) -> Start:
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
     Classification: lambda task: _class,
     ImageClassification: lambda task: _class,
+    Regression: lambda task: _class,
+    TokenClassification: lambda task: _labelled,
     CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,

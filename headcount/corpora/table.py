@@ -32,6 +32,9 @@ class Column:
     """Whether a cell without text is accepted; otherwise it is an error."""
     lists: Listing = "refused"
     """What a list in a cell is."""
+    after: str | None = None
+    """Role that this one adds to: if the user names that one only, this one is not looked for. None
+    for the first role of the task."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More names to try, by the name that the column of the first role has."""
 
@@ -98,6 +101,13 @@ class Table:
         lists = {role: cells[:limit] for role, cells in self.lists.items()}
         return replace(self, columns=columns, origins=self.origins[:limit], lists=lists)
 
+    def extend(self, other: "Table") -> None:
+        """Add all cells of another table."""
+        for mine, its in ((self.columns, other.columns), (self.lists, other.lists)):
+            for role, cells in its.items():
+                mine.setdefault(role, []).extend(cells)  # type: ignore[arg-type]
+        self.origins.extend(other.origins)
+
     def add(self, role: str, column: Column, texts: tuple[str, ...]) -> None:
         """Add a cell to a column."""
         text = " ".join(texts) if column.lists == "parts" else texts[0]
@@ -145,7 +155,7 @@ def choose(
         elif is_numbered(columns):
             if column.needed:
                 raise InputError(f"column {role!r} has no number. Number all columns or none.")
-        elif column.needed or next(iter(roles)) not in columns:
+        elif column.needed or (column.after or next(iter(roles))) not in columns:
             more = column.beside.get(str(next(iter(chosen.values()), None)), ())
             names = tuple(dict.fromkeys((role, *column.names, *more)))
             name = next((name for name in names if name in found), None)

@@ -41,11 +41,25 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Options that only some tasks have."""
 
+MORE_TARGETS = tuple(f"target{number}" for number in range(2, 10))
+"""Further references of a translation, beside `target`."""
+
+
+def _more_target(role: str) -> Column:
+    """A column of further references, where a cell may be empty."""
+    number = role.removeprefix("target")
+    names = [f"{name}{bar}{number}" for name in ("target", "tgt", "reference") for bar in ("", "_")]
+    return Column(tuple(names), needed=False, may_be_empty=True, after="target")
+
+
 _TEXT = Column(("text", "sentence", "content"))
 COLUMNS: Mapping[str, ColumnSpec] = {
     "translation": {
         "source": Column(("source", "src")),
-        "target": Column(("target", "tgt", "reference")),
+        "target": Column(
+            ("target", "tgt", "reference", "targets", "references"), lists="alternatives"
+        ),
+        **{role: _more_target(role) for role in MORE_TARGETS},
     },
     "classification": {
         "text": Column(

@@ -121,5 +121,5 @@ def score(loaded: Loaded, task: Task, max_tokens: int = 4096) -> Scored:
 def _chrf(task: Translation, evaluation: Evaluation) -> tuple[float, str]:
     """The chrF of the translations, and its signature."""
     chrf = CHRF()
-    found = chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score
+    found = chrf.corpus_score(list(evaluation.outcome_N), task.reference_streams).score
     return float(found), str(chrf.get_signature())

@@ -20,7 +20,7 @@ from headcount.corpora import (
     read_word_labels,
 )
 from headcount.models import Loaded, signature
-from headcount.tasks.options import COLUMNS
+from headcount.tasks.options import COLUMNS, MORE_TARGETS
 from headcount.tasks.registry import build
 from headcount.tasks.task import Task
 
@@ -28,7 +28,7 @@ NAMES = ("train", "dev", "test")
 """Names of the three data sets, for warnings."""
 
 
-GOLD = frozenset({"target", "label", "labels", "score"})
+GOLD = frozenset({"target", *MORE_TARGETS, "label", "labels", "score"})
 """Columns with the right answer; examples count as the same if all other columns are equal."""
 
 

@@ -1,4 +1,6 @@
 from .causal import CausalLanguageModelling as CausalLanguageModelling
+from .choice import Choice as Choice
+from .choice import asked_logits as asked_logits
 from .classification import Classification as Classification
 from .image_classification import ImageClassification as ImageClassification
 from .likelihood import IGNORED as IGNORED
@@ -8,6 +10,7 @@ from .masked import MaskedLanguageModelling as MaskedLanguageModelling
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
 from .options import Masking as Masking
+from .options import Normalise as Normalise
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName
 from .options import check_metric as check_metric

@@ -15,6 +15,7 @@ TaskName = Literal[
     "similarity",
     "image-classification",
     "token-classification",
+    "choice",
 ]
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
@@ -22,6 +23,7 @@ TokenMetric = Literal["accuracy", "macro-f1"]
 SPEARMAN = "spearman"
 """The metric of numbers: of similarity, and of classifiers with one output."""
 TranslationMetric = Literal["bleu", "chrf"]
+Normalise = Literal["none", "tokens", "characters"]
 Replacement = Literal["mask", "bert"]
 
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -38,6 +40,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "similarity": ("scale", "pooling"),
     "causal-lm": ("max_length",),
     "masked-lm": ("max_length",),
+    "choice": ("normalise",),
 }
 """Options that only some tasks have."""
 
@@ -81,6 +84,11 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "labels": Column(("labels", "tags", "ner_tags", "pos_tags", "upos"), lists="parts"),
     },
     "causal-lm": {"text": _TEXT},
+    "choice": {
+        "prompt": Column(("prompt", "question", "query", "ctx", "context")),
+        "choices": Column(("choices", "options", "endings"), lists="parts"),
+        "answer": Column(("answer", "label", "gold", "answer_index")),
+    },
     "masked-lm": {"text": _TEXT},
     "similarity": {
         "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),

@@ -8,6 +8,7 @@ from headcount.core import InputError, check_choice, check_known
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.causal import CausalLanguageModelling
+from headcount.tasks.choice import Choice
 from headcount.tasks.classification import Classification
 from headcount.tasks.image_classification import ImageClassification
 from headcount.tasks.masked import MaskedLanguageModelling
@@ -59,6 +60,7 @@ TASKS: dict[str, Callable[..., Task]] = {
     "similarity": Similarity,
     "image-classification": ImageClassification,
     "token-classification": TokenClassification,
+    "choice": Choice,
 }
 
 

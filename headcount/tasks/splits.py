@@ -28,7 +28,7 @@ NAMES = ("train", "dev", "test")
 """Names of the three data sets, for warnings."""
 
 
-GOLD = frozenset({"target", *MORE_TARGETS, "label", "labels", "score"})
+GOLD = frozenset({"target", *MORE_TARGETS, "label", "labels", "score", "answer"})
 """Columns with the right answer; examples count as the same if all other columns are equal."""
 
 

@@ -133,5 +133,6 @@ NEEDS = {
     ),
     "image-classification": Need("a ...ForImageClassification", _classifies_images),
     "token-classification": Need("a ...ForTokenClassification", _labels_words),
+    "choice": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
 }
 """Tasks by name."""

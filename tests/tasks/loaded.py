@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.models import Loaded
 from headcount.tasks import (
     CausalLanguageModelling,
+    Choice,
     Classification,
     MaskedLanguageModelling,
     Masking,
@@ -142,6 +143,29 @@ ONE_OUTPUT = (("num_labels", 1),)
 _add("words-bert", "BertForTokenClassification", TokenClassification, WORDS, metric="macro-f1")
 _add("words-gpt2", "GPT2ForTokenClassification", TokenClassification, WORDS)
 _add("numbers", "BertForSequenceClassification", Regression, NUMBERS, ONE_OUTPUT)
+CHOICES = {
+    "prompt": [
+        "The old dog",
+        "In the kitchen",
+        "A",
+        "What did you see",
+        "Dogs",
+        "The dog",
+        "Tired",
+    ],
+    "choices": [
+        ["barked at the moon.", "slept"],
+        ["three children ran", "was the river", "a"],
+        ["dog", "the", "old", "ran"],
+        ["dogs", "last night?"],
+        ["and", "of the river and the moon", "the"],
+        ["ran.", "ran away"],
+        ["children ran.", "children"],
+    ],
+    "answer": [1, 0, 3, 0, 2, 1, 0],
+}
+_add("choice-gpt2", "GPT2LMHeadModel", Choice, CHOICES)
+_add("choice-llama", "LlamaForCausalLM", Choice, CHOICES, normalise="tokens")
 _add("classes-bert", "BertForSequenceClassification", Classification, CLASSES)
 _add("classes-bart", "BartForSequenceClassification", Classification, CLASSES)
 _add(

@@ -331,6 +331,7 @@ def test_texts_that_are_too_long_are_counted_and_the_tokenizer_is_as_before() ->
 
 # ------------------------------------------------------------------ which tasks fit
 
+CAUSAL = ["causal-lm", "choice"]
 ENCODER_LM = ["masked-lm"]
 FITTING = {
     "bert": ENCODER_LM,
@@ -339,12 +340,12 @@ FITTING = {
     "electra": ENCODER_LM,
     "albert": ENCODER_LM,
     "modernbert": ENCODER_LM,
-    "gpt2": ["causal-lm"],
-    "gpt_neox": ["causal-lm"],
-    "llama": ["causal-lm"],
-    "qwen3": ["causal-lm"],
-    "gemma2": ["causal-lm"],
-    "gemma3_text": ["causal-lm"],
+    "gpt2": CAUSAL,
+    "gpt_neox": CAUSAL,
+    "llama": CAUSAL,
+    "qwen3": CAUSAL,
+    "gemma2": CAUSAL,
+    "gemma3_text": CAUSAL,
     "marian": ["translation"],
     "bart": ["translation"],
     "m2m_100": ["translation"],
@@ -378,7 +379,7 @@ def test_tasks_that_fit(name: str) -> None:
         (hf.T5Model, []),
         (hf.BartForSequenceClassification, ["classification"]),
         (hf.BartForQuestionAnswering, []),
-        (hf.BartForCausalLM, ["causal-lm"]),
+        (hf.BartForCausalLM, CAUSAL),
         (hf.GPT2ForTokenClassification, ["token-classification"]),
         (hf.LlamaForSequenceClassification, ["classification"]),
         (hf.LlamaForTokenClassification, ["token-classification"]),
@@ -394,7 +395,7 @@ def test_tasks_score_the_head_that_was_trained(model: Any, expected: list[str]) 
 
 def test_a_bert_that_is_a_decoder_continues_text() -> None:
     config = hf.BertConfig(**tiny.ENCODER, is_decoder=True)
-    assert fitting(hf.BertLMHeadModel(config)) == ["causal-lm"]
+    assert fitting(hf.BertLMHeadModel(config)) == CAUSAL
 
 
 @pytest.mark.parametrize(
@@ -410,7 +411,7 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
             "similarity",
             "GPT2LMHeadModel",
             "or a sentence-transformers folder for similarity, .* a GPT2LMHeadModel (a decoder). "
-            "Tasks that fit: causal-lm",
+            "Tasks that fit: causal-lm, choice",
         ),
         (
             "classification",
@@ -431,7 +432,7 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
             "BertForTokenClassification",
             "(an encoder). Tasks that fit: token-classification.",
         ),
-        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm"),
+        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm, choice"),
     ],
 )
 def test_a_task_that_does_not_fit_says_which_do(task: str, model: str, message: str) -> None:
@@ -460,4 +461,5 @@ def fitting_names() -> list[str]:
         "similarity",
         "image-classification",
         "token-classification",
+        "choice",
     ]

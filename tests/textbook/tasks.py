@@ -90,3 +90,11 @@ def macro_f1(right: Sequence[int], predicted: Sequence[int]) -> float:
             missed += gold == label != guess
         found.append(2 * hits / (2 * hits + wrong + missed))
     return sum(found) / len(found)
+
+
+def continuation(logits: np.ndarray, ids: Sequence[int], num_context: int) -> float:
+    """Logarithm of the probability of the tokens after a context, each after all before it."""
+    total = 0.0
+    for position in range(num_context, len(ids)):
+        total -= surprise(logits[position - 1], ids[position])
+    return total

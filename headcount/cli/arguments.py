@@ -10,7 +10,7 @@ import tyro
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
 from headcount.corpora import HUB, check_columns, image_files, is_treebank, treebank_column
-from headcount.tasks import COLUMNS, OPTIONS, Normalise, Pooling, TaskName, check_metric
+from headcount.tasks import COLUMNS, OPTIONS, LikelihoodPer, Pooling, TaskName, check_metric
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class TaskArguments(ModelArguments):
     pooling: Pooling | None = None
     """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
     the sentence-transformers model says."""
-    normalise: Normalise = "none"
-    """Multiple choice: what the log-likelihood of a choice is divided by, the number of its tokens
-    or of its characters."""
+    likelihood_per: LikelihoodPer = "choice"
+    """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
+    character."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096

@@ -9,8 +9,8 @@ from .masked import SHARE_RANDOM as SHARE_RANDOM
 from .masked import MaskedLanguageModelling as MaskedLanguageModelling
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
+from .options import LikelihoodPer as LikelihoodPer
 from .options import Masking as Masking
-from .options import Normalise as Normalise
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName
 from .options import check_metric as check_metric

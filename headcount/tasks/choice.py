@@ -3,9 +3,9 @@ r"""Multiple choice: which continuation of a prompt a causal model holds to be t
 $$s_c = \frac{1}{n_c} \sum_t \log p(c_t \mid \text{prompt}, c_{<t}), \qquad
   \mathrm{loss} = -\log \frac{e^{s_a}}{\sum_c e^{s_c}}$$
 
-c are the choices and a the right one; n is 1, or the length of the choice in tokens or characters
-(`normalise`). The loss is the cross-entropy of the right choice, in nats, one per example. Outcome:
-the choice with the largest s. Score: accuracy.
+c are the choices and a the right one; n is 1, or the number of tokens or characters of the choice
+(`likelihood_per`). The loss is the cross-entropy of the right choice, in nats, one per example.
+Outcome: the choice with the largest s. Score: accuracy.
 Reference: Language Models are Few-Shot Learners (Brown et al., 2020), section 2.4,
 https://arxiv.org/abs/2005.14165; by characters: acc_norm of lm-evaluation-harness,
 https://github.com/EleutherAI/lm-evaluation-harness
@@ -27,7 +27,7 @@ from headcount.models import Loaded
 from headcount.tasks.choice_rows import answers, choice_rows
 from headcount.tasks.class_task import ClassTask
 from headcount.tasks.likelihood import IGNORED
-from headcount.tasks.options import COLUMNS, Normalise
+from headcount.tasks.options import COLUMNS, LikelihoodPer
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Losses, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
@@ -46,8 +46,8 @@ class Choice(ClassTask):
         data: files, or `{"prompt": [...], "choices": [[...]], "answer": [...]}`.
         columns: `{"prompt": NAME, "choices": NAME, "answer": NAME}`. Answers are numbers of choices
             from 0, or their texts.
-        normalise: what the log-likelihood of a choice is divided by: `none`, the number of its
-            `tokens`, or that of its `characters`.
+        likelihood_per: what the log-likelihoods of choices are compared by: a whole `choice`, or
+            the mean for each `token` or `character` of it.
         limit: largest number of examples.
     """
 
@@ -59,23 +59,23 @@ class Choice(ClassTask):
         loaded: Loaded,
         data: Data,
         columns: Columns | None = None,
-        normalise: Normalise = "none",
+        likelihood_per: LikelihoodPer = "choice",
         limit: int | None = None,
     ) -> None:
-        check_choice("a normalisation", normalise, Normalise)
+        check_choice("a unit", likelihood_per, LikelihoodPer)
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "accuracy", True
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
-        self._normalise = None if normalise == "none" else normalise
-        self.sha256 = table.sha256_with(normalise=self._normalise)
+        self._per = None if likelihood_per == "choice" else likelihood_per
+        self.sha256 = table.sha256_with(likelihood_per=self._per)
         self._examples = choice_rows(loaded, table)
         self.gold_N = np.array(answers(table))
         texts = table.lists["choices"]
         self._lengths = {
-            "none": [[1 for _ in each] for each in texts],
-            "tokens": [[len(ids) for ids in each.tokens] for each in self._examples],
-            "characters": [[len(text) for text in each] for each in texts],
-        }[normalise]
+            "choice": [[1 for _ in each] for each in texts],
+            "token": [[len(ids) for ids in each.tokens] for each in self._examples],
+            "character": [[len(text) for text in each] for each in texts],
+        }[likelihood_per]
         self.num_classes = max(map(len, texts))
         # Absent choices have no likelihood that a student could learn
         self.distils = "answers" if len({len(each) for each in texts}) == 1 else None
@@ -86,13 +86,13 @@ class Choice(ClassTask):
 
     @property
     def signature(self) -> str:
-        """Accuracy, and what log-likelihoods are divided by."""
-        return self.metric + (f"|normalise:{self._normalise}" if self._normalise else "")
+        """Accuracy, and the unit that log-likelihoods are means for."""
+        return self.metric + (f"|per:{self._per}" if self._per else "")
 
     @property
     def signed_options(self) -> Mapping[str, object]:
-        """What log-likelihoods are divided by."""
-        return {"normalise": self._normalise}
+        """The unit that log-likelihoods are means for."""
+        return {"per": self._per}
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -130,7 +130,7 @@ class Choice(ClassTask):
         return Answers(self.scores(output, batch), batch.labels["class"])
 
     def scores(self, output: Any, batch: TaskBatch) -> Float[Tensor, "example choice"]:
-        """Log-likelihoods of the choices, normalised; minus infinity where there is no choice."""
+        """Log-likelihoods of the choices by their unit, minus infinity where there is no choice."""
         logits_PV, is_token_ECT = asked_logits(output.logits, batch)
         nll_P = cross_entropy(logits_PV, batch.labels["tokens"][is_token_ECT], reduction="none")
         blank_ECT = torch.zeros(is_token_ECT.shape, device=nll_P.device, dtype=nll_P.dtype)

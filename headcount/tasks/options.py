@@ -23,7 +23,7 @@ TokenMetric = Literal["accuracy", "macro-f1"]
 SPEARMAN = "spearman"
 """The metric of numbers: of similarity, and of classifiers with one output."""
 TranslationMetric = Literal["bleu", "chrf"]
-Normalise = Literal["none", "tokens", "characters"]
+LikelihoodPer = Literal["choice", "token", "character"]
 Replacement = Literal["mask", "bert"]
 
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "similarity": ("scale", "pooling"),
     "causal-lm": ("max_length",),
     "masked-lm": ("max_length",),
-    "choice": ("normalise",),
+    "choice": ("likelihood_per",),
 }
 """Options that only some tasks have."""
 

@@ -1,4 +1,4 @@
-"""Commands on models whose trained head gives a number or a class for each word."""
+"""Commands on models whose trained head gives a number, classes of words, or choices."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def bert(folder: Path, kind: type, *names: str) -> Path:
     return saved.save(folder, kind, config, tokenizer)
 
 
-@pytest.fixture(scope="module", params=["words", "numbers"])
+@pytest.fixture(scope="module", params=["words", "numbers", "choices"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """A model, its task, three data sets, and the metric."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -36,8 +36,19 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             file.write_text("\n\n".join(blocks[number::12]) + "\n\n", encoding="utf-8")
         options = ("--task", "token-classification", "--metric", "macro-f1")
         return model, options, files, "macro-f1"
-    model = bert(folder / "model", BertForSequenceClassification, "score")
     files = [folder / f"{name}.jsonl" for name in ("train", "dev", "test")]
+    if request.param == "choices":
+        texts = SAMPLE.with_name("sample.tsv").read_text(encoding="utf-8").split()
+        for number, file in enumerate(files):
+            parts = [texts[at : at + 6] for at in range(number, 150, 17)]
+            rows = [
+                {"prompt": " ".join(part[:3]), "choices": part[3:5], "answer": part[3]}
+                for part in parts
+            ]
+            file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        options = ("--task", "choice", "--likelihood-per", "character")
+        return saved.llama(folder / "model"), options, files, "accuracy"
+    model = bert(folder / "model", BertForSequenceClassification, "score")
     rows = [dict(zip(NUMBERS, row, strict=True)) for row in zip(*NUMBERS.values(), strict=True)]
     for number, file in enumerate(files):
         mixed = [row | {"text": f"{row['text']} {number}"} for row in rows]
@@ -60,11 +71,11 @@ def test_from_importance_to_a_smaller_model(case: Case, tmp_path: Path) -> None:
     )  # fmt: skip
     assert f", {metric} " in output and "loss" in output
     files = (*given, "--dev", dev, "--test", test)
-    succeeds("curve", model, *files, "--methods", "gradient", "--keep", 3, "--out", tmp_path / "c")
+    succeeds("curve", model, *files, "--methods", "gradient", "--keep", 2, "--out", tmp_path / "c")
     succeeds("prune", model, *files, "--method", "gradient", "--keep", 4, "--out", tmp_path / "p")
     smaller = load(tmp_path / "p")
     assert len(smaller.heads) == 4
-    assert isinstance(smaller.model, BertForTokenClassification | BertForSequenceClassification)
+    assert isinstance(smaller.model, type(load(model).model))
     record = json.loads((tmp_path / "p" / "prune.json").read_text())
     assert f"metric:{metric}" in record["signature"] and record["test"]["score"]
     output = succeeds("evaluate", tmp_path / "p", *task, "--data", test)
@@ -88,5 +99,9 @@ def test_similarity_is_refused(case: Case, tmp_path: Path) -> None:
     status, _, errors = headcount(
         "importance", model, "--task", "similarity", "--data", pairs, "--out", tmp_path / "out"
     )
-    fits = "token-classification" if metric == "macro-f1" else "classification"
+    fits = {
+        "macro-f1": "token-classification",
+        "spearman": "classification",
+        "accuracy": "causal-lm, choice",
+    }[metric]
     assert status == 2 and f"Tasks that fit: {fits}." in errors

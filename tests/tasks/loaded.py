@@ -165,7 +165,7 @@ CHOICES = {
     "answer": [1, 0, 3, 0, 2, 1, 0],
 }
 _add("choice-gpt2", "GPT2LMHeadModel", Choice, CHOICES)
-_add("choice-llama", "LlamaForCausalLM", Choice, CHOICES, normalise="tokens")
+_add("choice-llama", "LlamaForCausalLM", Choice, CHOICES, likelihood_per="token")
 _add("classes-bert", "BertForSequenceClassification", Classification, CLASSES)
 _add("classes-bart", "BartForSequenceClassification", Classification, CLASSES)
 _add(

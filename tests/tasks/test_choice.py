@@ -25,8 +25,8 @@ def logits_of(loaded: Loaded, ids: list[int]) -> np.ndarray:
         return loaded.model(torch.tensor([ids])).logits[0].double().numpy()
 
 
-def slow(loaded: Loaded, normalise: str, data: dict = small.CHOICES) -> list[list[float]]:
-    """Normalised log-likelihood of every choice of every example."""
+def slow(loaded: Loaded, per: str, data: dict = small.CHOICES) -> list[list[float]]:
+    """Log-likelihood of every choice of every example."""
     tokenizer: Any = loaded.tokenizer
     found = []
     for prompt, choices, _ in zip(*data.values(), strict=True):
@@ -36,19 +36,19 @@ def slow(loaded: Loaded, normalise: str, data: dict = small.CHOICES) -> list[lis
             ids = tokenizer(f"{prompt} {choice}")["input_ids"]
             assert ids[: len(context)] == context
             total = textbook.continuation(logits_of(loaded, ids), ids, len(context))
-            divisors = {"none": 1, "tokens": len(ids) - len(context), "characters": len(choice)}
-            scores.append(total / divisors[normalise])
+            divisors = {"choice": 1, "token": len(ids) - len(context), "character": len(choice)}
+            scores.append(total / divisors[per])
         found.append(scores)
     return found
 
 
 @pytest.mark.parametrize("model", ["GPT2LMHeadModel", "LlamaForCausalLM"])
-@pytest.mark.parametrize("normalise", ["none", "tokens", "characters"])
-def test_choices_are_the_textbook(model: str, normalise: Any) -> None:
+@pytest.mark.parametrize("per", ["choice", "token", "character"])
+def test_choices_are_the_textbook(model: str, per: Any) -> None:
     loaded = small.loaded(model)
-    task = build("choice", loaded, small.CHOICES, normalise=normalise)
+    task = build("choice", loaded, small.CHOICES, likelihood_per=per)
     assert isinstance(task, Choice)
-    scores = slow(loaded, normalise)
+    scores = slow(loaded, per)
     found = evaluate(loaded.model, task)
     right = small.CHOICES["answer"]
     losses = [
@@ -60,10 +60,10 @@ def test_choices_are_the_textbook(model: str, normalise: Any) -> None:
     hits = [one == other for one, other in zip(chosen, right, strict=True)]
     assert task.score(found) == pytest.approx(sum(hits) / 7)
     assert len(set(chosen)) > 1
-    expected = "accuracy" if normalise == "none" else f"accuracy|normalise:{normalise}"
+    expected = "accuracy" if per == "choice" else f"accuracy|per:{per}"
     assert task.signature == expected
     plain = build("choice", loaded, small.CHOICES)
-    assert (task.sha256 == plain.sha256) == (normalise == "none")
+    assert (task.sha256 == plain.sha256) == (per == "choice")
 
 
 def test_choices_of_one_token_share_a_row() -> None:
@@ -148,14 +148,14 @@ def test_heads_have_gradients_and_parts_are_parts() -> None:
 
 def test_students_learn_from_examples_with_as_many_choices_each() -> None:
     loaded, ragged = small.TASKS["choice-gpt2"]()
-    task = build("choice", loaded, SAME, normalise="tokens")
+    task = build("choice", loaded, SAME, likelihood_per="token")
     tuning = FinetuneConfig(distilled=1.0)
     teacher = small.shaken(loaded.model)
     (batch,) = task.batches(10**6)
     loss = DistillationLoss(loaded.model, task, tuning, teacher)(batch)["loss"]
     taught = Loaded(teacher, loaded.tokenizer, "teacher")
     expected = 0.0
-    models = (slow(each, "tokens", SAME) for each in (loaded, taught))
+    models = (slow(each, "token", SAME) for each in (loaded, taught))
     for mine, its in zip(*models, strict=True):
         for number in range(2):
             log_p = -textbook.surprise(np.array(its), number)

@@ -73,6 +73,7 @@ def counts_of(census: Census) -> Counts:
         windowed=census.num_windowed,
         windows=census.num_windows,
         out_of_reach=census.num_out_of_reach,
+        arcs_inside=census.num_arcs_inside,
     )
 
 
@@ -108,6 +109,11 @@ def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> lis
         reported.append(
             "dependency arcs between words without a common window, not counted: "
             f"{census.num_out_of_reach:,}"
+        )
+    if census.num_arcs_inside:
+        reported.append(
+            "dependency arcs inside a written word, whose parts share the model's pieces, not "
+            f"counted: {census.num_arcs_inside:,}"
         )
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:
@@ -352,6 +358,7 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
+            **self.corpus.signed,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,

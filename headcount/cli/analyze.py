@@ -81,6 +81,9 @@ class Analyze(ModelArguments):
     """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     resume: bool = False
@@ -98,7 +101,8 @@ class Analyze(ModelArguments):
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
-        corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
+        sides = (self.source, self.target, self.limit)
+        corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
         if is_main_process():
             results.claim(self.out, policy)
         wait_for_everyone()

@@ -32,6 +32,9 @@ class Follow(FolderArguments, TaskArguments):
     corpus: tuple[str, ...] = ()
     """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs); by default
     the texts of --data, on which syntactic roles are unknown."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     how: Annotated[FollowOptions, tyro.conf.arg(name="")] = field(default_factory=FollowOptions)
 
     def run(self) -> int:
@@ -66,7 +69,7 @@ class Follow(FolderArguments, TaskArguments):
 
     def _corpus(self) -> Corpus:
         if self.corpus:
-            return Corpus(self.corpus, limit=self.limit)
+            return Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
         columns = named_columns(self.columns)
         return training.texts_of(self.task, self.data, columns, self.limit)
 

@@ -26,6 +26,9 @@ class Kobayashi2020(ModelArguments):
     """Folder for the results; must be new or empty unless --overwrite is given."""
     limit: int | None = field(default=1000, kw_only=True)
     """Largest number of sentences to read; numbers of all their tokens are held in memory."""
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the sentences, for intervals."""
     max_tokens: int = field(default=2048, kw_only=True)
@@ -42,7 +45,7 @@ class Kobayashi2020(ModelArguments):
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
         claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
-        corpus = Corpus(self.corpus, limit=self.limit)
+        corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

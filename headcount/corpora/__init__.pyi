@@ -7,7 +7,9 @@ from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
+from .census import OTHER_TEXT as OTHER_TEXT
 from .census import Census as Census
+from .census import Named as Named
 from .census import chunks as chunks
 from .census import take_census as take_census
 from .coreference import Document as Document
@@ -69,3 +71,4 @@ from .word_pairs import encode_one_sequence as encode_one_sequence
 from .word_pairs import encode_two_sides as encode_two_sides
 from .word_pairs import pairs_of_words as pairs_of_words
 from .words import encode_text as encode_text
+from .written import in_one_line as in_one_line

@@ -14,6 +14,7 @@ from headcount.corpora.images import IMAGE_SUFFIXES, image_files, is_image, read
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import numbered_lines, read_jsonl, read_text
+from headcount.corpora.written import as_words, as_written
 
 READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
     ".txt": read_text,
@@ -51,6 +52,8 @@ class Corpus:
         pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
         sentences: a corpus held in memory, see `from_sentences`.
+        as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
+            do, in place of its text as it is written.
 
     Raises:
         CorpusError: for a file that is missing or of an unknown kind; while reading, for a bad row.
@@ -68,6 +71,7 @@ class Corpus:
         *,
         pairs: bool = False,
         sentences: Sequence[str | Sentence] = (),
+        as_words: bool = False,
     ) -> None:
         if limit is not None and limit < 1:
             raise CorpusError(
@@ -75,7 +79,7 @@ class Corpus:
                 "to read all."
             )
         listed = [paths] if isinstance(paths, str | Path) else paths
-        self.limit, self.pairs = limit, pairs
+        self.limit, self.pairs, self.as_words = limit, pairs, as_words
         self._targets: Path | None = None
         self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
         self._named = tuple(map(Path, listed))
@@ -87,12 +91,16 @@ class Corpus:
 
     @classmethod
     def from_sentences(
-        cls, sentences: Sequence[str | Sentence], limit: int | None = None
+        cls,
+        sentences: Sequence[str | Sentence],
+        limit: int | None = None,
+        *,
+        as_words: bool = False,
     ) -> "Corpus":
         """Hold a corpus in memory: strings, or sentences with words, trees and targets."""
         if not sentences:
             raise CorpusError("Expected a corpus, got no sentence. Give at least one sentence.")
-        return cls(sentences=sentences, limit=limit)
+        return cls(sentences=sentences, limit=limit, as_words=as_words)
 
     def with_targets(self, path: Path) -> "Corpus":
         """The same sentences with the lines of a file as targets, replacing any they had."""
@@ -106,6 +114,14 @@ class Corpus:
         if self.is_images:
             return tuple(path.resolve().name for path in self._named)
         return tuple(path.name for path in self._files())
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """How a treebank is read, for signatures; empty without one."""
+        suffixes = {path.suffix for path in self._files()}
+        if ".conllu" in suffixes or any(each.words is not None for each in self._held):
+            return {"treebank": "as-words" if self.as_words else "as-written"}
+        return {}
 
     @property
     def is_images(self) -> bool:
@@ -126,6 +142,7 @@ class Corpus:
         found = False
         for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
             found = True
+            sentence = as_words(sentence) if self.as_words else sentence
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
@@ -142,6 +159,7 @@ class Corpus:
                     digest.update(block)
         for sentence in self._held:
             parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
+            parts = (*parts, sentence.spans) if sentence.spans else parts
             digest.update(repr(parts).encode())
         return digest.hexdigest()
 
@@ -237,4 +255,4 @@ def _held(number: int, item: str | Sentence) -> Sentence:
             f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
             f"{amount(len(tree.relations), 'relation')}. Complete the tree."
         )
-    return sentence
+    return as_written(sentence)

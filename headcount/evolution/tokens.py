@@ -81,11 +81,14 @@ class Tokens:
 
 
 def _tags(sentence: Sentence, encoded: Encoded, names: dict[str, int]) -> Iterator[int]:
-    for word in encoded.word_of:
-        if sentence.tree is None or word < 0:
+    tree = sentence.tree
+    at = {} if tree is None else encoded.words_at(len(tree.tags))
+    for place in encoded.word_of:
+        tags = {tree.tags[word] for word in at.get(place, ())} if tree else set()
+        if len(tags) == 1:
+            yield names.setdefault(tags.pop(), len(names))
+        else:  # merged words of several tags have none
             yield NONE
-        else:
-            yield names.setdefault(sentence.tree.tags[word], len(names))
 
 
 @final

@@ -13,6 +13,7 @@ mentions whose antecedents all lie before the window are counted and left out.
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from inspect import signature as parameters_of
 from pathlib import Path
 from typing import Any, final
@@ -26,7 +27,16 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import Bootstrap, Estimate
 from headcount.core import CorpusError, Progress, amount, name_of, remove_state, silent
-from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
+from headcount.corpora import (
+    Document,
+    Encoded,
+    Encoder,
+    Sentence,
+    in_one_line,
+    padded,
+    present,
+    read_documents,
+)
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
 from headcount.probes.coreference_options import CoreferenceOptions
@@ -76,12 +86,16 @@ def select_antecedents(
     read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
-    cut = _cut(encoder, read, size)
+    texts = [document.read(options.as_words) for document in read]
+    cut = _cut(encoder, read, texts, size)
     drawing = {"samples": options.samples, "seed": options.seed}
-    signed = signature(loaded, _sha256(read), n=len(read), window=size, **drawing)
+    signed = signature(
+        loaded, _sha256(read), n=len(read), window=size, **_reading(read, options), **drawing
+    )
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
-    _choose(loaded, encoder, cut, saved, options.max_tokens, progress, documents=read)
+    work = _Work(read, texts, cut)
+    _choose(loaded, encoder, work, saved, options.max_tokens, progress)
     counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
     heads = list(map(str, probe_heads(loaded)))
     names = NameAnswers(read, _chosen_names(cut, saved), heads)
@@ -146,22 +160,31 @@ def _single(window: Window) -> int:
     return int((window.is_candidate_MM[window.is_case_M].sum(1) == 1).sum())
 
 
+def _reading(documents: Sequence[Document], options: CoreferenceOptions) -> dict[str, str]:
+    """How texts are read, for signatures; empty if only their words are known."""
+    if all(document.written is None for document in documents):
+        return {}
+    return {"treebank": "as-words" if options.as_words else "as-written"}
+
+
 def _sha256(documents: Sequence[Document]) -> str:
     parts = [(document.sentences, document.mentions) for document in documents]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
-    """The windows of all documents.
+def _cut(
+    encoder: Encoder,
+    documents: Sequence[Document],
+    texts: Sequence[Sequence[Sentence]],
+    size: int,
+) -> Windows:
+    """The windows of all documents, whose sentences are `texts`.
 
     Raises:
         CorpusError: if no mention has an antecedent in reach.
     """
     lengths = []
-    for document in documents:
-        sentences = [
-            Sentence(" ".join(words), words, origin=document.origin) for words in document.sentences
-        ]
+    for sentences in texts:
         encoded = Encoder(encoder.tokenizer, None).sources(sentences)
         lengths.append([sum(not special for special in one.is_special) for one in encoded])
     special = sum(encoder.sources([Sentence("a", ("a",))])[0].is_special)
@@ -174,6 +197,24 @@ def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
             "corpus with coreference, or a larger window."
         )
     return cut
+
+
+@final
+@dataclass(frozen=True)
+class _Work:
+    """What heads choose in."""
+
+    documents: Sequence[Document]
+    texts: Sequence[Sequence[Sentence]]
+    """The sentences of each document as they are read."""
+    cut: Windows
+
+    def sentences(self) -> list[Sentence]:
+        """Every window as one text."""
+        return [
+            in_one_line([self.texts[window.document][place] for place in window.sentences])
+            for window in self.cut.windows
+        ]
 
 
 @final
@@ -228,11 +269,10 @@ def forget_coreference(out: Path) -> None:
 def _choose(
     loaded: Loaded,
     encoder: Encoder,
-    cut: Windows,
+    work: _Work,
     saved: SavedChoices,
     max_tokens: int,
     progress: Progress,
-    documents: Sequence[Document],
 ) -> None:
     """Add the choices of all windows to those that are saved."""
     model, layers = loaded.model, probe_layers(loaded)
@@ -244,8 +284,8 @@ def _choose(
     more: dict[str, Any] = {}
     if "use_cache" in parameters_of(body.forward).parameters:
         more = {"use_cache": False}
-    texts = [Sentence(" ".join(window.words), window.words) for window in cut.windows]
-    encoded = encoder.sources(texts)
+    windows_of_all, documents = work.cut.windows, work.documents
+    encoded = encoder.sources(work.sentences())
     chooser = _Chooser(layers)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
         for places in _groups([len(one.ids) for one in encoded], max_tokens):
@@ -256,17 +296,16 @@ def _choose(
                 "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
                 "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
             }
-            windows = [cut.windows[place] for place in places]
-            words = padded([encoded[place].word_of for place in places], -1)
-            chooser.start(_pieces(windows, words), model.device)
+            windows = [windows_of_all[place] for place in places]
+            chooser.start(_pieces(windows, [encoded[place] for place in places]), model.device)
             body(**inputs, **more)
             for row, place in enumerate(places):
-                weights_HMM, window = chooser.weights_BHMM[row], cut.windows[place]
+                weights_HMM, window = chooser.weights_BHMM[row], windows_of_all[place]
                 question = documents[window.document].question
                 name_H = None if question is None else chosen_names(weights_HMM, question)
                 saved.add(place, are_right(weights_HMM, window), name_H)
             saved.save()
-            progress("choosing antecedents", len(saved), len(texts))
+            progress("choosing antecedents", len(saved), len(encoded))
 
 
 def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -280,13 +319,14 @@ def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
 
 
 def _pieces(
-    windows: Sequence[Window], word_BN: Int[np.ndarray, "batch token"]
+    windows: Sequence[Window], encoded: Sequence[Encoded]
 ) -> Float[Tensor, "batch mention token"]:
     """1 where a token is a piece of the head of a mention."""
+    word_BN = padded([one.word_of for one in encoded], -1)
     most = max(1, *(len(window.mentions) for window in windows))
     head_BM = np.full((len(windows), most), -2)
     for row, window in enumerate(windows):
-        heads = [mention.head - window.first for mention in window.mentions]
+        heads = [encoded[row].place(each.head - window.first) for each in window.mentions]
         head_BM[row, : len(heads)] = heads
     return torch.from_numpy(word_BN[:, None] == head_BM[:, :, None]).float()
 

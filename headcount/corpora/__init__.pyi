@@ -7,8 +7,8 @@ from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
-from .census import OTHER_TEXT as OTHER_TEXT
 from .census import Census as Census
+from .census import Misread as Misread
 from .census import Named as Named
 from .census import chunks as chunks
 from .census import take_census as take_census

@@ -18,8 +18,6 @@ from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
-OTHER_TEXT = "sentences whose # text has other letters than their words, read as the words are"
-"""Warning about treebanks that contradict themselves."""
 MOST_NAMED = 3
 """Largest number of sentences that a warning names."""
 MOST_UNKNOWN = 0.01
@@ -42,6 +40,38 @@ class Named:
     def __str__(self) -> str:
         rest = ", ..." if self.count > len(self.origins) else ""
         return f"{self.count:,} ({', '.join(self.origins)}{rest})"
+
+
+@final
+@dataclass(frozen=True)
+class Misread:
+    """Sentences of treebanks that are read in another way than the others."""
+
+    differing: Named = Named()
+    """Sentences whose own text has other letters than their words."""
+    unmapped: Named = Named()
+    """Sentences whose words could not be laid over the tokenizer's pieces."""
+
+    def add(self, sentences: Sequence[Sentence], encoded: Sequence[Encoded]) -> "Misread":
+        """With some more sentences."""
+        pairs = zip(sentences, encoded, strict=True)
+        return Misread(
+            self.differing.add(each.origin for each in sentences if each.differs),
+            self.unmapped.add(each.origin for each, one in pairs if not one.is_mapped),
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence for each kind."""
+        if self.differing.count:
+            yield (
+                "sentences whose # text has other letters than their words, read as the words "
+                f"are: {self.differing}"
+            )
+        if self.unmapped.count:
+            yield (
+                "sentences whose words can't be found in the tokenizer's pieces, so that nothing "
+                f"is known of their words: {self.unmapped}"
+            )
 
 
 @final
@@ -86,10 +116,8 @@ class Census:
     """Number of content tokens of both sides that are the tokenizer's unknown token."""
     num_arcs_inside: int = 0
     """Number of arcs between words that share a piece (see `written`)."""
-    differing: Named = Named()
-    """Sentences of treebanks whose own text has other letters than their words."""
-    unmapped: Named = Named()
-    """Sentences of treebanks whose words could not be laid over the tokenizer's pieces."""
+    misread: Misread = Misread()
+    """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
 
     @property
     def num_rows(self) -> int:
@@ -125,20 +153,14 @@ class Census:
                 f"tokens that the model does not know: {self.num_unknown:,} of {num_content:,}. "
                 "Check that the corpus is in a language of the model"
             )
-        if self.differing.count:
-            yield f"{OTHER_TEXT}: {self.differing}"
-        if self.unmapped.count:
-            yield (
-                "sentences whose words can't be found in the tokenizer's pieces, so that their "
-                f"arcs are not counted: {self.unmapped}"
-            )
+        yield from self.misread.warnings()
 
 
 def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
     """Read the corpus once and count."""
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0
-    arcs_inside, differing, unmapped = 0, Named(), Named()
+    arcs_inside, misread = 0, Misread()
     relations: set[str] = set()
     offsets: dict[str, Counter[int]] = {}
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
@@ -154,9 +176,9 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_windows += sum(map(len, texts))
         out_of_reach += sum(map(_out_of_reach, texts))
         _add_offsets(offsets, pairs)
-        arcs_inside += sum(pair.num_arcs_inside for pair in pairs if pair.source.first_unit == 0)
-        differing = differing.add(each.origin for each in sentences if each.differs)
-        unmapped = unmapped.add(each.sentence.origin for each in pairs if not each.source.is_mapped)
+        firsts = [pair for pair in pairs if pair.source.first_unit == 0]
+        arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
+        misread = misread.add(sentences, [pair.source for pair in firsts])
     return Census(
         num_sentences=num_sentences,
         num_tokens=source.num_tokens,
@@ -177,8 +199,7 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_out_of_reach=out_of_reach,
         num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
         num_arcs_inside=arcs_inside,
-        differing=differing,
-        unmapped=unmapped,
+        misread=misread,
     )
 
 

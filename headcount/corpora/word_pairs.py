@@ -37,6 +37,8 @@ class WordPair:
     origin: str
     is_treebank: bool = False
     """Whether the source has a treebank's words, which may share pieces."""
+    differs: bool = False
+    """Whether the treebank's own text has other letters than its words, and so is not read."""
 
     @property
     def source_words(self) -> tuple[str, ...]:
@@ -102,7 +104,7 @@ def pairs_of_words(
             text, source_spans = layout.text, layout.spans
         target_spans = tuple(match.span() for match in pattern.finditer(sentence.target))
         sides = (text, sentence.target, source_spans, target_spans)
-        found.append(WordPair(*sides, sentence.origin, is_treebank))
+        found.append(WordPair(*sides, sentence.origin, is_treebank, sentence.differs))
     return found
 
 

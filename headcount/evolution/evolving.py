@@ -254,6 +254,8 @@ class _Run:
                     f"sentences longer than the model's limit, cut off: {tokens.truncated:,} of "
                     f"{tokens.num_sentences:,}"
                 )
+        if self.stores.tokens:
+            yield from next(iter(self.stores.tokens.values())).misread.warnings()
         if len(self.stores.tokens) > 1:
             yield (
                 "the models have different tokenizers, so each was measured on its own tokens and "

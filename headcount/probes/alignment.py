@@ -25,6 +25,8 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Links,
+    Misread,
+    Named,
     PairTokens,
     WordPair,
     encode_one_sequence,
@@ -120,6 +122,8 @@ def _warnings(work: "_Work") -> Iterator[str]:
             f"pairs longer than the model's limit of {work.limit} tokens, left out: "
             f"{work.too_long:,} of {work.too_long + len(work.pairs):,}"
         )
+    differing = Named().add(pair.origin for pair in work.all_pairs if pair.differs)
+    yield from Misread(differing).warnings()
 
 
 def _sha256(gold: Sequence[Links]) -> str:

@@ -31,6 +31,7 @@ from headcount.corpora import (
     Document,
     Encoded,
     Encoder,
+    Misread,
     Sentence,
     in_one_line,
     padded,
@@ -87,7 +88,7 @@ def select_antecedents(
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     texts = [document.read(options.as_words) for document in read]
-    cut = _cut(encoder, read, texts, size)
+    cut, misread = _cut(encoder, read, texts, size)
     drawing = {"samples": options.samples, "seed": options.seed}
     signed = signature(
         loaded, _sha256(read), n=len(read), window=size, **_reading(read, options), **drawing
@@ -111,7 +112,7 @@ def select_antecedents(
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
-        **_amounts(read, cut),
+        **_amounts(read, cut, misread),
     )
     return Coreference(rows, record, tuple(names.rows(options)) if best_names else ())
 
@@ -125,7 +126,7 @@ def _chosen_names(cut: Windows, saved: SavedChoices) -> dict[int, Int[np.ndarray
     }
 
 
-def _amounts(read: Sequence[Document], cut: Windows) -> dict[str, Any]:
+def _amounts(read: Sequence[Document], cut: Windows, misread: Misread) -> dict[str, Any]:
     """What was measured and what was left out, by the record's fields."""
     cases = int(sum(window.is_case_M.sum() for window in cut.windows))
     return {
@@ -135,7 +136,7 @@ def _amounts(read: Sequence[Document], cut: Windows) -> dict[str, Any]:
         "out_of_reach": cut.out_of_reach,
         "single": sum(_single(window) for window in cut.windows),
         "too_long": cut.too_long,
-        "warnings": tuple(_warnings(cut, cases)),
+        "warnings": (*_warnings(cut, cases), *misread.warnings()),
     }
 
 
@@ -177,15 +178,16 @@ def _cut(
     documents: Sequence[Document],
     texts: Sequence[Sequence[Sentence]],
     size: int,
-) -> Windows:
-    """The windows of all documents, whose sentences are `texts`.
+) -> tuple[Windows, Misread]:
+    """The windows of all documents, whose sentences are `texts`, and which are misread.
 
     Raises:
         CorpusError: if no mention has an antecedent in reach.
     """
-    lengths = []
+    lengths, misread = [], Misread()
     for sentences in texts:
         encoded = Encoder(encoder.tokenizer, None).sources(sentences)
+        misread = misread.add(sentences, encoded)
         lengths.append([sum(not special for special in one.is_special) for one in encoded])
     special = sum(encoder.sources([Sentence("a", ("a",))])[0].is_special)
     cut = windows_of(documents, lengths, size - special)
@@ -196,7 +198,7 @@ def _cut(
             f"{amount(sum(len(document.mentions) for document in documents), 'mention')}. Give a "
             "corpus with coreference, or a larger window."
         )
-    return cut
+    return cut, misread
 
 
 @final

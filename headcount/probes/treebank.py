@@ -17,11 +17,10 @@ from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError, amount
 from headcount.corpora import (
-    OTHER_TEXT,
     Corpus,
     Encoded,
     Encoder,
-    Named,
+    Misread,
     Sentence,
     Tree,
     chunks,
@@ -78,8 +77,8 @@ class Treebank:
     """How words are read, for signatures."""
     arcs_dropped: int = 0
     """Number of arcs of words that share their pieces with one nearer to the root."""
-    differing: Named = Named()
-    """Sentences whose own text has other letters than their words."""
+    misread: Misread = Misread()
+    """Sentences whose words do not fit their text or the tokenizer's pieces."""
 
     @property
     def num_words(self) -> int:
@@ -98,9 +97,7 @@ class Treebank:
                 f"{side} arcs of words that share their pieces with another, left out: "
                 f"{self.arcs_dropped:,} of {self.num_words + self.arcs_dropped:,}"
             )
-        if self.differing.count:
-            found.append(f"{side} {OTHER_TEXT}: {self.differing}")
-        return found
+        return [*found, *(f"{side} {warning}" for warning in self.misread.warnings())]
 
 
 def read_treebank(
@@ -112,7 +109,7 @@ def read_treebank(
         CorpusError: if a sentence has no tree, relations or tags, or no sentence can be used.
     """
     corpus = Corpus(paths, as_words=options.as_words)
-    dropped, differing = 0, Named()
+    dropped, misread = 0, Misread()
     found: list[ProbeSentence] = []
     lost: Counter[str] = Counter()
     for sentences in chunks(corpus, _AT_ONCE):
@@ -123,15 +120,19 @@ def read_treebank(
         for sentence in sentences:
             if limit is not None and len(found) == limit:
                 break
-            why, one = _fits(sentence, options), None
-            if why is None and ((one := next(encoded)).num_words_cut or one.num_words_lost):
-                why = INCOMPLETE
-            if why is not None or one is None:
-                lost[why or INCOMPLETE] += 1
-            else:
-                found.append(_sentence(sentence, one, options.subtypes))
-                dropped += len(sentence.words or ()) - len(found[-1].words)
-                differing = differing.add([sentence.origin] if sentence.differs else [])
+            why = _fits(sentence, options)
+            if why is None:
+                one = next(encoded)
+                misread = misread.add([sentence], [one])
+                if one.num_words_cut or one.num_words_lost:
+                    why = INCOMPLETE
+                elif one.merged is not None and one.merged[-1] == 0:
+                    why = TOO_SHORT
+                else:
+                    found.append(probe_sentence(sentence, one, options.subtypes))
+                    dropped += len(sentence.words or ()) - len(found[-1].words)
+            if why is not None:
+                lost[why] += 1
         if limit is not None and len(found) == limit:
             break
     if len(found) < 2:
@@ -140,7 +141,7 @@ def read_treebank(
             f"{', '.join(corpus.names)}, got {len(found)}. Give more files or raise --max-words."
         )
     sha256, signed = corpus.sha256(), corpus.signed
-    return Treebank(corpus.names, tuple(found), dict(lost), sha256, signed, dropped, differing)
+    return Treebank(corpus.names, tuple(found), dict(lost), sha256, signed, dropped, misread)
 
 
 def overlap(train: Treebank, test: Treebank) -> list[ProbeSentence]:
@@ -193,7 +194,8 @@ def _check(sentence: Sentence, options: ProbeOptions) -> None:
         )
 
 
-def _sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> ProbeSentence:
+def probe_sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> ProbeSentence:
+    """A sentence as probes read it, in which merged words are one word of the tree."""
     tree, words = sentence.tree, sentence.words
     assert tree is not None and words is not None
     groups = [*encoded.words_at(len(words)).values()]

@@ -98,23 +98,7 @@ def versions() -> dict[str, str]:
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
     """A sentence for everything that was truncated, lost or could not be measured."""
-    reported = list(census.warnings(max_length))
-    if census.num_words_cut or census.num_words_lost:
-        cut = "longer than a window" if census.num_windowed else "cut off by truncation"
-        reported.append(
-            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} {cut} "
-            f"and {amount(census.num_words_lost, 'word')} without a piece in the model's vocabulary"
-        )
-    if census.num_out_of_reach:
-        reported.append(
-            "dependency arcs between words without a common window, not counted: "
-            f"{census.num_out_of_reach:,}"
-        )
-    if census.num_arcs_inside:
-        reported.append(
-            "dependency arcs inside a written word, whose parts share the model's pieces, not "
-            f"counted: {census.num_arcs_inside:,}"
-        )
+    reported = [*census.warnings(max_length), *census.arc_warnings()]
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:
         reported.append(

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import probes, reports, results
-from headcount.cli.arguments import check_data, check_model, recorded
+from headcount.cli.arguments import check_data, check_model, check_reading, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
@@ -69,6 +69,7 @@ class Align(ParallelArguments):
         check_model(self.model)
         check_data([self.gold, *self.how.compare])
         corpus = Corpus(self.pairs, self.source, self.target, as_words=self.as_words)
+        check_reading(corpus)
         self.claim(ALIGNMENT_FILES, "alignment")
         with shown() as progress:
             found = probes.align(self.loaded_beside(), corpus, self.gold, self.how, progress)

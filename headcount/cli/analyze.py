@@ -15,6 +15,7 @@ from headcount.cli.arguments import (
     check_data,
     check_model,
     check_no_unused_options,
+    check_reading,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
@@ -103,6 +104,7 @@ class Analyze(ModelArguments):
             check_data([self.how.frequencies])
         sides = (self.source, self.target, self.limit)
         corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
+        check_reading(corpus)
         if is_main_process():
             results.claim(self.out, policy)
         wait_for_everyone()

@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, check_columns, image_files
+from headcount.corpora import HUB, Corpus, check_columns, image_files
 from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
 
 
@@ -210,6 +210,19 @@ def check_data(files: Iterable[str | Path]) -> None:
             )
         if Path(file).is_dir():
             raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+
+
+def check_reading(corpus: Corpus) -> None:
+    """Check that --as-words has an effect.
+
+    Raises:
+        InputError: If no file is a treebank.
+    """
+    if corpus.as_words and not corpus.signed:
+        raise InputError(
+            f"Expected a treebank (.conllu) for --as-words, got {', '.join(corpus.names)}. Leave "
+            "it out."
+        )
 
 
 def recorded(command: Any) -> dict[str, Any]:

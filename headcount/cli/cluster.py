@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import artifact, probes, reports, results
-from headcount.cli.arguments import check_model, recorded
+from headcount.cli.arguments import check_model, check_reading, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
@@ -70,6 +70,7 @@ class Cluster(ParallelArguments):
         check_model(self.model)
         sides = (self.source, self.target, self.limit)
         corpus = Corpus(self.corpus, *sides, as_words=self.as_words)
+        check_reading(corpus)
         self.claim(CLUSTER_FILES, "clusters")
         loaded = self.loaded_beside()
         analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)

@@ -9,7 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import evolution, models, reports, reproduce, results
-from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
+from headcount.cli.arguments import (
+    DeviceArguments,
+    check_data,
+    check_model,
+    check_reading,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.cli.train import training_shown
@@ -52,6 +58,7 @@ class Evolve(FolderArguments, DeviceArguments):
             check_model(name)
         check_data([file])
         corpus = Corpus([file], limit=self.limit, as_words=self.as_words)
+        check_reading(corpus)
         claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from headcount import reproduce
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.arguments import ModelArguments, check_data, check_model, check_reading, recorded
 from headcount.cli.console import show_document, shown
 from headcount.core import CorpusError, ResumePolicy, check_single_process, claim
 from headcount.corpora import Corpus
@@ -44,8 +44,9 @@ class Kobayashi2020(ModelArguments):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
         corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+        check_reading(corpus)
+        claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

@@ -155,6 +155,26 @@ class Census:
             )
         yield from self.misread.warnings()
 
+    def arc_warnings(self) -> Iterator[str]:
+        """Warnings about arcs and words of treebanks that are not counted."""
+        if self.num_words_cut or self.num_words_lost:
+            cut = "longer than a window" if self.num_windowed else "cut off by truncation"
+            yield (
+                f"dependency arcs are not counted for {amount(self.num_words_cut, 'word')} {cut} "
+                f"and {amount(self.num_words_lost, 'word')} without a piece in the model's "
+                "vocabulary"
+            )
+        if self.num_out_of_reach:
+            yield (
+                "dependency arcs between words without a common window, not counted: "
+                f"{self.num_out_of_reach:,}"
+            )
+        if self.num_arcs_inside:
+            yield (
+                "dependency arcs between words that share the model's pieces, not counted: "
+                f"{self.num_arcs_inside:,}"
+            )
+
 
 def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
     """Read the corpus once and count."""

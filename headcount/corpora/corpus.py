@@ -255,4 +255,9 @@ def _held(number: int, item: str | Sentence) -> Sentence:
             f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
             f"{amount(len(tree.relations), 'relation')}. Complete the tree."
         )
+    if sentence.spans is not None and len(sentence.spans) != num_words:
+        raise CorpusError(
+            f"{origin}: expected a place in the text for every word, got "
+            f"{amount(len(sentence.spans), 'place')} for {amount(num_words, 'word')}. Give as many."
+        )
     return as_written(sentence)

@@ -30,7 +30,7 @@ def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...] | None:
     ends = [*accumulate(map(len, letters), initial=0)]
     edges = [0, *(place + 1 for place in places)]
     return tuple(
-        (places[start], edges[end]) if start < end else (edges[start],) * 2
+        (places[start], edges[end]) if start < end else (edges[start], edges[start])
         for start, end in pairwise(ends)
     )
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from headcount.corpora import (
     FEMININE,
@@ -130,6 +131,16 @@ def _window(
         is_candidate_MM=is_candidate_MM,
         is_right_MM=is_right_MM,
     )
+
+
+def are_right(
+    weights_HMM: Float[Tensor, "head mention mention"], window: Window
+) -> Int[np.ndarray, "head case"]:
+    """Whether the largest weight among the candidates is on the head of an antecedent."""
+    size, cases = len(window.mentions), np.flatnonzero(window.is_case_M)
+    weights_HCM = weights_HMM[:, cases, :size].numpy()
+    weights_HCM = np.where(window.is_candidate_MM[cases], weights_HCM, -1.0)
+    return window.is_right_MM[cases, weights_HCM.argmax(-1)].astype(int)
 
 
 def baseline_choices(window: Window, words: Sequence[str]) -> dict[str, list[int]]:

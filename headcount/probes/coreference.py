@@ -39,7 +39,14 @@ from headcount.corpora import (
     read_documents,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
+from headcount.probes.antecedents import (
+    BASELINES,
+    Window,
+    Windows,
+    are_right,
+    baseline_choices,
+    windows_of,
+)
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.name_questions import NameAnswers, chosen_names
@@ -331,16 +338,6 @@ def _pieces(
         heads = [encoded[row].place(each.head - window.first) for each in window.mentions]
         head_BM[row, : len(heads)] = heads
     return torch.from_numpy(word_BN[:, None] == head_BM[:, :, None]).float()
-
-
-def are_right(
-    weights_HMM: Float[Tensor, "head mention mention"], window: Window
-) -> Int[np.ndarray, "head case"]:
-    """Whether the largest weight among the candidates is on the head of an antecedent."""
-    size, cases = len(window.mentions), np.flatnonzero(window.is_case_M)
-    weights_HCM = weights_HMM[:, cases, :size].numpy()
-    weights_HCM = np.where(window.is_candidate_MM[cases], weights_HCM, -1.0)
-    return window.is_right_MM[cases, weights_HCM.argmax(-1)].astype(int)
 
 
 @final

@@ -199,7 +199,8 @@ def probe_sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> Prob
     tree, words = sentence.tree, sentence.words
     assert tree is not None and words is not None
     groups = [*encoded.words_at(len(words)).values()]
-    tops = [min(each, key=lambda word: _depth(tree, word)) for each in groups]
+    depths = [_depth(tree, word) for word in range(len(words))]
+    tops = [min(each, key=depths.__getitem__) for each in groups]
     head_W = np.array([encoded.place(tree.heads[word]) for word in tops], dtype=np.int64)
     head_W[head_W < 0] = len(head_W)
     relations = tuple(tree.relations[word] for word in tops)

@@ -57,7 +57,7 @@ def byte_level() -> PreTrainedTokenizerBase:
     letters = sorted({*"Shedidn'tbark,no.Ġ"})
     pieces = ["<|endoftext|>", *letters, *("".join(merge) for merge in merges)]
     vocab = {piece: index for index, piece in enumerate(pieces)}
-    return GPT2Tokenizer(vocab=vocab, merges=merges)
+    return GPT2Tokenizer(vocab=vocab, merges=merges)  # pyright: ignore[reportArgumentType]
 
 
 def unigram() -> PreTrainedTokenizerBase:
@@ -113,7 +113,7 @@ def test_words_of_a_multiword_token_share_its_pieces(tokenizer: PreTrainedTokeni
     assert arcs is not None
     ends = {*zip(arcs.dependent_A.tolist(), arcs.head_A.tolist(), strict=True)}
     assert (zum, one.place(4)) in ends and (zum, zum) not in ends
-    num_arcs = len(arcs.head_A) + census.num_arcs_inside + batch.arcs.num_roots
+    num_arcs = len(arcs.head_A) + census.num_arcs_inside + arcs.num_roots
     assert num_arcs == len(ZUM.words or ())
 
 

@@ -13,8 +13,7 @@ from headcount.corpora import Corpus, Document, Mention, NameQuestion, Sentence,
 from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
 from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
-from headcount.probes.antecedents import Window, baseline_choices, windows_of
-from headcount.probes.coreference import are_right
+from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of
 from headcount.probes.extraction import probe_encoder
 from headcount.results import read_coreference, write_coreference
 from headcount.tap import FunctionListener, Tap

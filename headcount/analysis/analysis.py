@@ -28,7 +28,6 @@ from headcount.core import (
     InputError,
     ModelError,
     Progress,
-    amount,
     name_of,
     processes,
     silent,

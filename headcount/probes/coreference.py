@@ -13,7 +13,6 @@ mentions whose antecedents all lie before the window are counted and left out.
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from inspect import signature as parameters_of
 from pathlib import Path
 from typing import Any, final
@@ -102,8 +101,8 @@ def select_antecedents(
     )
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
-    work = _Work(read, texts, cut)
-    _choose(loaded, encoder, work, saved, options.max_tokens, progress)
+    lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
+    _choose(loaded, encoder, lines, cut, saved, options.max_tokens, progress, read)
     counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
     heads = list(map(str, probe_heads(loaded)))
     names = NameAnswers(read, _chosen_names(cut, saved), heads)
@@ -209,24 +208,6 @@ def _cut(
 
 
 @final
-@dataclass(frozen=True)
-class _Work:
-    """What heads choose in."""
-
-    documents: Sequence[Document]
-    texts: Sequence[Sequence[Sentence]]
-    """The sentences of each document as they are read."""
-    cut: Windows
-
-    def sentences(self) -> list[Sentence]:
-        """Every window as one text."""
-        return [
-            in_one_line([self.texts[window.document][place] for place in window.sentences])
-            for window in self.cut.windows
-        ]
-
-
-@final
 class _Chooser:
     """The tap's listener: the mention that every head chooses for each mention of some windows."""
 
@@ -278,12 +259,14 @@ def forget_coreference(out: Path) -> None:
 def _choose(
     loaded: Loaded,
     encoder: Encoder,
-    work: _Work,
+    lines: Sequence[Sentence],
+    cut: Windows,
     saved: SavedChoices,
     max_tokens: int,
     progress: Progress,
+    documents: Sequence[Document],
 ) -> None:
-    """Add the choices of all windows to those that are saved."""
+    """Add the choices of all windows, whose texts are `lines`, to those that are saved."""
     model, layers = loaded.model, probe_layers(loaded)
     body = (
         model.get_encoder()
@@ -293,8 +276,7 @@ def _choose(
     more: dict[str, Any] = {}
     if "use_cache" in parameters_of(body.forward).parameters:
         more = {"use_cache": False}
-    windows_of_all, documents = work.cut.windows, work.documents
-    encoded = encoder.sources(work.sentences())
+    encoded = encoder.sources(lines)
     chooser = _Chooser(layers)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
         for places in _groups([len(one.ids) for one in encoded], max_tokens):
@@ -305,11 +287,11 @@ def _choose(
                 "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
                 "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
             }
-            windows = [windows_of_all[place] for place in places]
+            windows = [cut.windows[place] for place in places]
             chooser.start(_pieces(windows, [encoded[place] for place in places]), model.device)
             body(**inputs, **more)
             for row, place in enumerate(places):
-                weights_HMM, window = chooser.weights_BHMM[row], windows_of_all[place]
+                weights_HMM, window = chooser.weights_BHMM[row], cut.windows[place]
                 question = documents[window.document].question
                 name_H = None if question is None else chosen_names(weights_HMM, question)
                 saved.add(place, are_right(weights_HMM, window), name_H)

@@ -13,7 +13,7 @@ from headcount.cli.arguments import check_data, check_model, check_reading, reco
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, read_links
 from headcount.probes import AlignmentOptions
 from headcount.results import ALIGNMENT_FILES
 
@@ -70,6 +70,7 @@ class Align(ParallelArguments):
         check_data([self.gold, *self.how.compare])
         corpus = Corpus(self.pairs, self.source, self.target, as_words=self.as_words)
         check_reading(corpus)
+        read_links(self.gold, sum(1 for _ in corpus))  # refused before the model is loaded
         self.claim(ALIGNMENT_FILES, "alignment")
         with shown() as progress:
             found = probes.align(self.loaded_beside(), corpus, self.gold, self.how, progress)

@@ -48,8 +48,6 @@ def _roles(run: "results.Run") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
     profiles = run.profiles or {}
-    measured = {trait.role for traits in profiles.values() for trait in traits}
-    tested = measured - {*reports.untested_roles(run.profiles)}
     for name in analysis.IMAGE_ROLES if run.record.grid else analysis.ROLES:
         having = [(each, head) for head, own in run.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
@@ -60,8 +58,7 @@ def _roles(run: "results.Run") -> Table:
             for head, traits in profiles.items()
         )
         heads = ", ".join(head for _, head in having[:SHOWN])
-        none = "none found" if name in tested else "too few cases to test"
-        table.add_row(name, str(len(having)), str(tend), heads or none)
+        table.add_row(name, str(len(having)), str(tend), heads or reports.why_none(run, name))
     return table
 
 
@@ -72,8 +69,8 @@ class Analyze(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target);
-    for a Vision Transformer, images or a folder of them."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target); for a Vision Transformer, images or a folder of them."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None

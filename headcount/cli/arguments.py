@@ -71,6 +71,12 @@ class TaskArguments(ModelArguments):
     """Translation: text to put before every source, as T5 needs."""
     max_length: int | None = None
     """Language modelling: number of tokens in a piece of text; the model's limit by default."""
+    start: bool = True
+    """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
+    in front of a text; not for models that were trained without it."""
+    roles: tuple[str, ...] = ()
+    """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
+    of all by default."""
     scale: tuple[float, float] | None = None
     """Similarity: lowest and highest possible score in the data; 0 5 by default."""
     pooling: Pooling | None = None
@@ -223,6 +229,17 @@ def check_reading(corpus: Corpus) -> None:
             f"Expected a treebank (.conllu) for --as-words, got {', '.join(corpus.names)}. Leave "
             "it out."
         )
+
+
+def check_corpus(files: Sequence[Path]) -> None:
+    """Check that files of texts or treebanks exist, by their first sentences.
+
+    Raises:
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+    """
+    check_data(files)
+    if files:
+        Corpus(files)
 
 
 def recorded(command: Any) -> dict[str, Any]:

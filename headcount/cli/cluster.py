@@ -54,7 +54,8 @@ class Cluster(ParallelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target)."""
     as_words: bool = False
     """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
     text as it is written."""

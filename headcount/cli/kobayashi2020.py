@@ -21,7 +21,8 @@ class Kobayashi2020(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target)."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --overwrite is given."""
     limit: int | None = field(default=1000, kw_only=True)

@@ -4,7 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headcount import models, reproduce
-from headcount.cli.arguments import TaskArguments, check_data, check_model, named_columns, recorded
+from headcount.cli.arguments import (
+    TaskArguments,
+    check_corpus,
+    check_model,
+    named_columns,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.results import TUNED_FILES
@@ -39,7 +45,7 @@ class Kovaleva2019(TaskArguments):
             )
         self.check()
         check_model(self.tuned)
-        check_data(self.treebank)
+        check_corpus(self.treebank)
         policy = ResumePolicy.of(False, self.overwrite)
         claim(self.out, TUNED_FILES, self.out / "state", policy)
         before, trusted = self.loaded(), self.trust_remote_code

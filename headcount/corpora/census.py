@@ -3,17 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import final
 
 import numpy as np
 from jaxtyping import Int64
 
 from headcount.core import amount
-from headcount.corpora.corpus import Corpus
+from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
-from headcount.corpora.halves import is_in_second_half
+from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
@@ -196,7 +195,7 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_windows += sum(map(len, texts))
         out_of_reach += sum(map(_out_of_reach, texts))
         _add_offsets(offsets, pairs)
-        firsts = [pair for pair in pairs if pair.source.first_unit == 0]
+        firsts = [pair for pair in pairs if pair.source.first_token == 0]
         arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
         misread = misread.add(sentences, [pair.source for pair in firsts])
     return Census(
@@ -221,13 +220,6 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_arcs_inside=arcs_inside,
         misread=misread,
     )
-
-
-def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
-    """Consecutive sentences, `size` at a time, fewer in the last chunk."""
-    sentences = iter(corpus)
-    while chunk := list(islice(sentences, size)):
-        yield chunk
 
 
 @dataclass
@@ -265,7 +257,7 @@ def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
     texts = list[list[EncodedPair]]()
     for pair in pairs:
         if pair.source.is_measured is not None:
-            texts += [[]] if pair.source.first_unit == 0 else []
+            texts += [[]] if pair.source.first_token == 0 else []
             texts[-1].append(pair)
     return texts
 
@@ -284,8 +276,8 @@ def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
 def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
     """Count the offsets of arcs in the first half of the corpus, by relation."""
     for pair in pairs:
-        tree, unit = pair.sentence.tree, pair.source.first_unit
-        if tree is None or is_in_second_half(pair.sentence, unit):
+        tree = pair.sentence.tree
+        if tree is None or is_in_second_half(pair.sentence):
             continue
         arcs: Iterable[tuple[int, int, str]] = pair.arcs()
         if pair.source.is_measured is None:  # arcs that truncation cuts count, too
@@ -295,6 +287,25 @@ def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair])
         for word, head, relation in arcs:
             if head >= 0 and word != head:
                 offsets.setdefault(relation, Counter())[head - word] += 1
+
+
+def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[str, int]:
+    """Most frequent offset of each relation in the first half, where texts are cut into segments.
+
+    An arc is in the half of its later word.
+    """
+    offsets: dict[str, Counter[int]] = {}
+    number = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        pairs = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for pair, units in zip(pairs, halves.of_rows(pairs, is_target=False), strict=True):
+            of_tokens = zip(pair.source.word_of, units.half_N.tolist(), strict=True)
+            first = {word for word, half in of_tokens if half == FIRST_HALF}
+            for word, head, relation in pair.arcs():
+                if head >= 0 and max(word, head) in first:
+                    offsets.setdefault(relation, Counter())[head - word] += 1
+    return {name: _most_frequent(counts) for name, counts in offsets.items()}
 
 
 def _most_frequent(counts: Counter[int]) -> int:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
+from headcount.corpora.chats import encode_chats
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.windows import SMALLEST, in_windows
@@ -23,6 +25,8 @@ class EncodedPair:
     source: Encoded
     target: Encoded | None
     """The tokens that the decoder of an encoder-decoder reads."""
+    text: int = 0
+    """Number of the text in the corpus; the windows of a text share it."""
 
     @property
     def length(self) -> int:
@@ -102,6 +106,12 @@ class Encoder:
         self.source_punctuation = PunctuationTable(self.source_piece)
         self.target_punctuation = PunctuationTable(self.target_piece)
 
+    @cached_property
+    def start_ids(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer puts in front of a text."""
+        [text] = encode_text(self.tokenizer, ["a"], "text", None)
+        return () if all(text.is_special) else tuple(text.ids[: text.num_before])
+
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order; a long text gives several windows."""
         sources = self.sources(sentences)
@@ -121,7 +131,12 @@ class Encoder:
 
         Texts that are too long are truncated, unless they will be read in windows.
         """
-        encoders = {"text": self._texts, "words": self._words, "pair": self._pairs}
+        encoders = {
+            "text": self._texts,
+            "words": self._words,
+            "pair": self._pairs,
+            "chat": self._chats,
+        }
         kinds = [_kind(sentence) for sentence in sentences]
         encoded_as = {
             kind: iter(
@@ -203,6 +218,9 @@ class Encoder:
             )
         return encode_pairs(self.tokenizer, sentences, self._limit, self.sep_ids)
 
+    def _chats(self, sentences: Sequence[Sentence]) -> list[Encoded]:
+        return encode_chats(self.tokenizer, sentences, self._limit)
+
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
             return []
@@ -231,6 +249,8 @@ def _kind(sentence: Sentence) -> str:
         )
     if sentence.second is not None:
         return "pair"
+    if sentence.messages is not None:
+        return "chat"
     return "text" if sentence.words is None else "words"
 
 

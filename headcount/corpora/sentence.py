@@ -40,6 +40,8 @@ class Sentence:
     """The second sentence of a pair that an encoder reads as one input."""
     origin: str = "<python>"
     """File and line, for errors: `file.conllu:17`."""
+    messages: str | None = None
+    """The messages of a chat as JSON, whose contents are the text; None for any other text."""
     image: Path | None = None
     """File of an image, for models that read pixels; None for a text."""
     spans: tuple[Span, ...] | None = None
@@ -80,8 +82,10 @@ class Encoded:
     """Token types of a pair by the tokenizer's template; None for a single sentence."""
     is_measured: list[bool] | None = None
     """False for the context at the beginning of a window; None if this is no window."""
-    first_unit: int = 0
-    """Number of units (see `halves`) in the earlier windows of the text."""
+    first_token: int = 0
+    """Number of tokens that are measured in the earlier windows of the text."""
+    num_windows: int = 1
+    """Number of windows that the text is read in."""
     merged: list[int] | None = None
     """Index in `word_of` of each word of the treebank, where some share pieces (see `written`);
     None if none do."""
@@ -98,6 +102,11 @@ class Encoded:
         for word in range(num_words):
             found.setdefault(self.place(word), []).append(word)
         return found
+
+    @property
+    def num_before(self) -> int:
+        """Number of special tokens before the content; all tokens if there is none."""
+        return self.is_special.index(False) if False in self.is_special else len(self.ids)
 
     @property
     def truncated(self) -> bool:

@@ -3,17 +3,20 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError
+from headcount.corpora.messages import messages_of, text_of
+from headcount.corpora.sentence import Sentence
 
 Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""
-Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
-"""One file or several, `hf://...`, or columns held in memory."""
+Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any]
+"""One file or several, `hf://...`, or data in memory: columns, texts, rows as dicts, an object of
+`datasets` or a data frame."""
 
 
 @final
@@ -28,10 +31,28 @@ class Column:
     """Whether a cell without text is accepted; otherwise it is an error."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More names to try, by the name that the column of the first role has."""
+    may_be_chat: bool = False
+    """Whether a cell may be a list of messages, which is kept as JSON."""
+
+    def is_chat(self, cell: object) -> bool:
+        """Whether a cell is a list of messages."""
+        return self.may_be_chat and isinstance(cell, list)
+
+    def text(self, cell: object, name: str | int, origin: str) -> str:
+        """The text of a cell.
+
+        Raises:
+            CorpusError: if it has none.
+        """
+        if self.is_chat(cell):
+            return messages_of(cell, origin)
+        return cell_text(cell, name, origin, self.may_be_empty)
 
 
 ColumnSpec = Mapping[str, Column]
 """The columns of a task, by the task's names."""
+TEXT_NAMES = ("text", "sentence", "content", "messages")
+"""Names of the column of a text or a chat."""
 
 
 @final
@@ -44,6 +65,8 @@ class Table:
     """File and line of every example, for errors."""
     class_names: dict[str, list[str]] = field(default_factory=dict)
     """Class names, by the task's name of the column, if a hub data set numbers its classes."""
+    chats: set[int] = field(default_factory=set)
+    """Numbers of the rows whose text is a list of messages."""
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -82,6 +105,15 @@ class Table:
             )
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
         return replace(self, columns=columns, origins=self.origins[:limit])
+
+    def sentences(self, role: str) -> list[Sentence]:
+        """A column as sentences that know their origin."""
+        return [
+            Sentence(text_of(text), messages=text, origin=origin)
+            if number in self.chats
+            else Sentence(text, origin=origin)
+            for number, (text, origin) in enumerate(zip(self[role], self.origins, strict=True))
+        ]
 
     def numbers(self, role: str) -> list[float]:
         """A column of numbers.
@@ -149,28 +181,6 @@ def is_numbered(columns: Columns | None) -> bool:
             f"got {', '.join(map(str, given))}."
         )
     return any(numbers)
-
-
-def in_memory(
-    data: Mapping[str, Sequence[Any]], columns: Columns | None, roles: ColumnSpec
-) -> Table:
-    """A table of columns held in memory."""
-    chosen = choose(list(data), columns, roles, "the data")
-    picked = {role: list(data[str(name)]) for role, name in chosen.items()}
-    lengths = {role: len(cells) for role, cells in picked.items()}
-    if len(set(lengths.values())) > 1:
-        raise CorpusError(f"Expected columns of one length, got {lengths}.")
-    origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
-    if not origins:
-        raise CorpusError("Expected at least one example, got none in the data")
-    cells = {
-        role: [
-            cell_text(cell, role, where, roles[role].may_be_empty)
-            for cell, where in zip(column, origins, strict=True)
-        ]
-        for role, column in picked.items()
-    }
-    return Table(cells, origins)
 
 
 def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.corpora import Column, ColumnSpec
+from headcount.corpora import TEXT_NAMES, Column, ColumnSpec
 
 TaskName = Literal[
     "translation", "classification", "causal-lm", "masked-lm", "similarity", "image-classification"
@@ -25,12 +25,12 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
     "similarity": ("scale", "pooling"),
-    "causal-lm": ("max_length",),
+    "causal-lm": ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
 }
 """Options that only some tasks have."""
 
-_TEXT = Column(("text", "sentence", "content"))
+_TEXT = Column(TEXT_NAMES[:-1])
 COLUMNS: Mapping[str, ColumnSpec] = {
     "translation": {
         "source": Column(("source", "src")),
@@ -51,7 +51,7 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "image": Column(("image", "file_name", "path", "file")),
         "label": Column(("label", "labels", "class")),
     },
-    "causal-lm": {"text": _TEXT},
+    "causal-lm": {"text": Column(TEXT_NAMES, may_be_chat=True)},
     "masked-lm": {"text": _TEXT},
     "similarity": {
         "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),

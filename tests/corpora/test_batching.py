@@ -272,7 +272,7 @@ def test_to_another_device(tokenizers: Tokenizers, bank: Corpus) -> None:
         assert record is not None
         values = [getattr(record, field.name) for field in fields(record)]
         tensors += [value for value in values if isinstance(value, torch.Tensor)]
-    assert len(tensors) == 4 + 11 + 11 + 5
+    assert len(tensors) == 4 + 12 + 12 + 5
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert moved.sentences == batch.sentences
 

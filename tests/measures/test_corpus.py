@@ -8,7 +8,16 @@ import torch
 from transformers import BertConfig, BertModel, DebertaConfig, DebertaModel, PreTrainedModel
 
 from headcount.analysis.streaming import run
-from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tree, batches, take_census
+from headcount.corpora import (
+    SECOND_HALF,
+    Batch,
+    Corpus,
+    Encoder,
+    Sentence,
+    Tree,
+    batches,
+    take_census,
+)
 from headcount.measures import Confidence, Patterns, Positional, Surface, Syntactic
 from headcount.measures.registry import MEASURES
 from headcount.tap import examine
@@ -49,7 +58,7 @@ def _examples(batch: Batch, maps: torch.Tensor) -> list[Example]:
         special_BN = ~tokens.is_content_BN
         kinds = (tokens.ids_BN, special_BN, tokens.is_sep_BN, tokens.is_punct_BN, tokens.word_BN)
         unit_BN = tokens.unit_BN - tokens.unit_BN[:, :1]
-        columns = (*kinds, unit_BN, tokens.is_second_BN)
+        columns = (*kinds, unit_BN, tokens.half_BN == SECOND_HALF)
         side = Side(*(column[row, :length].tolist() for column in columns))
         assert sentence.tree is not None
         tree = [*sentence.tree.heads], [*sentence.tree.relations]

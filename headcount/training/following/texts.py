@@ -39,4 +39,4 @@ def texts_of(
     if task == "image-classification":
         return Corpus(read_labelled_images(data, columns, roles).first(limit)["image"])
     table = read_data(data, columns, roles).first(limit)
-    return Corpus.from_sentences(table[next(iter(roles))])
+    return Corpus.from_sentences(table.sentences(next(iter(roles))))

@@ -18,7 +18,7 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from headcount.analysis.streaming import Totals, load_state, save_state
 from headcount.core import LayerId
-from headcount.measures import Sums
+from headcount.measures import Moments, Sums
 from headcount.measures.reductions import Attention
 from headcount.tap.attention_interface import configurations
 
@@ -105,6 +105,12 @@ def assert_same_sums(a: Sums, b: Sums, rtol: float) -> None:
         other = b.state()[name]
         assert tensor.dtype == other.dtype, name
         torch.testing.assert_close(tensor, other, rtol=rtol, atol=rtol, equal_nan=True, msg=name)
+
+
+def assert_same_moments(a: Moments, b: Moments) -> None:
+    """Assert that moments over units are the same."""
+    for name, tensor in vars(a).items():
+        torch.testing.assert_close(tensor, getattr(b, name), rtol=1e-12, atol=1e-12, msg=name)
 
 
 def assert_adds(whole: Sums, parts: Sequence[Sums]) -> None:

@@ -1,6 +1,5 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
-from .analysis import versions as versions
 from .bootstrap import Bootstrap as Bootstrap
 from .bootstrap import Estimate as Estimate
 from .contribution_rows import measure_contributions as measure_contributions
@@ -16,6 +15,7 @@ from .roles import IMAGE_ROLES as IMAGE_ROLES
 from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged
+from .run_facts import versions as versions
 from .tuned_maps import compare_maps as compare_maps
 from .tuned_rows import map_rows as map_rows
 from .tuned_rows import word_rows as word_rows

@@ -1,10 +1,8 @@
 """Analysis, the main job: from a model and a corpus to numbers, roles, examples of every head."""
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
@@ -13,7 +11,6 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount import __version__
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
@@ -21,14 +18,15 @@ from headcount.analysis.profiles import profile_table, with_rows
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
+from headcount.analysis.run_facts import counts_of, timings_of, versions, warnings_of
 from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
 from headcount.analysis.tables import head_table, offset_table, relation_table
+from headcount.analysis.untested import Conditions
 from headcount.core import (
     HeadTable,
     InputError,
     ModelError,
     Progress,
-    amount,
     name_of,
     processes,
     silent,
@@ -36,14 +34,16 @@ from headcount.core import (
 from headcount.corpora import (
     AnyEncoder,
     Batch,
-    Census,
     Corpus,
     Encoder,
     Frequencies,
+    Halves,
     ImageEncoder,
+    baselines_of,
     batches,
     check_batch_sizes,
     check_is_corpus,
+    halves_of,
     take_census,
 )
 from headcount.measures import IMAGE_MEASURES, MEASURES, Confidence, Sums, confidence_variant
@@ -55,66 +55,7 @@ from headcount.models import (
     random_copy,
     signature,
 )
-from headcount.results import Analysis, Counts, Example, Roles, RunRecord
-from headcount.tap import Anatomy
-
-
-def counts_of(census: Census) -> Counts:
-    """The amounts that were measured and left out."""
-    return Counts(
-        sentences=census.num_sentences,
-        tokens=census.num_tokens,
-        target_tokens=census.num_target_tokens,
-        words=census.num_words,
-        truncated=census.num_truncated,
-        words_cut=census.num_words_cut,
-        words_lost=census.num_words_lost,
-        longest=census.longest,
-        windowed=census.num_windowed,
-        windows=census.num_windows,
-        out_of_reach=census.num_out_of_reach,
-    )
-
-
-def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
-    """Seconds of every step, and the rates of measuring; none if a resumed run had read all.
-
-    Args:
-        timings: the seconds.
-        read: the amounts that were read in them, without those that an interrupted run read.
-    """
-    amounts = {"sentences_per_s": read.num_sentences, "tokens_per_s": read.num_tokens}
-    seconds = max(timings["measure_s"], 1e-3)
-    return timings | {name: round(each / seconds, 1) for name, each in amounts.items() if each}
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that the numbers depend on."""
-    names = ("torch", "transformers", "tokenizers", "numpy")
-    ours = {"python": platform.python_version(), "headcount": __version__}
-    return ours | {name: version(name) for name in names}
-
-
-def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
-    """A sentence for everything that was truncated, lost or could not be measured."""
-    reported = list(census.warnings(max_length))
-    if census.num_words_cut or census.num_words_lost:
-        cut = "longer than a window" if census.num_windowed else "cut off by truncation"
-        reported.append(
-            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} {cut} "
-            f"and {amount(census.num_words_lost, 'word')} without a piece in the model's vocabulary"
-        )
-    if census.num_out_of_reach:
-        reported.append(
-            "dependency arcs between words without a common window, not counted: "
-            f"{census.num_out_of_reach:,}"
-        )
-    blind = [layer.module for layer in anatomy.layers if layer.output is None]
-    if blind:
-        reported.append(
-            f"no output projection was found for {', '.join(blind)}: norms are not measured there"
-        )
-    return reported
+from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
 
 
 def measure(
@@ -203,7 +144,7 @@ class _Analyzing:
         self.out, self.progress = out, progress
         self.timings: dict[str, float] = {}
         self.read = Totals()
-        self.untested: str | None = None
+        self.no_induction: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         measures = _measures_of(corpus)
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
@@ -219,6 +160,15 @@ class _Analyzing:
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
+        self.halves = halves_of(
+            self.corpus,
+            self.encoder,
+            self.frequencies or self.census.source_frequencies,
+            is_causal="encoder.self" not in self.anatomy.heads.counts,
+        )
+        if self.halves.segments and self.census.relations:
+            found = baselines_of(self.corpus, self.encoder, self.halves)
+            self.census = replace(self.census, baseline_offsets=found)
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
@@ -254,7 +204,7 @@ class _Analyzing:
             roles=roles,
             examples=examples,
             null=null,
-            record=self._record(roles),
+            record=self._record(roles, profiles),
         )
 
     def _repeated(self, loaded: Loaded) -> pd.DataFrame | None:
@@ -264,7 +214,7 @@ class _Analyzing:
         try:
             return repeated_profiles(loaded, self.options.seed)
         except ModelError as error:
-            self.untested = f"induction was not tested: {error}"
+            self.no_induction = str(error)
             return None
 
     def _tables(
@@ -290,7 +240,9 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: AnyEncoder) -> Iterator[Batch]:
+    def _batches(
+        self, corpus: Corpus, encoder: AnyEncoder, halves: Halves | None = None
+    ) -> Iterator[Batch]:
         return batches(
             corpus,
             encoder,
@@ -298,6 +250,7 @@ class _Analyzing:
             max_tokens=self.options.max_tokens,
             pool=self.options.pool,
             frequencies=self.frequencies,
+            halves=halves,
         )
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
@@ -317,7 +270,7 @@ class _Analyzing:
                 saved = time.monotonic()
 
         try:
-            work = self._batches(self.corpus, self.encoder)
+            work = self._batches(self.corpus, self.encoder, self.halves)
             totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
@@ -352,10 +305,12 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
+            **self.corpus.signed,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),
+            units=None if self.halves.segments is None else self.halves,
         )
 
     @property
@@ -367,13 +322,33 @@ class _Analyzing:
         run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
         return f"{self.signature}|{run}"
 
-    def _record(self, roles: Roles) -> RunRecord:
+    def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
+        conditions = Conditions(
+            is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
+            is_images=self.grid is not None,
+            has_trees=bool(self.census.relations),
+            halves=self.halves,
+            thresholds=self.options.thresholds,
+            induction=self.options.induction,
+            no_induction=self.no_induction,
+        )
+        return conditions.untested(profiles)
+
+    def _few_texts(self) -> FewTexts | None:
+        """The texts that findings hold for, if these are few."""
+        halves = self.halves
+        if halves.segments is None:
+            return None
+        return FewTexts(texts=halves.num_texts, tokens=halves.num_tokens, missing=halves.missing)
+
+    def _record(self, roles: Roles, profiles: pd.DataFrame) -> RunRecord:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
         if (special := _special(self.options)) is not None:
             warnings.append(
                 f"special tokens count in confidence, as {special.replace('+', ' and ')}"
             )
-        warnings += [] if self.untested is None else [self.untested]
+        if self.no_induction is not None:
+            warnings.append(f"induction was not tested: {self.no_induction}")
         return RunRecord(
             signature=self.signature,
             model=name_of(self.loaded.name),
@@ -383,6 +358,8 @@ class _Analyzing:
             grid=self.grid,
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},
+            few_texts=self._few_texts(),
+            untested=self._untested(profiles),
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),
             timings=timings_of(self.timings, self.read),

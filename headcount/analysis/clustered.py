@@ -18,6 +18,8 @@ from typing import final
 import numpy as np
 from scipy.stats import t as student
 
+from headcount.measures import Moments
+
 ALPHA = 0.05
 """Error of one test, and of each end of an interval."""
 
@@ -35,26 +37,20 @@ class ClusteredRates:
     """Number of units."""
 
     @classmethod
-    def of(
-        cls,
-        hits_H: np.ndarray,
-        squares_H: np.ndarray,
-        products_H: np.ndarray,
-        *,
-        cases: int,
-        cases_squares: int,
-        units: int,
-    ) -> "ClusteredRates":
-        """Rates from sums over units.
+    def of(cls, hits_H: np.ndarray, cases: int, moments: Moments, kind: int) -> "ClusteredRates":
+        """Rates of one kind of cases.
 
         Args:
-            hits_H: sum of x.
-            squares_H: sum of x squared.
-            products_H: sum of x n.
-            cases: sum of n.
-            cases_squares: sum of n squared.
-            units: number of units.
+            hits_H: sum of x over all units.
+            cases: sum of n over all units.
+            moments: the moments over units.
+            kind: the number of the kind in them.
         """
+        closed = moments.closed()
+        squares_H, products_H = (
+            each[kind].double().numpy() for each in (closed.squares, closed.products)
+        )
+        cases_squares, units = int(closed.cases_squares[kind]), int(closed.units[kind])
         if units < 2:
             return cls(hits_H / max(cases, 1) if cases else hits_H + np.nan, hits_H + np.nan, units)
         rate_H = hits_H / cases

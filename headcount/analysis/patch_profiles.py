@@ -121,14 +121,7 @@ class PatchLayer:
             if not cases_2.any():
                 continue
             chance_2 = ratio(traits.chance[:, t].numpy(), cases_2)
-            rates = ClusteredRates.of(
-                weight_2H[1],
-                traits.squares[t].numpy(),
-                traits.products[t].numpy(),
-                cases=int(cases_2[1]),
-                cases_squares=int(traits.cases_squares[t]),
-                units=int(traits.units[t]),
-            )
+            rates = ClusteredRates.of(weight_2H[1], int(cases_2[1]), traits.moments, t)
             cells = Cells(
                 rates,
                 chance=float(chance_2[1]),
@@ -160,15 +153,8 @@ def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
     null_2H = np.full(weight_2H.shape, np.nan)
     if beside:
         null_2H = ratio(spots.weight[..., beside].mean(-1).numpy(), tokens_2[:, None])
-    images, each = int(spots.images[1]), grid.num_tokens
-    rates = ClusteredRates.of(
-        weight_2H[1],
-        spots.squares[:, patch].numpy(),
-        weight_2H[1] * each,
-        cases=int(tokens_2[1]),
-        cases_squares=images * each**2,
-        units=images,
-    )
+    each = grid.num_tokens
+    rates = ClusteredRates.of(weight_2H[1], int(tokens_2[1]), spots.moments, patch)
     return Cells(
         rates,
         chance=1 / each,
@@ -185,14 +171,7 @@ def at_displacement(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
     at = DISPLACEMENTS.index(displacement)
     hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
     chance_2 = ratio(looks.chance[:, at].numpy(), cases_2)
-    rates = ClusteredRates.of(
-        hits_2H[1],
-        looks.squares[:, at].double().numpy(),
-        looks.products[:, at].double().numpy(),
-        cases=int(cases_2[1]),
-        cases_squares=int(looks.cases_squares[at]),
-        units=int(looks.units[at]),
-    )
+    rates = ClusteredRates.of(hits_2H[1], int(cases_2[1]), looks.moments, at)
     return Cells(
         rates,
         chance=float(chance_2[1]),

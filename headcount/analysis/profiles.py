@@ -138,14 +138,7 @@ class _Layer:
         at = looks.cases.shape[1] // 2 + offset
         hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
         chance = ratio(looks.chance[:, at].numpy(), cases)
-        rates = ClusteredRates.of(
-            hits[1],
-            looks.squares[:, at].double().numpy(),
-            looks.products[:, at].double().numpy(),
-            cases=int(cases[1]),
-            cases_squares=int(looks.cases_squares[at]),
-            units=int(looks.units[at]),
-        )
+        rates = ClusteredRates.of(hits[1], int(cases[1]), looks.moments, at)
         return Cells(
             rates,
             chance=float(chance[1]),
@@ -174,14 +167,7 @@ class _Layer:
             if not cases.any():
                 continue
             chance = ratio(traits.chance[:, t].numpy(), cases)
-            rates = ClusteredRates.of(
-                weight[1],
-                traits.squares[t].numpy(),
-                traits.products[t].numpy(),
-                cases=int(cases[1]),
-                cases_squares=int(traits.cases_squares[t]),
-                units=int(traits.units[t]),
-            )
+            rates = ClusteredRates.of(weight[1], int(cases[1]), traits.moments, t)
             cells = Cells(
                 rates,
                 chance=float(chance[1]),
@@ -240,14 +226,7 @@ class _Layer:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
         baseline = ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
-        gain = ClusteredRates.of(
-            gains,
-            tests.squares[r, :, d].numpy(),
-            tests.products[r, :, d].numpy(),
-            cases=int(cases[1]),
-            cases_squares=int(tests.cases_squares[r]),
-            units=int(tests.units[r]),
-        )
+        gain = ClusteredRates.of(gains, int(cases[1]), tests.moments_of(d), r)
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))

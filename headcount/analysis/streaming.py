@@ -57,11 +57,7 @@ class Totals:
 
     def on_cpu(self) -> "Totals":
         """The same sums in main memory."""
-        sums = {
-            key: type(part)(**{name: tensor.cpu() for name, tensor in part.state().items()})
-            for key, part in self.sums.items()
-        }
-        return replace(self, sums=sums)
+        return replace(self, sums={key: part.to("cpu") for key, part in self.sums.items()})
 
 
 @final
@@ -245,7 +241,7 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
             fields.setdefault(tuple(place), {})[name] = tensor
         check_same_key(path, metadata.get("run_key"), run_key)
         sums = {
-            (by_name[measure], LayerId(site, int(layer))): by_name[measure](**state)
+            (by_name[measure], LayerId(site, int(layer))): by_name[measure].of_state(state)
             for (measure, site, layer), state in fields.items()
         }
         num_tokens = int(metadata.get("tokens", 0))  # earlier versions did not count them

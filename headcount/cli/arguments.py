@@ -9,7 +9,14 @@ import tyro
 
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, check_columns, image_files, is_treebank, treebank_column
+from headcount.corpora import (
+    HUB,
+    Corpus,
+    check_columns,
+    image_files,
+    is_treebank,
+    treebank_column,
+)
 from headcount.tasks import COLUMNS, OPTIONS, LikelihoodPer, Pooling, TaskName, check_metric
 
 
@@ -71,6 +78,12 @@ class TaskArguments(ModelArguments):
     """Translation: text to put before every source, as T5 needs."""
     max_length: int | None = None
     """Language modelling: number of tokens in a piece of text; the model's limit by default."""
+    start: bool = True
+    """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
+    in front of a text; not for models that were trained without it."""
+    roles: tuple[str, ...] = ()
+    """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
+    of all by default."""
     scale: tuple[float, float] | None = None
     """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
     5 by default for similarity."""
@@ -217,6 +230,30 @@ def check_data(files: Iterable[str | Path]) -> None:
             )
         if Path(file).is_dir():
             raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+
+
+def check_reading(corpus: Corpus) -> None:
+    """Check that --as-words has an effect.
+
+    Raises:
+        InputError: If no file is a treebank.
+    """
+    if corpus.as_words and not corpus.signed:
+        raise InputError(
+            f"Expected a treebank (.conllu) for --as-words, got {', '.join(corpus.names)}. Leave "
+            "it out."
+        )
+
+
+def check_corpus(files: Sequence[Path]) -> None:
+    """Check that files of texts or treebanks exist, by their first sentences.
+
+    Raises:
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+    """
+    check_data(files)
+    if files:
+        Corpus(files)
 
 
 def recorded(command: Any) -> dict[str, Any]:

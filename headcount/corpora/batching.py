@@ -5,6 +5,7 @@ Axes: B sentence, N token, A arc. Rows are padded on the right.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import chain
 from typing import final
 
@@ -14,11 +15,11 @@ from jaxtyping import Bool, Int64, Shaped
 from torch import Tensor
 
 from headcount.core import CorpusError, Grid
-from headcount.corpora.census import Census, chunks
-from headcount.corpora.corpus import Corpus
+from headcount.corpora.census import Census
+from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
-from headcount.corpora.halves import units
+from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
@@ -57,7 +58,8 @@ class Tokens:
     is_punct_BN: Bool[Tensor, "batch token"]
     """True for content tokens that consist of punctuation only."""
     word_BN: Int64[Tensor, "batch token"]
-    """Index of the piece's word; -1 for special tokens, padding and text without words."""
+    """Index of the piece's word, merged words as one (see `Encoded`); -1 for special tokens,
+    padding and text without words."""
     rarest_B2: Int64[Tensor, "batch 2"]
     """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
     count_BN: Int64[Tensor, "batch token"]
@@ -65,9 +67,16 @@ class Tokens:
     is_rare_BN: Bool[Tensor, "batch token"]
     """True for tokens that are not among the most common ones."""
     unit_BN: Int64[Tensor, "batch token"]
-    """Number of the token's unit, see `halves`; -1 for padding."""
-    is_second_BN: Bool[Tensor, "batch token"]
-    """True in units of the second half of the corpus."""
+    """Number of the token's unit in the corpus, see `halves`; -1 for padding."""
+    half_BN: Int64[Tensor, "batch token"]
+    """Half of the corpus: `FIRST_HALF` or `SECOND_HALF`; `NO_HALF` for padding and context."""
+    rows_B: Int64[Tensor, " batch"]
+    """Number of rows, in all batches, that a unit of each row is in; 0 if that is not known."""
+
+    @cached_property
+    def is_half_2BN(self) -> Bool[Tensor, "half batch token"]:
+        """Tokens of the first and of the second half of the corpus."""
+        return torch.stack([self.half_BN == FIRST_HALF, self.half_BN == SECOND_HALF])
 
     def only(self, is_left_BN: Bool[Tensor, "batch token"]) -> "Tokens":
         """The same tokens; those that are not left count as padding."""
@@ -131,6 +140,12 @@ class Batch:
     """False for the context at the beginning of windows; None if no row is a window."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
+    encoded: tuple[Encoded, ...] = ()
+    """Source of each row."""
+
+    def words_at(self, row: int) -> dict[int, list[int]]:
+        """The words of a row's treebank at each index in `word_BN`."""
+        return self.encoded[row].words_at(len(self.sentences[row].words or ()))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the batch to another device."""
@@ -165,6 +180,7 @@ def batches(
     max_tokens: int = 4096,
     pool: int = 2000,
     frequencies: Frequencies | None = None,
+    halves: Halves | None = None,
 ) -> Iterator[Batch]:
     """Yield every sentence once, in batches; identical and in the same order every time.
 
@@ -175,11 +191,14 @@ def batches(
         max_tokens: padded tokens of a batch on its longer side; a longer sentence forms a batch.
         pool: number of sentences held at a time and sorted by length.
         frequencies: frequencies of source tokens, in place of the census's.
+        halves: halves of the corpus; by default every text is one unit.
     """
     check_batch_sizes(max_tokens, pool)
-    maker = _Maker(encoder, census, frequencies)
+    maker, number = _Maker(encoder, census, frequencies, halves or Halves()), 0
     for sentences in chunks(corpus, pool):
-        for group in groups_by_length(encoder.encode(sentences), max_tokens):
+        pairs = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for group in groups_by_length(pairs, max_tokens):
             yield maker.batch(group)
 
 
@@ -200,9 +219,13 @@ class _Maker:
     """Builds batches; holds what all of them share."""
 
     def __init__(
-        self, encoder: AnyEncoder, census: Census, frequencies: Frequencies | None
+        self,
+        encoder: AnyEncoder,
+        census: Census,
+        frequencies: Frequencies | None,
+        halves: Halves,
     ) -> None:
-        self._encoder = encoder
+        self._encoder, self._halves = encoder, halves
         self._source_frequencies = frequencies or census.source_frequencies
         self._target_frequencies = census.target_frequencies
         self._relations = {name: index for index, name in enumerate(census.relations)}
@@ -211,29 +234,28 @@ class _Maker:
     def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
         encoder = self._encoder
         sentences = tuple(pair.sentence for pair in pairs)
+        encoded = tuple(pair.source for pair in pairs)
+        halves = self._halves.of_rows(pairs, is_target=False)
         source = _tokens(
-            sentences,
-            [pair.source for pair in pairs],
-            encoder,
-            encoder.source_punctuation,
-            self._source_frequencies,
+            encoded, halves, encoder, encoder.source_punctuation, self._source_frequencies
         )
         if isinstance(encoder, ImageEncoder):
             pixels = encoder.inputs(sentences)
             return Batch(pixels, source, None, None, sentences, grid=encoder.grid)
         inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
         if encoder.token_types:
-            inputs |= _token_types([pair.source for pair in pairs])
+            inputs |= _token_types(encoded)
         target = None
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
+            halves = self._halves.of_rows(pairs, is_target=True)
             punctuation, frequencies = encoder.target_punctuation, self._target_frequencies
-            target = _tokens(sentences, targets, encoder, punctuation, frequencies)
+            target = _tokens(targets, halves, encoder, punctuation, frequencies)
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
         arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
-        measured = _measured([pair.source for pair in pairs])
-        return Batch(inputs, source, target, arcs, sentences, measured)
+        measured = _measured(encoded)
+        return Batch(inputs, source, target, arcs, sentences, measured, encoded=encoded)
 
 
 def _measured(encoded: Sequence[Encoded]) -> Bool[Tensor, "batch token"] | None:
@@ -253,8 +275,8 @@ def _token_types(encoded: Sequence[Encoded]) -> dict[str, Int64[Tensor, "batch t
 
 
 def _tokens(
-    sentences: Sequence[Sentence],
     encoded: Sequence[Encoded],
+    halves: Sequence[RowUnits],
     encoder: AnyEncoder,
     punctuation: PunctuationTable,
     frequencies: Frequencies,
@@ -270,9 +292,12 @@ def _tokens(
     rarest_B2 = frequencies.rarest(ids_BN, is_content_BN)
     kinds = (ids_BN, is_token_BN, is_content_BN, is_sep_BN, is_punct_BN, word_BN, rarest_B2)
     rarity = (frequencies.counts(ids_BN), frequencies.is_rare(ids_BN))
-    lengths, firsts = zip(*((len(one.ids), one.first_unit) for one in encoded), strict=True)
-    halves = units(sentences, lengths, firsts)
-    return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *halves)))
+    units = (
+        padded([each.unit_N.tolist() for each in halves], NO_HALF),
+        padded([each.half_N.tolist() for each in halves], NO_HALF),
+        np.array([each.num_rows for each in halves]),
+    )
+    return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *units)))
 
 
 def _arcs(

@@ -1,57 +1,250 @@
 """Halves of a corpus: what is chosen on the first half is tested on the second.
 
-Which half a text is in depends on a hash of the text alone: not on its place in the corpus, on the
-model or on batches, and equal texts are in the same half. A *unit* is what a test takes as
-independent: a text, or, if a text has more than `LONG` tokens, a run of `UNIT` tokens in it. The
-units of a long text are in either half, so that a corpus of one text can be tested too. A window of
-a text (see `windows`) is a text of its own here, and an image is one unit, whatever its size.
+A *unit* is what a test takes as independent. Which units there are depends on the corpus:
+
+- **Many texts**: a text is one unit, however long it is. Which half it is in depends on a hash of
+  the text alone, not on its place in the corpus, on the model or on batches, and equal texts are in
+  the same half. Each half has `LEAST_UNITS` texts or more in which a query is a case of attention
+  to the first token (`has_first_case`).
+- **Few texts**: any other corpus, such as one long text. The earlier part of every text is in the
+  first half and the later part in the second; the `GAP` tokens between them are in neither. Each
+  half is cut into `LEAST_UNITS` segments of consecutive tokens, none of which spans two texts.
+  Texts share the segments by their length (D'Hondt's method, which makes the shortest segment as
+  long as possible). With a segment below `SEGMENT` tokens nothing is in either half, so that
+  nothing is tested. What is found holds for these texts, not for others.
+
+An image is one unit.
+
+Reference: segments are non-overlapping batch means, as in the output of one long simulation:
+    Schmeiser (1982), https://doi.org/10.1287/opre.30.3.556
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import groupby, islice
+from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 
-from headcount.corpora.sentence import Sentence
+from headcount.corpora.corpus import Corpus, chunks
+from headcount.corpora.encoder import EncodedPair
+from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
+from headcount.corpora.sentence import Encoded, Sentence
 
-LONG = 128
-"""Largest number of tokens of a text that is one unit."""
-UNIT = 32
-"""Number of tokens in each unit of a longer text; the last unit may have up to twice as many."""
-NO_UNIT = -1
+LEAST_UNITS = 10
+"""Least number of units in each half."""
+SEGMENT = 160
+"""Least number of tokens in a segment."""
+GAP = 32
+"""Number of tokens between the halves of a text."""
+EARLY = 10
+"""Number of first queries of a causal model that are no cases: they see few keys but the first."""
+
+FIRST_HALF, SECOND_HALF, NO_HALF = 0, 1, -1
+"""Numbers of the halves, and of tokens that are in neither."""
+
+_AT_ONCE = 100
 
 
-def is_in_second_half(sentence: Sentence, unit: int = 0) -> bool:
-    """Whether a unit of a sentence is in the second half of the corpus."""
-    text = "\n".join([sentence.text, sentence.second or "", str(unit)])
+@final
+@dataclass(frozen=True)
+class Segments:
+    """The segments of one text."""
+
+    first: int
+    """Number of its first segment in each half."""
+    count: int
+    """Number of its segments in each half."""
+    source_length: int
+    """Number of tokens of the source."""
+    target_length: int = 0
+    """Number of tokens of the target; 0 without one."""
+
+    def units(self, place_N: Int64[np.ndarray, " token"], length: int) -> "RowUnits":
+        """Units and halves of the tokens at some places of a side with some length."""
+        each = (length - GAP) // 2
+        later_N = place_N - (length - each)
+        half_N = np.where(later_N >= 0, SECOND_HALF, NO_HALF)
+        half_N[place_N < each] = FIRST_HALF
+        unit_N = self.first + np.where(later_N >= 0, later_N, place_N) * self.count // each
+        return RowUnits(unit_N + LEAST_UNITS * (later_N >= 0), half_N, 0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowUnits:
+    """Units of the tokens of one row."""
+
+    unit_N: Int64[np.ndarray, " token"]
+    """Number of each token's unit in the corpus."""
+    half_N: Int64[np.ndarray, " token"]
+    """Half of each token."""
+    num_rows: int
+    """Number of rows that a unit of this row is in; 0 if that is not known."""
+
+
+@final
+@dataclass(frozen=True)
+class Halves:
+    """Which half and which unit every token of a corpus is in."""
+
+    segments: Mapping[int, Segments] | None = None
+    """Segments of the texts that have some, by the number of the text; None if texts are units."""
+    num_texts: int = 0
+    """Number of texts, if these are few."""
+    num_tokens: int = 0
+    """Number of tokens of these texts."""
+    missing: int = 0
+    """Number of tokens that these texts are too short by for a test; 0 if they are tested."""
+
+    def __str__(self) -> str:
+        """How signatures name the units: `texts`, `segments` or `none`."""
+        if self.segments is None:
+            return "texts"
+        return "none" if self.missing else "segments"
+
+    def of_rows(self, pairs: Sequence[EncodedPair], is_target: bool) -> list[RowUnits]:
+        """Units of one side of some rows."""
+        sides = [pair.target if is_target else pair.source for pair in pairs]
+        return [
+            self._of_row(pair, side, is_target)
+            for pair, side in zip(pairs, sides, strict=True)
+            if side is not None
+        ]
+
+    def _of_row(self, pair: EncodedPair, side: Encoded, is_target: bool) -> RowUnits:
+        length = len(side.ids)
+        measured_N = np.array(side.is_measured or [True] * length)
+        if self.segments is None:
+            half = SECOND_HALF if is_in_second_half(pair.sentence) else FIRST_HALF
+            found = RowUnits(np.full(length, pair.text), np.full(length, half), side.num_windows)
+        elif own := self.segments.get(pair.text):
+            whole = own.target_length if is_target else own.source_length
+            found = own.units(side.first_token + measured_N.cumsum() - 1, whole)
+            found = replace(found, num_rows=1 if side.num_windows == 1 else 0)
+        else:
+            found = RowUnits(np.full(length, NO_HALF), np.full(length, NO_HALF), 1)
+        return replace(found, half_N=np.where(measured_N, found.half_N, NO_HALF))
+
+
+def is_in_second_half(sentence: Sentence) -> bool:
+    """Whether a text is in the second half of the corpus, where texts are units."""
+    text = "\n".join([sentence.text, sentence.second or "", "0"])
     return bool(blake2b(text.encode(), digest_size=1).digest()[0] & 1)
 
 
-def num_units(length: int) -> int:
-    """Number of units in a text, or a window of one, with some number of tokens."""
-    return 1 if length <= LONG else length // UNIT
+def numbered(pairs: Sequence[EncodedPair], first: int) -> list[EncodedPair]:
+    """Rows of consecutive texts with the numbers of the texts, from `first` on."""
+    found, text = list[EncodedPair](), first - 1
+    for pair in pairs:
+        text += pair.source.first_token == 0
+        found.append(replace(pair, text=text))
+    return found
 
 
-def units(
-    sentences: Sequence[Sentence], lengths: Sequence[int], firsts: Sequence[int]
-) -> tuple[Int64[np.ndarray, "row token"], Bool[np.ndarray, "row token"]]:
-    """Number of each token's unit, from 0 in a batch, and whether it is in the second half.
+def halves_of(
+    corpus: Corpus, encoder: AnyEncoder, frequencies: Frequencies, is_causal: bool
+) -> Halves:
+    """The halves of a corpus; reads ahead until it is known that its texts are many.
 
     Args:
-        sentences: the text of each row.
-        lengths: number of tokens of each row.
-        firsts: number of units in the earlier windows of each row's text.
+        corpus: the texts.
+        encoder: what reads them.
+        frequencies: frequencies of the source tokens, which say what tokens are rare.
+        is_causal: whether the tokens of the source see no later ones.
     """
-    shape = (len(sentences), max(lengths))
-    unit_RN, is_second_RN = np.full(shape, NO_UNIT, dtype=np.int64), np.zeros(shape, dtype=bool)
-    total = 0
-    rows = zip(sentences, lengths, firsts, strict=True)
-    for row, (sentence, length, first) in enumerate(rows):
-        count = num_units(length) if sentence.image is None else 1
-        own_N = np.minimum(np.arange(length) // UNIT, count - 1)
-        second_U = np.array([is_in_second_half(sentence, first + unit) for unit in range(count)])
-        unit_RN[row, :length] = total + own_N
-        is_second_RN[row, :length] = second_U[own_N]
-        total += count
-    return unit_RN, is_second_RN
+    if isinstance(encoder, ImageEncoder):
+        return Halves()
+    counted, num_tokens = [0, 0], 0
+    longest: list[tuple[int, int, int, int]] = []  # least length, -number, lengths of both sides
+    num_texts = 0
+    for rows in _texts(corpus, encoder):
+        if any(_has_first_case(row.source, frequencies, is_causal) for row in rows):
+            counted[is_in_second_half(rows[0].sentence)] += 1
+        if min(counted) >= LEAST_UNITS:
+            return Halves()
+        length = sum(len(row.source.measured(row.source.ids)) for row in rows)
+        target = rows[0].target
+        lengths = (length, 0 if target is None else len(target.ids))
+        heapq.heappush(longest, (min(lengths) or length, -num_texts, *lengths))
+        if len(longest) > LEAST_UNITS:  # no shorter text has a segment
+            heapq.heappop(longest)
+        num_texts, num_tokens = num_texts + 1, num_tokens + length
+    if missing := num_missing([least for least, *_ in longest]):
+        return Halves({}, num_texts, num_tokens, missing)
+    in_order = sorted(longest, key=lambda each: -each[1])
+    shares = shared([least for least, *_ in in_order])
+    segments, first = dict[int, Segments](), 0
+    for (_, number, *lengths), count in zip(in_order, shares, strict=True):
+        if count:
+            segments[-number] = Segments(first, count, *lengths)
+        first += count
+    num_tokens = sum(each.source_length for each in segments.values())
+    return Halves(segments, len(segments), num_tokens)
+
+
+def _texts(corpus: Corpus, encoder: AnyEncoder) -> Iterator[list[EncodedPair]]:
+    """The rows of each text."""
+    number = 0
+    for sentences in chunks(corpus, _AT_ONCE):
+        rows = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for _, of_text in groupby(rows, key=lambda row: row.text):
+            yield [*of_text]
+
+
+def shared(lengths: Sequence[int]) -> list[int]:
+    """Number of segments in each half of every text, by D'Hondt's method.
+
+    >>> shared([4000, 1000, 90])
+    [8, 2, 0]
+    """
+    shares = [0] * len(lengths)
+    for _ in range(LEAST_UNITS):
+        quotients = [(size - GAP) / (n + 1) for size, n in zip(lengths, shares, strict=True)]
+        shares[quotients.index(max(quotients))] += 1
+    return shares
+
+
+def num_missing(lengths: Sequence[int]) -> int:
+    """Least number of tokens by which texts must be longer for enough segments; 0 if none.
+
+    >>> num_missing([3231]), num_missing([3232]), num_missing([2000, 100])
+    (1, 0, 1264)
+    """
+    room = 2 * SEGMENT
+    shares = [max(length - GAP, 0) // room for length in lengths]
+    needed = LEAST_UNITS - sum(shares)
+    if needed <= 0:
+        return 0
+    first = [GAP + room * (n + 1) - size for n, size in zip(shares, lengths, strict=True)]
+    costs = heapq.merge(*([cost] + [room] * needed for cost in first))
+    return sum(islice(costs, needed))
+
+
+def _has_first_case(side: Encoded, frequencies: Frequencies, is_causal: bool) -> bool:
+    """Whether some measured query is a case of the trait `first` (see `measures/traits.py`).
+
+    A query is none if the first token is one of the two rarest that it sees.
+    """
+    start, content = (EARLY if is_causal else 2), [not each for each in side.is_special]
+    ids, measured = np.array(side.ids), side.is_measured or [True] * len(side.ids)
+    if len(ids) <= start:
+        return False
+    if side.is_special[0]:
+        return any(measured[start:])
+    count_N, is_rare_N = frequencies.counts(ids), frequencies.is_rare(ids)
+    order = [(int(count_N[n]), n) for n in range(len(ids))]
+
+    def is_case(seen: int) -> bool:
+        rarest = heapq.nsmallest(2, (order[n] for n in range(seen) if content[n]))
+        has_rare = bool(rarest) and bool(is_rare_N[rarest[0][1]])
+        return not (has_rare and 0 in [place for _, place in rarest])
+
+    if not is_causal:
+        return any(measured[start:]) and is_case(len(ids))
+    return any(measured[n] and is_case(n + 1) for n in range(start, len(ids)))

@@ -3,17 +3,20 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError
+from headcount.corpora.messages import messages_of, text_of
+from headcount.corpora.sentence import Sentence
 
 Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""
-Data = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Any]]
-"""One file or several, `hf://...`, or columns held in memory."""
+Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any]
+"""One file or several, `hf://...`, or data in memory: columns, texts, rows as dicts, an object of
+`datasets` or a data frame."""
 
 Listing = Literal["refused", "alternatives", "parts"]
 """What a list in a cell is: an error, texts of which the first stands for all, or the parts of one
@@ -37,10 +40,45 @@ class Column:
     for the first role of the task."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More names to try, by the name that the column of the first role has."""
+    may_be_chat: bool = False
+    """Whether a cell may be a list of messages, which is kept as JSON."""
+
+    def is_chat(self, cell: object) -> bool:
+        """Whether a cell is a list of messages."""
+        return self.may_be_chat and isinstance(cell, list)
+
+    def texts(self, cell: object, name: str | int, origin: str) -> tuple[str, ...]:
+        """The texts of a cell: those of a list where the column takes lists, else one.
+
+        Raises:
+            CorpusError: for a list where there must be a text, for a text where there must be a
+                list, and for an empty list or text.
+        """
+        if self.is_chat(cell):
+            return (messages_of(cell, origin),)
+        if self.lists != "refused":
+            if hasattr(cell, "tolist"):  # arrays, as pandas reads lists from Parquet
+                cell = cell.tolist()  # type: ignore[union-attr]
+            if isinstance(cell, list | tuple):
+                if not cell:
+                    raise CorpusError(
+                        f"{origin}: expected some text in column {name!r}, got an empty list. "
+                        "Complete or remove the line."
+                    )
+                return tuple(cell_text(each, name, origin) for each in cell)
+        text = cell_text(cell, name, origin, self.may_be_empty)
+        if self.lists == "parts":
+            raise CorpusError(
+                f"{origin}: expected a list in column {name!r}, got the text {text!r}. Write a "
+                '.jsonl with lists, such as ["The", "dog"].'
+            )
+        return (text,)
 
 
 ColumnSpec = Mapping[str, Column]
 """The columns of a task, by the task's names."""
+TEXT_NAMES = ("text", "sentence", "content", "messages")
+"""Names of the column of a text or a chat."""
 
 
 @final
@@ -55,6 +93,8 @@ class Table:
     """Class names, by the task's name of the column, if a hub data set numbers its classes."""
     lists: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     """All texts of every cell, in columns whose cells may be lists."""
+    chats: set[int] = field(default_factory=set)
+    """Numbers of the rows whose text is a list of messages."""
 
     def __len__(self) -> int:
         return len(self.origins)
@@ -103,6 +143,7 @@ class Table:
 
     def extend(self, other: "Table") -> None:
         """Add all cells of another table."""
+        self.chats.update(len(self) + number for number in other.chats)
         for mine, its in ((self.columns, other.columns), (self.lists, other.lists)):
             for role, cells in its.items():
                 mine.setdefault(role, []).extend(cells)  # type: ignore[arg-type]
@@ -114,6 +155,15 @@ class Table:
         self.columns.setdefault(role, []).append(text)
         if column.lists != "refused":
             self.lists.setdefault(role, []).append(texts)
+
+    def sentences(self, role: str) -> list[Sentence]:
+        """A column as sentences that know their origin."""
+        return [
+            Sentence(text_of(text), messages=text, origin=origin)
+            if number in self.chats
+            else Sentence(text, origin=origin)
+            for number, (text, origin) in enumerate(zip(self[role], self.origins, strict=True))
+        ]
 
     def numbers(self, role: str) -> list[float]:
         """A column of numbers.
@@ -181,51 +231,6 @@ def is_numbered(columns: Columns | None) -> bool:
             f"got {', '.join(map(str, given))}."
         )
     return any(numbers)
-
-
-def in_memory(
-    data: Mapping[str, Sequence[Any]], columns: Columns | None, roles: ColumnSpec
-) -> Table:
-    """A table of columns held in memory."""
-    chosen = choose(list(data), columns, roles, "the data")
-    picked = {role: list(data[str(name)]) for role, name in chosen.items()}
-    lengths = {role: len(cells) for role, cells in picked.items()}
-    if len(set(lengths.values())) > 1:
-        raise CorpusError(f"Expected columns of one length, got {lengths}.")
-    origins = [f"row {number}" for number in range(1, next(iter(lengths.values())) + 1)]
-    if not origins:
-        raise CorpusError("Expected at least one example, got none in the data")
-    table = Table({}, origins)
-    for role, cells in picked.items():
-        for cell, where in zip(cells, origins, strict=True):
-            table.add(role, roles[role], cell_texts(cell, role, where, roles[role]))
-    return table
-
-
-def cell_texts(cell: object, name: str | int, origin: str, column: Column) -> tuple[str, ...]:
-    """The texts of a cell: those of a list where the column takes lists, else one.
-
-    Raises:
-        CorpusError: for a list where there must be a text, for a text where there must be a list,
-            and for an empty list or text.
-    """
-    if column.lists != "refused":
-        if hasattr(cell, "tolist"):  # arrays, as pandas reads lists from Parquet
-            cell = cell.tolist()  # type: ignore[union-attr]
-        if isinstance(cell, list | tuple):
-            if not cell:
-                raise CorpusError(
-                    f"{origin}: expected some text in column {name!r}, got an empty list. Complete "
-                    "or remove the line."
-                )
-            return tuple(cell_text(each, name, origin) for each in cell)
-    text = cell_text(cell, name, origin, column.may_be_empty)
-    if column.lists == "parts":
-        raise CorpusError(
-            f"{origin}: expected a list in column {name!r}, got the text {text!r}. Write a .jsonl "
-            'with lists, such as ["The", "dog"].'
-        )
-    return (text,)
 
 
 def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:

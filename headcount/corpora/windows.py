@@ -6,9 +6,9 @@ are *measured* in it: every unit once, in the window with the most text before i
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby
 
-from headcount.corpora.halves import num_units
 from headcount.corpora.sentence import NO_WORD, Encoded
 
 SMALLEST = 2
@@ -65,7 +65,7 @@ def in_windows(text: Encoded, max_length: int) -> list[Encoded]:
     cut = {word for word, long in zip(text.word_of[before:stop], is_long, strict=True) if long}
     starts = list(accumulate(sizes, initial=before))
     found = list[Encoded]()
-    unit = 0
+    first = 0
     for begin, measured, end in stretches(sizes, limit):
         inside = range(starts[begin], starts[end])
         places = [*range(before), *inside, *range(stop, len(text.ids))]
@@ -77,11 +77,13 @@ def in_windows(text: Encoded, max_length: int) -> list[Encoded]:
             num_words_cut=0 if found else len(cut),
             num_words_lost=0 if found else text.num_words_lost,
             is_measured=[place not in inside or place >= starts[measured] for place in places],
-            first_unit=unit,
+            first_token=first,
+            merged=text.merged,
+            is_mapped=text.is_mapped,
         )
         found.append(window)
-        unit += num_units(len(places))
-    return found
+        first += len(window.measured(places))
+    return [replace(window, num_windows=len(found)) for window in found]
 
 
 def _num_special(is_special: Sequence[bool]) -> int:

@@ -32,3 +32,4 @@ from .syntactic import ALL as ALL
 from .syntactic import Syntactic as Syntactic
 from .traits import TRAITS as TRAITS
 from .traits import Traits as Traits
+from .units import Moments as Moments

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.units import Slots
+from headcount.measures.units import Moments, Slots
 from headcount.measures.visibility import around, far, num_visible
 
 REACH = 32
@@ -43,16 +43,10 @@ class Looks(Sums):
 
     hits: Int[Tensor, "half head bin"]
     """Number of cases whose largest weight is at the offset; the last is beyond `REACH`."""
-    squares: Int[Tensor, "head offset"]
-    """Sum over units of the second half of hits squared."""
-    products: Int[Tensor, "head offset"]
-    """Sum over units of the second half of hits times cases."""
+    moments: Moments
+    """Moments of hits over units of the second half, by offset and head."""
     cases: Int[Tensor, "half offset"]
     """Number of cases."""
-    cases_squares: Int[Tensor, " offset"]
-    """Sum over units of the second half of cases squared."""
-    units: Int[Tensor, " offset"]
-    """Number of units of the second half with cases."""
     chance: Float[Tensor, "half offset"]
     """Sum over cases of the chance of a hit."""
     far_pairs: Int[Tensor, "half 2"]
@@ -102,8 +96,7 @@ class _Cases:
         is_case_BQO &= is_query_BQ[..., None]
         cases_SO, chance = case_sums(is_case_BQO, visible_BQ, slots)
         far_BQ2 = far(is_target_BK, is_query_BQ.shape[1], REACH, sides.is_causal)
-        is_second_BQ = sides.queries.is_second_BN
-        by_half = [is_query_BQ & ~is_second_BQ, is_query_BQ & is_second_BQ]
+        by_half = [is_query_BQ & each for each in sides.queries.is_half_2BN]
         return cls(
             is_query_BQ,
             is_target_BK,
@@ -119,8 +112,8 @@ def hit_sums(
     is_hit_BHQ: Bool[Tensor, "batch head query"],
     cases_SO: Int[Tensor, "slot bin"],
     slots: Slots,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Hits, their squares and products, cases, their squares and units, as in `Looks`.
+) -> tuple[Tensor, Moments, Tensor]:
+    """Hits, their moments over units, and cases, as in `Looks`.
 
     Args:
         bin_BHQ: what each query looks at; the number after the last bin is for all others.
@@ -132,18 +125,15 @@ def hit_sums(
     head_H1 = torch.arange(num_heads, device=bin_BHQ.device)[:, None]
     bin_BHQ = (slots.slot_BQ[:, None] * num_heads + head_H1) * (width + 1) + bin_BHQ
     num_bins = (slots.num_second + 1) * num_heads * (width + 1)
-    bin_BHQ.masked_fill_(~is_hit_BHQ, num_bins)
+    is_counted_BHQ = is_hit_BHQ & (slots.slot_BQ <= slots.num_second)[:, None]
+    bin_BHQ.masked_fill_(~is_counted_BHQ, num_bins)
     counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)[:num_bins]
     hits_SHO = counts.view(-1, num_heads, width + 1)
     second_UHO, cases_UO = hits_SHO[:-1], cases_SO[:-1]
-    near_UHO = second_UHO[..., :width]
     return (
         torch.stack([hits_SHO[-1], second_UHO.sum(0)]),
-        (near_UHO**2).sum(0),
-        (near_UHO * cases_UO[:, None]).sum(0),
+        Moments.of(second_UHO[..., :width].transpose(1, 2), cases_UO, slots),
         torch.stack([cases_SO[-1], cases_UO.sum(0)]),
-        (cases_UO**2).sum(0),
-        (cases_UO > 0).sum(0),
     )
 
 

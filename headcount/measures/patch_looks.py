@@ -24,7 +24,7 @@ from headcount.measures.grid_places import Places, displacements
 from headcount.measures.looks import case_sums, hit_sums, later
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.units import Slots
+from headcount.measures.units import Moments, Slots
 
 REACH = 3
 """Largest displacement, in rows and in columns, that is counted on its own."""
@@ -43,16 +43,10 @@ class PatchLooks(Sums):
 
     hits: Int[Tensor, "half head bin"]
     """Number of cases whose largest weight is at the displacement; the last is beyond `REACH`."""
-    squares: Int[Tensor, "head displacement"]
-    """Sum over units of the second half of hits squared."""
-    products: Int[Tensor, "head displacement"]
-    """Sum over units of the second half of hits times cases."""
+    moments: Moments
+    """Moments of hits over images of the second half, by displacement and head."""
     cases: Int[Tensor, "half displacement"]
     """Number of cases."""
-    cases_squares: Int[Tensor, " displacement"]
-    """Sum over units of the second half of cases squared."""
-    units: Int[Tensor, " displacement"]
-    """Number of units of the second half with cases."""
     chance: Float[Tensor, "half displacement"]
     """Sum over cases of the chance of a hit."""
     queries: Int[Tensor, " half"]
@@ -104,8 +98,7 @@ class _Cases:
         bin_QK.scatter_(1, target_QO.masked_fill(~has_target_QO, num_tokens), _numbers(target_QO))
         visible_BQ = is_key_BK.sum(1, keepdim=True).expand(is_query_BQ.shape)
         is_case_BQO = is_query_BQ[..., None] & has_target_QO
-        is_second_BQ = queries.is_second_BN
-        halves = [is_query_BQ & ~is_second_BQ, is_query_BQ & is_second_BQ]
+        halves = [is_query_BQ & each for each in queries.is_half_2BN]
         return cls(
             bin_QK[:, :num_tokens],
             is_query_BQ,

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
+from headcount.measures.units import Moments
 
 
 @final
@@ -31,10 +32,8 @@ class PatchSpots(Sums):
 
     weight: Float[Tensor, "half head patch"]
     """Sum over queries of the weight on each patch."""
-    squares: Float[Tensor, "head patch"]
-    """Sum over images of the second half of that weight squared."""
-    images: Int[Tensor, " half"]
-    """Number of images."""
+    moments: Moments
+    """Moments of that weight over images of the second half, by patch and head."""
     tokens: Int[Tensor, " half"]
     """Number of queries."""
 
@@ -49,14 +48,14 @@ class PatchSpots(Sums):
         queries, grid = attention.queries, attention.sides.grid
         assert grid is not None
         is_image_B = queries.is_token_BN.any(1)
-        is_second_B = queries.is_second_BN[:, 0]
-        halves = [is_image_B & ~is_second_B, is_image_B & is_second_B]
+        halves = [is_image_B & each for each in queries.is_half_2BN[..., 0]]
         column_BHP = attention.column_BHK[..., grid.special :].double()
         by_half = [column_BHP[each] for each in halves]
+        tokens_B1 = queries.is_token_BN.sum(1, keepdim=True)
+        second_BPH, num_patches = by_half[1].transpose(1, 2), column_BHP.shape[2]
         return cls(
             torch.stack([each.sum(0) for each in by_half]),
-            (by_half[1] ** 2).sum(0),
-            torch.stack([each.sum() for each in halves]),
+            Moments.of_closed(second_BPH, tokens_B1[halves[1]].expand(-1, num_patches)),
             torch.stack([queries.is_token_BN[each].sum() for each in halves]),
         )
 

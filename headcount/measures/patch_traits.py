@@ -29,7 +29,7 @@ from torch import Tensor
 from headcount.measures.grid_places import GridColumns, Places
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums, over_queries
-from headcount.measures.units import Slots
+from headcount.measures.units import Moments, Slots
 
 PATCH_TRAITS = ("class", "row", "column", "near")
 """The traits, in the order of the sums."""
@@ -45,16 +45,10 @@ class PatchTraits(Sums):
 
     weight: Float[Tensor, "half trait head"]
     """Sum over cases of the weight on the class, or of the closeness."""
-    squares: Float[Tensor, "trait head"]
-    """Sum over units of the second half of the weight squared."""
-    products: Float[Tensor, "trait head"]
-    """Sum over units of the second half of the weight times the number of cases."""
+    moments: Moments
+    """Moments of the weight over images of the second half, by trait and head."""
     cases: Int[Tensor, "half trait"]
     """Number of queries that are cases."""
-    cases_squares: Int[Tensor, " trait"]
-    """Sum over units of the second half of cases squared."""
-    units: Int[Tensor, " trait"]
-    """Number of units of the second half with cases."""
     chance: Float[Tensor, "half trait"]
     """Sum over cases of the weight of even attention."""
     beside: Int[Tensor, "half trait displacement"]
@@ -90,18 +84,15 @@ class PatchTraits(Sums):
             near_BHQ.where(on_all_BHQ > 0, 0),
         ]
         found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
-        second_TUH = torch.stack([each.second_UH for each in found])
+        second_UTH = torch.stack([each.second_UH for each in found], 1)
         is_patch_BQ, beside_BHQO = sides.queries.is_content_BN, attention.beside_BHQO
         diagonal_HO = torch.stack(
             [over_queries(each, is_patch_BQ) for each in beside_BHQO.unbind(-1)], -1
         )
         return cls(
             weight=torch.stack([each.halves() for each in found], 1),
-            squares=(second_TUH**2).sum(1),
-            products=(second_TUH * shared.cases_TU[..., None]).sum(1),
+            moments=Moments.of(second_UTH, shared.cases_UT, slots),
             cases=shared.cases,
-            cases_squares=(shared.cases_TU**2).sum(1),
-            units=(shared.cases_TU > 0).sum(1),
             chance=shared.chance,
             beside=shared.beside,
             far=shared.far,
@@ -124,7 +115,7 @@ class _Cases:
     is_case_TBQ: Bool[Tensor, "trait batch query"]
     even_distance_Q: Float[Tensor, " query"]
     """Mean distance of each patch to all patches; 1 for other tokens."""
-    cases_TU: Int[Tensor, "trait unit"]
+    cases_UT: Int[Tensor, "unit trait"]
     """Number of cases in each unit of the second half."""
     cases: Int[Tensor, "half trait"]
     chance: Float[Tensor, "half trait"]
@@ -158,7 +149,7 @@ class _Cases:
         far_2Q = size_2Q - beside_2QO.sum(-1)
         ones_Q = torch.ones_like(size_2Q[0])
         even_TQ = torch.stack([ones_Q, *size_2Q, nothing_Q]).double() / grid.num_tokens
-        is_half = [queries.is_token_BN & ~queries.is_second_BN, queries.is_second_BN]
+        is_half = queries.is_half_2BN
         by_half = [torch.stack([(each & h).sum(0) for each in is_case_TBQ]) for h in is_half]
         cases_2TQ = torch.stack(by_half)
         counted = [slots.sums(torch.ones_like(each[:, None]), each) for each in is_case_TBQ]
@@ -168,7 +159,7 @@ class _Cases:
         return cls(
             is_case_TBQ=is_case_TBQ,
             even_distance_Q=torch.where(distance_Q > 0, distance_Q, 1),
-            cases_TU=torch.stack([each.second_UH[:, 0] for each in counted]).long(),
+            cases_UT=torch.stack([each.second_UH[:, 0] for each in counted], 1).long(),
             cases=cases_2TQ.sum(-1),
             chance=(cases_2TQ * even_TQ).sum(-1),
             beside=(cases_2TQ[..., None] * beside_TQO).sum(2),

@@ -53,7 +53,8 @@ class Patterns(Sums):
     segmented: Int[Tensor, " head"]
     """Number of maps with two segments, the only ones where blocks can be seen."""
     second: Int[Tensor, "head pattern"]
-    """Number of maps of each pattern in the second half of the corpus (see `corpora/halves.py`)."""
+    """Number of maps of each pattern in the second half of the corpus (see `corpora/halves.py`),
+    without maps that are in both halves."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
@@ -61,7 +62,8 @@ class Patterns(Sums):
         is_map_BHP = shows_pattern(attention)
         is_map_BHP &= attention.queries.is_token_BN.any(1)[:, None, None]
         segmented = _is_segmented(attention).sum().expand(is_map_BHP.shape[1])
-        is_second_B = attention.queries.is_second_BN[:, 0]
+        in_first_BQ, in_second_BQ = attention.queries.is_half_2BN
+        is_second_B = in_second_BQ.any(1) & ~in_first_BQ.any(1)
         return cls(is_map_BHP.sum(0), segmented, is_map_BHP[is_second_B].sum(0))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:

@@ -1,8 +1,8 @@
 r"""Relation tests: hits on the arcs of each relation, with what a test against the baseline needs.
 
 The *gain* of an arc is whether a head predicts it, minus whether the baseline does: the relation's
-most frequent offset in the first half of the corpus. A sentence is one unit. The accuracy to beat
-is that of this offset or of the second half's own best one, whichever is larger.
+most frequent offset in the first half of the corpus. An arc is in the unit of its later word. The
+accuracy to beat is that of this offset or of the second half's own best one, whichever is larger.
 
 A head that looks at fixed offsets finds relations, too. Its habit $\rho_h(o)$ is how often it looks
 at an offset in words (its own excluded) that exists, and $\sum_o N(o) \rho_h(o) / \sum_o N(o)$ its
@@ -20,10 +20,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.corpora import Arcs
+from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums
+from headcount.measures.units import Groups, Moments, Slots
 from headcount.measures.visibility import around, far
 
 WIDTH = 2 * REACH + 1
@@ -39,18 +40,12 @@ class RelationTests(Sums):
 
     hits: Float[Tensor, "half relation head direction"]
     """Number of arcs that each head predicts, in each of `DIRECTIONS`."""
-    squares: Float[Tensor, "relation head direction"]
-    """Sum over sentences of the second half of the gain squared."""
-    products: Float[Tensor, "relation head direction"]
-    """Sum over sentences of the second half of the gain times the number of arcs."""
+    moments: Moments
+    """Moments of the gain over units of the second half, by relation, and by head and direction."""
     baseline: Int[Tensor, "half relation"]
     """Number of arcs that the baseline predicts."""
     offsets: Int[Tensor, "half relation offset"]
     """Number of arcs at each offset head - dependent up to `REACH`, then below and above."""
-    cases_squares: Int[Tensor, " relation"]
-    """Sum over sentences of the second half of the number of arcs squared."""
-    units: Int[Tensor, " relation"]
-    """Number of sentences of the second half with arcs."""
     looks: Int[Tensor, "head side bin"]
     """Number of words that look most at the word at each offset, and farther away (the last)."""
     words: Int[Tensor, " offset"]
@@ -66,25 +61,25 @@ class RelationTests(Sums):
         """The sums over one batch."""
         arcs, hits_AHD, shared = attention.arcs, attention.arc_hits_AHD, attention.sides.once(_of)
         assert arcs is not None and hits_AHD is not None
-        hits_AHD = hits_AHD.double()
-        shape = hits_AHD.shape[1:]
-        half_A = shared.is_second_A.long()
-        hits = hits_AHD.new_zeros(2 * arcs.num_relations, *shape)
-        hits.index_add_(0, half_A * arcs.num_relations + arcs.relation_A, hits_AHD)
-        gain_GHD = hits_AHD.new_zeros(len(shared.relation_G), *shape)
+        hits_AHD, shape = hits_AHD.double(), hits_AHD.shape[1:]
+        hits = hits_AHD.new_zeros(3 * arcs.num_relations, *shape)
+        hits.index_add_(0, shared.bin_A, hits_AHD)
         second_A = shared.is_second_A
         gain_AHD = hits_AHD[second_A] - arcs.is_baseline_A[second_A].double()[:, None, None]
-        gain_GHD.index_add_(0, shared.group_A, gain_AHD)
-        zeros = hits_AHD.new_zeros(arcs.num_relations, *shape)
-        size_G11 = shared.size_G[:, None, None]
+        gain_GC = hits_AHD.new_zeros(len(shared.groups.kind_G), shape.numel())
+        gain_GC.index_add_(0, shared.group_A, gain_AHD.flatten(1))
         return cls(
-            hits.view(2, arcs.num_relations, *shape),
-            zeros.index_add(0, shared.relation_G, gain_GHD**2),
-            zeros.index_add(0, shared.relation_G, gain_GHD * size_G11),
-            *shared.counts,
+            hits.view(3, arcs.num_relations, *shape)[:2],
+            Moments.of_groups(gain_GC, shared.groups, attention.sides.once(Slots.of)),
+            shared.baseline,
+            shared.offsets,
             attention.word_looks_HSO,
             shared.words,
         )
+
+    def moments_of(self, direction: int) -> Moments:
+        """The moments of one direction, by relation and head."""
+        return self.moments.of_columns(slice(direction, None, self.hits.shape[-1]))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Nothing for the head table: see `analysis/profiles.py`."""
@@ -93,54 +88,67 @@ class RelationTests(Sums):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Groups:
-    """The arcs of one relation in one sentence of the second half, G, whatever heads do."""
+class _Arcs:
+    """What the trees of a batch say, whatever heads do."""
 
     is_second_A: Bool[Tensor, " arc"]
+    """Whether each arc is in the second half."""
+    bin_A: Int[Tensor, " arc"]
+    """Half (the third is neither) and relation of each arc, in one number."""
     group_A: Int[Tensor, " second_arc"]
     """Index of the group of each arc of the second half."""
-    relation_G: Int[Tensor, " group"]
-    size_G: Int[Tensor, " group"]
-    """Number of arcs."""
-    counts: tuple[Tensor, Tensor, Tensor, Tensor]
-    """`baseline`, `offsets`, `cases_squares` and `units` of `RelationTests`."""
+    groups: Groups
+    """The arcs of one relation in one unit of the second half."""
+    baseline: Int[Tensor, "half relation"]
+    offsets: Int[Tensor, "half relation offset"]
     words: Int[Tensor, " offset"]
 
 
-def _of(sides: Sides) -> _Groups:
-    """The groups of one batch."""
+def _of(sides: Sides) -> _Arcs:
+    """The arcs of one batch."""
     arcs = sides.arcs
     assert arcs is not None
     num_relations = arcs.num_relations
-    is_second_A = sides.keys.is_second_BN[arcs.sentence_A, 0]
-    key_A = (arcs.sentence_A * num_relations + arcs.relation_A)[is_second_A]
+    half_A, unit_A = _halves_of_arcs(sides, arcs)
+    is_second_A = half_A == SECOND_HALF
+    bin_A = torch.where(half_A == NO_HALF, 2, half_A) * num_relations + arcs.relation_A
+    slot_A = torch.searchsorted(sides.once(Slots.of).unit_U, unit_A[is_second_A])
+    key_A = slot_A * num_relations + arcs.relation_A[is_second_A]
     key_G, group_A, size_G = key_A.unique(return_inverse=True, return_counts=True)
-    relation_G = key_G % max(num_relations, 1)
-    half_A = is_second_A.long() * num_relations + arcs.relation_A
-    zeros = half_A.new_zeros
-    baseline = zeros(2 * num_relations).index_add_(0, half_A, arcs.is_baseline_A.long())
-    cases_squares = zeros(num_relations).index_add_(0, relation_G, size_G**2)
-    return _Groups(
+    slot_G, relation_G = key_G // max(num_relations, 1), key_G % max(num_relations, 1)
+    baseline = bin_A.new_zeros(3 * num_relations)
+    baseline.index_add_(0, bin_A, arcs.is_baseline_A.long())
+    return _Arcs(
         is_second_A,
+        bin_A,
         group_A,
-        relation_G,
-        size_G,
-        (
-            baseline.view(2, -1),
-            _offsets(arcs, half_A),
-            cases_squares,
-            torch.bincount(relation_G, minlength=num_relations),
-        ),
+        Groups(slot_G, relation_G, size_G, num_relations),
+        baseline.view(3, -1)[:2],
+        _offsets(arcs, bin_A),
         _words(sides),
     )
+
+
+def _halves_of_arcs(sides: Sides, arcs: Arcs) -> tuple[Int[Tensor, " arc"], Int[Tensor, " arc"]]:
+    """Half of each arc, that of its later word, and its unit if this is the second half."""
+    keys = sides.keys
+    num_words = max(1, int(keys.word_BN.max()) + 1)
+    later_A = torch.maximum(arcs.dependent_A, arcs.head_A)
+    found = []
+    for number_BN in (keys.half_BN, keys.unit_BN.masked_fill(keys.half_BN != SECOND_HALF, NO_HALF)):
+        # Tokens without a word are in the first column
+        of_BW = number_BN.new_full((len(number_BN), num_words + 1), NO_HALF)
+        of_BW = of_BW.scatter_reduce(1, keys.word_BN + 1, number_BN, "amax")
+        found.append(of_BW[arcs.sentence_A, later_A + 1])
+    return found[0], found[1]
 
 
 def _offsets(arcs: Arcs, half_A: Tensor) -> Int[Tensor, "half relation offset"]:
     bin_A = (arcs.head_A - arcs.dependent_A + REACH).clamp(-1, WIDTH)
     bin_A = torch.where(bin_A < 0, WIDTH, bin_A + (bin_A == WIDTH))
-    size = 2 * arcs.num_relations * (WIDTH + 2)
+    size = 3 * arcs.num_relations * (WIDTH + 2)
     counts = torch.bincount(half_A * (WIDTH + 2) + bin_A, minlength=size)
-    return counts.view(2, arcs.num_relations, WIDTH + 2)
+    return counts.view(3, arcs.num_relations, WIDTH + 2)[:2]
 
 
 def _words(sides: Sides) -> Int[Tensor, " offset"]:

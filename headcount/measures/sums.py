@@ -1,8 +1,9 @@
 """Sums: the base of every measure. Parts add up to the total, in any order and any process."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Shaped
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.units import Moments
 
 
 class Sums(ABC):
@@ -40,15 +42,43 @@ class Sums(ABC):
 
     def __add__(self, other: "Sums") -> "Sums":
         assert type(self) is type(other)
-        return type(self)(*map(_add, self.state().values(), other.state().values()))
+        mine, others = self._parts(), other._parts()
+        return type(self)(**{name: _add(each, others[name]) for name, each in mine.items()})
 
-    def state(self) -> dict[str, Tensor]:
-        """The sums by field name: `type(sums)(**sums.state())` recreates the measure."""
+    def _parts(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
+    def state(self) -> dict[str, Tensor]:
+        """The sums by name; those of units have names such as `moments.squares`."""
+        state = dict[str, Tensor]()
+        for name, part in self._parts().items():
+            if isinstance(part, Moments):
+                state |= {f"{name}.{key}": each for key, each in vars(part).items()}
+            else:
+                state[name] = part
+        return state
 
-def _add(a: Tensor, b: Tensor) -> Tensor:
+    @classmethod
+    def of_state(cls, state: Mapping[str, Tensor]) -> "Sums":
+        """The sums that a state holds."""
+        parts, nested = dict[str, Any](), dict[str, dict[str, Tensor]]()
+        for name, each in state.items():
+            outer, dot, inner = name.partition(".")
+            if dot:
+                nested.setdefault(outer, {})[inner] = each
+            else:
+                parts[name] = each
+        return cls(**parts, **{name: Moments(**each) for name, each in nested.items()})
+
+    def to(self, device: torch.device | str) -> "Sums":
+        """The same sums on another device."""
+        return self.of_state({name: each.to(device) for name, each in self.state().items()})
+
+
+def _add(a: Any, b: Any) -> Any:
     """Sum of a and b. Histograms of offsets (last axis, 0 in the middle) may differ in width."""
+    if isinstance(a, Moments):
+        return a + b
     a = a.to(b.device)  # the sums of an interrupted run come from a file
     if a.shape[-1:] == b.shape[-1:]:
         return a + b

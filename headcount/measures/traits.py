@@ -7,9 +7,8 @@ looks at no key in particular has $m_q / n_q$ there.
 
 So that a head is not counted for what another trait explains, some queries are no cases:
 
-- in causal models, the first `EARLY` queries, which see few keys but the first; and, for weights,
-  those from `LATE` on, since the first token gets less the more keys there are: texts of any length
-  are compared where they see as many;
+- in causal models, the first `EARLY` queries (see `corpora/halves.py`), which see few keys but the
+  first;
 - first token: its neighbour, and queries of which it is one of the two rarest tokens (self);
 - separators: queries beside one;
 - punctuation: texts that begin with it;
@@ -34,20 +33,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headcount.corpora import EARLY
 from headcount.measures.looks import REACH, later
 from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
 from headcount.measures.sums import Sums, over_queries
-from headcount.measures.units import Slots
+from headcount.measures.units import Moments, Slots
 from headcount.measures.visibility import around, num_visible
 
 TRAITS = ("first", "separator", "punctuation", "segment", "rare")
 """The classes of keys."""
-
-EARLY = 10
-"""Number of first queries of a causal model that are no cases."""
-
-LATE = 32
-"""First query of a causal model that is no case of the weights on a class."""
 
 NEAR = max(OFFSETS)
 """Largest offset whose weights are counted on their own."""
@@ -71,16 +65,10 @@ class Traits(Sums):
 
     weight: Float[Tensor, "half trait head"]
     """Sum over cases of the weight on the class, or the number of hits."""
-    squares: Float[Tensor, "trait head"]
-    """Sum over units of the second half of the weight squared."""
-    products: Float[Tensor, "trait head"]
-    """Sum over units of the second half of the weight times the number of cases."""
+    moments: Moments
+    """Moments of the weight over units of the second half, by trait and head."""
     cases: Int[Tensor, "half trait"]
     """Number of queries that are cases."""
-    cases_squares: Int[Tensor, " trait"]
-    """Sum over units of the second half of cases squared."""
-    units: Int[Tensor, " trait"]
-    """Number of units of the second half with cases."""
     chance: Float[Tensor, "half trait"]
     """Sum over cases of the share of keys that are in the class."""
     near: Int[Tensor, "half trait near"]
@@ -113,16 +101,13 @@ class Traits(Sums):
             (attention.peak_later_BHQ[..., None] == rarest_BHQ2).any(-1),
         ]
         found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
-        second_TUH = torch.stack([each.second_UH for each in found])
+        second_UTH = torch.stack([each.second_UH for each in found], 1)
         is_query_BQ = sides.queries.is_token_BN
         diagonals = attention.diagonals_BHQO.unbind(-1)
         return cls(
             weight=torch.stack([each.halves() for each in found], 1),
-            squares=(second_TUH**2).sum(1),
-            products=(second_TUH * shared.cases_TU[..., None]).sum(1),
+            moments=Moments.of(second_UTH, shared.cases_UT, slots),
             cases=shared.cases,
-            cases_squares=(shared.cases_TU**2).sum(1),
-            units=(shared.cases_TU > 0).sum(1),
             chance=shared.chance,
             near=shared.near,
             far=shared.far,
@@ -145,7 +130,7 @@ class _Cases:
 
     is_case_TBQ: Bool[Tensor, "trait batch query"]
     rarest_BQ2: Int[Tensor, "batch query 2"]
-    cases_TU: Int[Tensor, "trait unit"]
+    cases_UT: Int[Tensor, "unit trait"]
     """Number of cases in each unit of the second half."""
     cases: Int[Tensor, "half trait"]
     chance: Float[Tensor, "half trait"]
@@ -169,7 +154,7 @@ class _Cases:
         far = [one_BQ - its.sum(-1) for one_BQ, its in zip(size_BQ, near_of, strict=True)]
         is_case = _are_cases(sides, rarest_BQ2, size_BQ, content_BQ)
         is_case_TBQ = torch.stack(is_case)
-        is_half = [queries.is_token_BN & ~queries.is_second_BN, queries.is_second_BN]
+        is_half = queries.is_half_2BN
 
         def by_half(numbers: list[Tensor]) -> Tensor:
             """Sums over the cases of each trait in either half."""
@@ -182,7 +167,7 @@ class _Cases:
         return cls(
             is_case_TBQ=is_case_TBQ,
             rarest_BQ2=rarest_BQ2,
-            cases_TU=torch.stack([each.second_UH[:, 0] for each in cases]).long(),
+            cases_UT=torch.stack([each.second_UH[:, 0] for each in cases], 1).long(),
             cases=torch.stack([each.halves()[:, 0] for each in cases], 1).long(),
             chance=by_half([each.double() for each in chances]),
             near=torch.stack(
@@ -233,7 +218,6 @@ def _are_cases(
     num_queries = queries.ids_BN.shape[1]
     position_Q = torch.arange(num_queries, device=keys.ids_BN.device)
     is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
-    is_early_Q = position_Q < (LATE if sides.is_causal else num_queries)
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
     first_is_rare_BQ = (rarest_BQ2 == 0).any(-1)
     is_self = sides.is_self
@@ -241,15 +225,14 @@ def _are_cases(
     starts_with_punct_B1 = keys.is_punct_BN[:, :1]
     has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)
     is_first_BQ = first_is_rare_BQ | (rarest_BQ2 == first_content_B1[..., None]).any(-1)
-    is_case = (
+    is_case = [
         ~first_is_rare_BQ & ((position_Q > 1) | (not is_self)),
         (size_BQ[1] > 0) & ~(beside_sep_BQ & is_self),
         (size_BQ[2] > 0) & ~starts_with_punct_B1,
         size_BQ[3] > 0,
         has_rare_BQ & ~is_first_BQ,
-    )
-    *weights, is_rare_BQ = [is_query_BQ & each for each in is_case]
-    return [*(each & is_early_Q for each in weights), is_rare_BQ]
+    ]
+    return [is_query_BQ & each for each in is_case]
 
 
 def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:
@@ -272,7 +255,7 @@ def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:
 
 
 def _rare_offsets(
-    rarest_BQ2: Tensor, is_case_BQ: Tensor, is_half: list[Tensor]
+    rarest_BQ2: Tensor, is_case_BQ: Tensor, is_half_2BQ: Tensor
 ) -> Int[Tensor, "half offset"]:
     """Number of rare tokens at each offset from the cases, by half."""
     position_Q1 = torch.arange(rarest_BQ2.shape[1], device=rarest_BQ2.device)[:, None]
@@ -282,6 +265,6 @@ def _rare_offsets(
     return torch.stack(
         [
             torch.bincount(bin_BQ2[is_case_BQ & h].flatten(), minlength=2 * REACH + 3)
-            for h in is_half
+            for h in is_half_2BQ
         ]
     )

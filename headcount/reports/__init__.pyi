@@ -17,7 +17,6 @@ from .following_text import write_followed as write_followed
 from .head_relations_text import write_alignment_document as write_alignment_document
 from .head_relations_text import write_clusters_document as write_clusters_document
 from .head_relations_text import write_coreference_document as write_coreference_document
-from .kinds import untested_roles as untested_roles
 from .matching import match_heads as match_heads
 from .matching_text import matching_document as matching_document
 from .matching_text import matching_sentence as matching_sentence
@@ -44,3 +43,4 @@ from .pruning_order import KeptHeads as KeptHeads
 from .pruning_order import PruningOrder as PruningOrder
 from .pruning_order import pruning_orders as pruning_orders
 from .sentences import short_name as short_name
+from .untested import why_none as why_none

@@ -12,7 +12,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.names import RoleName, role_names
 from headcount.reports.plain_words import does, finding
-from headcount.results import Profiles, Role, Run, TraitStrength
+from headcount.results import Role, Run, TraitStrength
 
 
 @final
@@ -212,13 +212,13 @@ def verdicts(found: Iterable[Leading | None]) -> tuple[int, int, int]:
     return counts["role"], counts["tendency"], counts["none"]
 
 
-def untested_roles(profiles: Profiles | None) -> list[str]:
-    """Roles of which no trait of any head had enough cases to be tested."""
-    verdicts_of: dict[str, set[str]] = {}
-    for traits in (profiles or {}).values():
-        for trait in traits:
-            verdicts_of.setdefault(trait.role, set()).add(trait.verdict)
-    return sorted(role for role, found in verdicts_of.items() if found == {"untested"})
+def label_of(trait: str) -> str:
+    """The name of a trait in legends and lists.
+
+    >>> label_of("first"), label_of("nsubj")
+    ('first token', 'nsubj')
+    """
+    return _LETTERS[trait][1] if trait in _LETTERS else trait.replace("_", " ")
 
 
 def kinds_sentence(found: Iterable[Leading | None], most: int = 3) -> str:

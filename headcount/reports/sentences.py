@@ -13,6 +13,9 @@ from headcount.results import RunRecord
 SHOWN = 3
 """Number of kinds that the headline names."""
 
+OFTEN = 0.2
+"""Least share of queries whose largest weight is at one offset for a head to be said to do so."""
+
 
 def headline(found: Sequence[Leading | None]) -> str:
     """What the heads do, in numbers; `found` has one entry per head.
@@ -105,17 +108,21 @@ def measured(record: RunRecord) -> str:
 def head_line(values: Mapping[str, float]) -> str:
     """What a head does most, whatever its roles; unmeasured numbers are left out."""
     parts = []
+    first = values.get("attn_first", math.nan)
+    if not math.isnan(first):
+        parts.append(f"It gives {numbers.percent(first)} of its attention to the first token.")
+    confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
+    which = "a patch" if "attn_distance" in values else "a token that is not special"
+    if not math.isnan(confidence):
+        parts.append(f"Its largest weight on {which} is {numbers.weight(confidence)} on average.")
     share = values.get("positional_share", math.nan)
     if not math.isnan(share):
-        where = offset_words(values["positional_offset"])
+        where, queries = offset_words(values["positional_offset"]), numbers.percent(share)
         parts.append(
-            f"Special tokens aside, its largest weight falls most often {where} "
-            f"({numbers.percent(share)} of queries)."
+            f"That weight falls most often {where} ({queries} of queries)."
+            if share >= OFTEN
+            else f"That weight falls at no fixed offset (the most frequent, {where}: {queries})."
         )
-    confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
-    if not math.isnan(confidence):
-        which = "Its largest weight on a patch" if "attn_distance" in values else "That weight"
-        parts.append(f"{which} is {numbers.weight(confidence)} on average.")
     if not math.isnan(entropy):
         # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy.
         parts.append(f"Its entropy equals that of {math.exp(entropy):.1f} equal weights.")

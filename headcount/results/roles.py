@@ -64,8 +64,8 @@ class Thresholds:
     """Images: least share of attention on one patch of every image; half, as for sinks."""
     test_cases: int = 100
     """Least number of cases of a test, in the half of the corpus that did not choose."""
-    test_sentences: int = 30
-    """Least number of sentences that have these cases."""
+    test_sentences: int = 10
+    """Least number of units (texts, or segments of long texts) that have these cases."""
     test_alpha: float = 0.05
     """Largest p, after Holm's correction, of a role or a tendency."""
     tendency_strength: float = 0.05

@@ -48,6 +48,40 @@ class Counts:
     """Number of windows that they were read in."""
     out_of_reach: int = omitted(0)
     """Number of dependency arcs between words without a common window."""
+    arcs_inside: int = omitted(0)
+    """Number of dependency arcs between words that share a piece, or a multiword token."""
+
+
+@final
+@dataclass(frozen=True)
+class Untested:
+    """Why no head could be tested for a trait."""
+
+    role: str
+    """Role that the trait can give."""
+    reason: str
+    """Kind of the reason: `not asked`, `model` (impossible for it), `no trees`, `no pairs`, or
+    `few` (too few cases)."""
+    says: str
+    """The reason in words."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FewTexts:
+    """A corpus of few texts, in whose segments traits were tested (see `corpora/halves.py`)."""
+
+    texts: int
+    """Number of texts with a segment; of all texts if nothing was tested."""
+    tokens: int
+    """Number of their tokens."""
+    missing: int = 0
+    """Number of tokens that these are too short by; 0 if traits were tested."""
+
+    @property
+    def words(self) -> str:
+        """What a finding holds for: `this text` or `these 3 texts`."""
+        return "this text" if self.texts == 1 else f"these {self.texts:,} texts"
 
 
 @final
@@ -73,6 +107,10 @@ class RunRecord:
     """Number of heads in each layer, by site."""
     roles: Mapping[str, tuple[Role, ...]]
     """Roles by head name; heads without a role may be missing."""
+    few_texts: FewTexts | None = omitted(None)
+    """The texts that findings hold for, if these are few; None if a test compares many texts."""
+    untested: Mapping[str, Untested] = field(default_factory=dict)
+    """Traits of which no head could be tested."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""
     warnings: tuple[str, ...] = ()

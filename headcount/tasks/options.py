@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.corpora import Column, ColumnSpec
+from headcount.corpora import TEXT_NAMES, Column, ColumnSpec
 
 TaskName = Literal[
     "translation",
@@ -38,7 +38,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
     "classification": ("scale",),
     "similarity": ("scale", "pooling"),
-    "causal-lm": ("max_length",),
+    "causal-lm": ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
     "choice": ("likelihood_per",),
 }
@@ -55,7 +55,7 @@ def _more_target(role: str) -> Column:
     return Column(tuple(names), needed=False, may_be_empty=True, after="target")
 
 
-_TEXT = Column(("text", "sentence", "content"))
+_TEXT = Column(TEXT_NAMES[:-1])
 COLUMNS: Mapping[str, ColumnSpec] = {
     "translation": {
         "source": Column(("source", "src")),
@@ -83,7 +83,7 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "words": Column(("words", "tokens", "forms"), lists="parts"),
         "labels": Column(("labels", "tags", "ner_tags", "pos_tags", "upos"), lists="parts"),
     },
-    "causal-lm": {"text": _TEXT},
+    "causal-lm": {"text": Column(TEXT_NAMES, may_be_chat=True)},
     "choice": {
         "prompt": Column(("prompt", "question", "query", "ctx", "context")),
         "choices": Column(("choices", "options", "endings"), lists="parts"),

@@ -1,5 +1,6 @@
 """Drawn: a random subset of a task's examples, if using all of them would cost too much."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, final
 
@@ -52,6 +53,16 @@ class Drawn(Task):
         self.num_examples, self.outcome_shape = len(index_N), whole.outcome_shape
         self.sha256 = whole.sha256_of(index_N)
         self._length_N = whole.length_N[index_N]
+
+    @property
+    def signature(self) -> str:
+        """The original task's."""
+        return self.whole.signature
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """The original task's."""
+        return self.whole.signed_options
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

@@ -31,7 +31,7 @@ from headcount.tasks.options import COLUMNS, SPEARMAN, Pooling
 from headcount.tasks.rank_correlation import Scale, gold_numbers, spearmans
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
-from headcount.tasks.token_rows import pad_id, sentences, text_inputs
+from headcount.tasks.token_rows import pad_id, text_inputs
 
 STS_SCALE = (0, 5)
 """The scale of the STS tasks."""
@@ -86,7 +86,7 @@ class Similarity(Task):
         encoder = loaded.encoder()
         self._num_skipped = 0 if encoding.pools_prompt else _length(encoding.prompt, encoder)
         sides = [
-            encoder.sources(_prompted(sentences(table, side), encoding.prompt))
+            encoder.sources(_prompted(table.sentences(side), encoding.prompt))
             for side in ("sentence1", "sentence2")
         ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from headcount.analysis.profiles import profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
-from headcount.measures import Looks, RelationTests, Sums, Traits
+from headcount.measures import Looks, Moments, RelationTests, Sums, Traits
 from headcount.measures.arcs import REACH as WORDS
 from headcount.measures.looks import REACH
 from headcount.measures.traits import TRAITS
@@ -33,8 +33,14 @@ RARE = TRAITS.index("rare")
 def empty(kind: Any, offsets: int, bins: int) -> dict[str, torch.Tensor]:
     """Sums of nothing: zeros of the shapes and types that the fields name."""
     sizes = SIZES | {"offset": offsets, "bin": bins}
-    found = {}
+    kinds = {Looks: offsets, Traits: len(TRAITS)}.get(kind, 2)
+    columns = 3 if kind is RelationTests else 1
+    hits = torch.zeros(0, kinds, columns, dtype=torch.float64)
+    moments = Moments.of_closed(hits, torch.zeros(0, kinds, dtype=torch.long))
+    found = {f"moments.{name}": each for name, each in vars(moments).items()}
     for field in fields(kind):
+        if field.name == "moments":
+            continue
         shape: Any = field.type
         dtype = torch.float64 if "Float" in str(shape) else torch.long
         found[field.name] = torch.zeros(
@@ -54,15 +60,16 @@ def looks() -> dict[str, torch.Tensor]:
     for offset, first, second in ((-1, 10, 40), (-2, 30, 5), (0, 10, 10), (3, 10, 45)):
         at = REACH + offset
         sums["hits"][:, 0, at] = torch.tensor([first, second])
-        sums["cases"][:, at], sums["units"][at], sums["cases_squares"][at] = 50, 50, 50
-        sums["squares"][0, at] = sums["products"][0, at] = second  # a case in each sentence
+        sums["cases"][:, at] = sums["moments.units"][at] = sums["moments.cases_squares"][at] = 50
+        # a case in each sentence
+        sums["moments.squares"][at] = sums["moments.products"][at] = second
         sums["chance"][:, at] = 2.5
     return sums
 
 
 def rows_of(site: str, sums: dict[type[Sums], dict[str, torch.Tensor]], relations=()) -> dict:
     place = LayerId(site, 0)
-    totals = Totals({(kind, place): kind(**values) for kind, values in sums.items()})
+    totals = Totals({(kind, place): kind.of_state(values) for kind, values in sums.items()})
     table = profile_table(Heads({site: (1,)}), totals, relations)
     return {row["trait"]: row for row in table.to_dict("records")}
 
@@ -108,9 +115,9 @@ def relation_tests() -> dict[str, torch.Tensor]:
     sums["hits"][FIRST, 1, 0, 0], sums["hits"][SECOND, 1, 0, 0] = 12, 40
     sums["offsets"][:, :, WORDS - 2], sums["offsets"][:, :, WORDS + 1] = 30, 10
     sums["baseline"][:] = 8
-    sums["units"] += 40
-    sums["cases_squares"] += 40
-    sums["squares"][:, 0, 0], sums["products"][:, 0, 0] = 24, 16
+    sums["moments.units"] += 40
+    sums["moments.cases_squares"] += 40
+    sums["moments.squares"][:, 0], sums["moments.products"][:, 0] = 24, 16
     sums["words"] = torch.zeros(2 * WORDS + 3, dtype=torch.long)
     sums["words"][WORDS - 2], sums["words"][WORDS + 1] = 100, 100
     sums["looks"][0, 0, WORDS - 2] = 95

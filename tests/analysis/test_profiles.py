@@ -18,7 +18,7 @@ from headcount.analysis.roles import judged
 from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.corpora import Tokens
-from headcount.measures import MEASURES, AttentionReducer, Sides
+from headcount.measures import MEASURES, AttentionReducer, Moments, Sides
 from headcount.measures.traits import rarest_visible
 from headcount.tap import AttentionLayer, Block
 from tests.textbook import halves
@@ -44,10 +44,10 @@ def tokens(length: int, seed: int, is_second: np.ndarray) -> Tokens:
     is_rare = torch.tensor(ids >= NUM_COMMON)
     rarest = rarest.masked_fill(~is_rare.gather(1, rarest[:, :1]), -1)
     unit = torch.arange(len(ids))[:, None].expand(ids.shape)
-    second = torch.tensor(is_second)[:, None].expand(ids.shape)
+    half = torch.tensor(is_second)[:, None].expand(ids.shape).long()
     nowhere = torch.full(ids.shape, -1)
     kinds = (torch.tensor(ids), here, here, ~here, ~here, nowhere, rarest)
-    return Tokens(*kinds, count, is_rare, unit, second)
+    return Tokens(*kinds, count, is_rare, unit, half, torch.ones(len(ids), dtype=torch.long))
 
 
 def planted(sides: Sides, seed: int) -> torch.Tensor:
@@ -150,6 +150,13 @@ def test_a_rare_first_token_is_no_rare_head_and_no_sink_twice():
     assert sums["cases"][:, 0].tolist() == [0, 0] and sums["cases"][:, 4].tolist() == [0, 0]
 
 
+def rates_of(hits: np.ndarray, cases: np.ndarray) -> ClusteredRates:
+    """The rate of one head's hits among cases by unit."""
+    of_units = torch.tensor(hits)[:, None, None].double(), torch.tensor(cases)[:, None]
+    moments = Moments.of_closed(*of_units)
+    return ClusteredRates.of(np.array([float(hits.sum())]), int(cases.sum()), moments, 0)
+
+
 def test_the_test_is_a_clustered_t():
     rng = np.random.default_rng(1)
     cases = rng.integers(0, 9, 47)
@@ -157,11 +164,7 @@ def test_the_test_is_a_clustered_t():
     units = list(zip(hits.tolist(), cases.tolist(), strict=True))
     rate, error, t = halves.clustered_t(units, 0.3)
     num_units = int((cases > 0).sum())
-    sums = [
-        np.array([(hits**power * cases**other).sum()]) for power, other in ((1, 0), (2, 0), (1, 1))
-    ]
-    more = {"cases": int(cases.sum()), "cases_squares": int((cases**2).sum()), "units": num_units}
-    found = ClusteredRates.of(*(each.astype(float) for each in sums), **more)
+    found = rates_of(hits, cases)
     assert (found.rate_H[0], found.error_H[0]) == pytest.approx((rate, error))
     from scipy.stats import t as student
 
@@ -172,11 +175,10 @@ def test_the_test_is_a_clustered_t():
 
 
 def test_units_that_are_all_alike_leave_no_doubt():
-    sums = (np.array([40.0]), np.array([40.0]), np.array([40.0]))
-    found = ClusteredRates.of(*sums, cases=40, cases_squares=40, units=40)
+    found = rates_of(np.ones(40), np.ones(40, int))
     assert found.error_H[0] == 0
     assert [found.p_above(null)[0] for null in (0.9, 1.0)] == [0.0, 0.5]
-    none = ClusteredRates.of(*sums, cases=40, cases_squares=40, units=1)
+    none = rates_of(np.array([40.0]), np.array([40]))
     assert np.isnan(none.p_above(0.5)[0])
 
 
@@ -192,8 +194,5 @@ def test_the_test_holds_its_size_where_a_head_gains_nothing():
     for _ in range(600):
         cases = rng.integers(1, 12, 60)
         hits = rng.binomial(cases, rng.beta(6, 14, 60))  # sentences differ; 0.3 on average
-        sums = (hits.sum(), (hits**2).sum(), (hits * cases).sum())
-        more = {"cases": int(cases.sum()), "cases_squares": int((cases**2).sum()), "units": 60}
-        found = ClusteredRates.of(*(np.array([float(each)]) for each in sums), **more)
-        p.append(found.p_above(0.3)[0])
+        p.append(rates_of(hits, cases).p_above(0.3)[0])
     assert 0.03 < np.mean(np.array(p) < 0.05) < 0.075

@@ -95,7 +95,7 @@ def test_a_threshold_is_where_the_role_begins(trait: str, limit: float, name: st
         {"p": 0.051},
         {"p": np.nan},
         {"cases": 99},
-        {"units": 29},
+        {"units": 9},
         {"first_gain": 0.0},
         {"first_gain": np.nan},
     ],

@@ -1,6 +1,6 @@
 """Windows: every token is measured once, words stay in one piece, arcs count in one window."""
 
-from dataclasses import replace
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +20,7 @@ from headcount.corpora import (
     take_census,
 )
 from headcount.corpora.encoder import EncodedPair
-from headcount.corpora.halves import is_in_second_half
+from headcount.corpora.halves import NO_HALF, is_in_second_half
 from headcount.corpora.windows import in_windows
 from tests import tiny_tokenizers
 
@@ -84,7 +84,8 @@ def in_pairs(tree: Tree, windows: list[Encoded]) -> list[EncodedPair]:
 def test_an_arc_counts_once_if_some_window_has_both_words(data: st.DataObject) -> None:
     pieces = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=20))
     size = len(pieces)
-    heads = [data.draw(st.integers(-1, size - 1)) for _ in pieces]
+    others = [st.integers(-1, size - 1).filter(lambda h, w=w: h != w) for w in range(size)]
+    heads = [data.draw(other) for other in others]
     tree = Tree(tuple(heads), ("obj",) * size, ("X",) * size)
     word_of = [word for word, of in enumerate(pieces) for _ in range(of)]
     windows = in_windows(encoded(word_of), 8)
@@ -139,7 +140,7 @@ def test_the_baseline_is_of_arcs_that_count_in_the_first_half() -> None:
     offsets = [
         head - word
         for pair in encoder.encode([sentence])
-        if not is_in_second_half(sentence, pair.source.first_unit)
+        if not is_in_second_half(sentence)
         for word, head, _ in pair.arcs()
         if head >= 0
     ]
@@ -169,18 +170,25 @@ def test_batches_of_windows(max_tokens: int) -> None:
     assert moved is not None and moved.device.type == "meta"
 
 
-def test_windows_of_a_text_are_units_of_their_own() -> None:
-    text = "der Hund sah " * 60
+def test_the_windows_of_a_text_are_one_unit() -> None:
+    texts = ["die Katze schlief", "der Hund sah " * 60, "das Kind schlief " * 20]
     encoder = Encoder(tiny_tokenizers.wordpiece(), 16, windows=True)
-    corpus = Corpus.from_sentences([text])
-    found = [*batches(corpus, encoder, take_census(corpus, encoder), max_tokens=10**6)]
-    (batch,) = found
-    unit_B = batch.source.unit_BN[:, 0]
-    assert len(set(unit_B.tolist())) == len(unit_B)
-    assert 0 < int(batch.source.is_second_BN[:, 0].sum()) < len(unit_B), "both halves"
-    again = replace(batch.sentences[0])
-    expected = [is_in_second_half(again, unit) for unit in range(len(unit_B))]
-    assert sorted(expected) == sorted(batch.source.is_second_BN[:, 0].tolist())
+    corpus = Corpus.from_sentences(texts)
+    made = [*batches(corpus, encoder, take_census(corpus, encoder), max_tokens=40)]
+    assert len(made) > 3
+    number_of = {text.strip(): number for number, text in enumerate(texts)}
+    rows: Counter[int] = Counter()
+    for batch in made:
+        for row, sentence in enumerate(batch.sentences):
+            of_row = batch.source.is_token_BN[row]
+            number = number_of[sentence.text]
+            assert set(batch.source.unit_BN[row][of_row].tolist()) == {number}
+            halves = {int(is_in_second_half(sentence)), NO_HALF}
+            assert set(batch.source.half_BN[row].tolist()) <= halves, "context is in no half"
+            rows[number] += 1
+    for batch in made:
+        found = batch.source.rows_B.tolist()
+        assert found == [rows[number_of[sentence.text]] for sentence in batch.sentences]
 
 
 def test_without_long_texts_nothing_changes() -> None:

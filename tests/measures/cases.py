@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from headcount.analysis.streaming import run
-from headcount.corpora import Arcs, Batch, Sentence, Tokens
-from headcount.measures import AttentionReducer, Sides, Sums
+from headcount.corpora import NO_HALF, Arcs, Batch, Sentence, Tokens
+from headcount.measures import AttentionReducer, Moments, Sides, Sums
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.registry import MEASURES
 from headcount.tap import AttentionLayer, Block
@@ -71,6 +71,8 @@ class Example:
     heads: list[int]
     """Head of each word, -1 for the root; empty if words do not matter."""
     relations: list[str]
+    number: list[int] | None = None
+    """Number in `word_of` of each word of the tree, where some share pieces."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,16 @@ def tokens(sides: Sequence[Side], length: int | None = None) -> Tokens:
         padded([[COUNTS.get(token, 0) for token in side.ids] for side in sides], 0),
         padded([[token in rare_ids for token in side.ids] for side in sides], False),
         padded(unit_of, -1),
-        padded([side.is_second for side in sides], False),
+        padded([[int(each) for each in side.is_second] for side in sides], NO_HALF),
+        torch.ones(len(sides), dtype=torch.long),
     )
+
+
+def moments_of(moments: Moments, kind: int, column: int) -> tuple[Tensor, ...]:
+    """Sums over units of x squared, x n and n squared, and the number of units."""
+    closed = moments.closed()
+    own = closed.squares[kind, column], closed.products[kind, column]
+    return *own, closed.cases_squares[kind], closed.units[kind]
 
 
 def arcs(trees: Sequence[tuple[list[int], list[str]]]) -> Arcs:

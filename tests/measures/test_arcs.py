@@ -16,7 +16,9 @@ def hits(word_of: list[int], arcs: list[tuple[int, int]], map_NN: list[list[floa
     ids = torch.zeros(1, len(word_of), dtype=torch.long)
     rarest = torch.zeros(1, 2, dtype=torch.long)
     words_of = torch.tensor([word_of])
-    tokens = Tokens(ids, here, here, ~here, ~here, words_of, rarest, ids, ~here, ids, ~here)
+    tokens = Tokens(
+        ids, here, here, ~here, ~here, words_of, rarest, ids, ~here, ids, ids, ids[:, 0]
+    )
     dependent, head = torch.tensor(arcs).T
     none = torch.zeros_like(head)
     words = Words(tokens, Arcs(none, dependent, head, none, none.bool(), 1, 0), here)

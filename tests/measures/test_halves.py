@@ -5,19 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headcount.corpora import Sentence
-from headcount.corpora.halves import LONG, UNIT, is_in_second_half, units
 from headcount.measures import DIRECTIONS, TRAITS, Looks, RelationTests, Traits
 from headcount.measures.looks import REACH
-from tests.measures.cases import BASELINES, COUNTS, RELATIONS, TOP, Example, cases
+from tests.measures.cases import BASELINES, COUNTS, RELATIONS, TOP, Example, cases, moments_of
 from tests.textbook import halves, patterns, rare, syntactic
 
 Found = list[tuple[int, float, float]]
-Sums = tuple[list[float], list[float], list[float], float, float, int]
+Sums = tuple[list[float], list[float], list[float], float, float, float, int]
 
 
 def by_unit(examples: list[Example], of_example: Callable[[Example], Found]) -> Sums:
-    """Hits, cases and chance by half; of the second half, squares, products and units."""
+    """Hits, cases and chance by half; of the second half, the moments and units."""
     hits, num_cases, chance = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     of_units: dict[tuple[int, int], list[float]] = {}
     for number, example in enumerate(examples):
@@ -32,7 +30,8 @@ def by_unit(examples: list[Example], of_example: Callable[[Example], Found]) -> 
                 unit[1] += 1
     squares = sum(x * x for x, _ in of_units.values())
     products = sum(x * n for x, n in of_units.values())
-    return hits, num_cases, chance, squares, products, len(of_units)
+    cases_squares = sum(n * n for _, n in of_units.values())
+    return hits, num_cases, chance, squares, products, cases_squares, len(of_units)
 
 
 def _looks(e: Example, head: int, offset: int, is_causal: bool) -> Found:
@@ -50,13 +49,13 @@ def test_looks_are_the_textbook(name: str):
             for head in range(len(examples[0].A)):
                 args = (head, offset, is_causal)
                 found = by_unit(examples, lambda e, args=args: _looks(e, *args))
-                hits, num_cases, chance, squares, products, num_units = found
+                hits, num_cases, chance, squares, products, cases_squares, num_units = found
                 at = REACH + offset
                 assert sums.hits[:, head, at].tolist() == hits
                 assert sums.cases[:, at].tolist() == num_cases
                 assert sums.chance[:, at].tolist() == pytest.approx(chance)
-                own = sums.squares[head, at], sums.products[head, at], sums.units[at]
-                assert [int(each) for each in own] == [squares, products, num_units]
+                own = moments_of(sums.moments, at, head)
+                assert [int(each) for each in own] == [squares, products, cases_squares, num_units]
 
 
 def _rarest(e: Example, is_causal: bool) -> list[list[int]]:
@@ -99,13 +98,12 @@ def test_traits_are_the_textbook(name: str, trait: str):
         examples = list(case.examples)
         for head in range(len(examples[0].A)):
             found = by_unit(examples, lambda e, h=head: _trait(e, h, trait, name == "gpt2"))
-            hits, num_cases, chance, squares, products, num_units = found
+            hits, num_cases, chance, squares, products, cases_squares, num_units = found
             assert sums.weight[:, t, head].tolist() == pytest.approx(hits)
             assert sums.cases[:, t].tolist() == num_cases
             assert sums.chance[:, t].tolist() == pytest.approx(chance)
-            own = [float(sums.squares[t, head]), float(sums.products[t, head])]
-            assert own == pytest.approx([squares, products])
-            assert int(sums.units[t]) == num_units
+            own = [float(each) for each in moments_of(sums.moments, t, head)]
+            assert own == pytest.approx([squares, products, cases_squares, num_units])
 
 
 @pytest.mark.parametrize("name", ["self", "bert", "llama"])
@@ -116,48 +114,39 @@ def test_relations_are_the_textbook(name: str):
         for head in range(len(case.examples[0].A)):
             hits, squares, products = _relation_sums(list(case.examples), head)
             np.testing.assert_allclose(sums.hits[:, :, head].numpy(), hits)
-            np.testing.assert_allclose(sums.squares[:, head].numpy(), squares)
-            np.testing.assert_allclose(sums.products[:, head].numpy(), products)
+            for d in range(len(DIRECTIONS)):
+                moments = sums.moments_of(d)
+                np.testing.assert_allclose(moments.squares[:, head].numpy(), squares[:, d])
+                np.testing.assert_allclose(moments.products[:, head].numpy(), products[:, d])
 
 
 def _relation_sums(examples: list[Example], head: int) -> tuple[np.ndarray, ...]:
-    """Hits by half, relation and direction; squares and products of the second half's gains."""
+    """Hits by half, relation and direction; squares and products of the second half's gains.
+
+    An arc is in the half and the unit of its later word.
+    """
     hits = np.zeros((2, len(RELATIONS), len(DIRECTIONS)))
     squares, products = np.zeros(hits.shape[1:]), np.zeros(hits.shape[1:])
     for e in examples:
         rows = syntactic.word_map(e.A, e.keys.word_of)[head].tolist()
-        gains, num = np.zeros(hits.shape[1:]), np.zeros(len(RELATIONS))
+        gains: dict[int, np.ndarray] = {}
+        num: dict[int, np.ndarray] = {}
         for word, (parent, name) in enumerate(zip(e.heads, e.relations, strict=True)):
             if parent < 0:
                 continue
-            r = RELATIONS.index(name)
-            num[r] += 1
+            later = [n for n, each in enumerate(e.keys.word_of) if each == max(word, parent)]
+            if not later:  # the word has no piece, so no unit
+                continue
+            half = max(e.keys.is_second[n] for n in later)
+            units = [e.keys.unit_of[n] for n in later if e.keys.is_second[n]]
+            unit, r = max(units, default=-1), RELATIONS.index(name)
+            gains.setdefault(unit, np.zeros(hits.shape[1:]))
+            num.setdefault(unit, np.zeros(len(RELATIONS)))[r] += half
             for d, direction in enumerate(DIRECTIONS):
                 hit = syntactic._is_right(rows, word, parent, direction)
-                hits[int(e.keys.is_second[0]), r, d] += hit
-                gains[r, d] += hit - (parent - word == BASELINES[r])
-        if e.keys.is_second[0]:
-            squares += gains**2
-            products += gains * num[:, None]
+                hits[int(half), r, d] += hit
+                gains[unit][r, d] += half * (hit - (parent - word == BASELINES[r]))
+        for unit, gain in gains.items():
+            squares += gain**2
+            products += gain * num[unit][:, None]
     return hits, squares, products
-
-
-def test_a_text_is_in_one_half_wherever_it_stands():
-    texts = [Sentence(f"sentence number {number}") for number in range(400)]
-    second = [is_in_second_half(text) for text in texts]
-    assert 160 < sum(second) < 240
-    again = units(texts[::-1], [7] * 400, [0] * 400)[1][:, 0].tolist()
-    assert again == second[::-1], "neither order nor batch decides"
-    pairs = [is_in_second_half(Sentence("same", second=str(n))) for n in range(20)]
-    assert {True, False} == set(pairs), "the second sentence of a pair counts"
-
-
-def test_a_long_text_is_cut_into_units_of_either_half():
-    unit_RN, is_second_RN = units(
-        [Sentence("short"), Sentence("long")], [LONG, 20 * UNIT + 5], [0, 0]
-    )
-    assert set(unit_RN[0, :LONG]) == {0} and set(unit_RN[0, LONG:]) == {-1}
-    assert unit_RN[1].tolist()[: 2 * UNIT] == [1] * UNIT + [2] * UNIT
-    assert unit_RN[1, -1] == 20 and (unit_RN[1] == 20).sum() == UNIT + 5
-    assert 4 < len(set(unit_RN[1][is_second_RN[1]])) < 16
-    assert len(set(is_second_RN[0, :LONG])) == 1

@@ -1,6 +1,7 @@
 """Measures of images: the package's sums against slow loops over patches, and the laws of sums."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from headcount.analysis.patch_profiles import (
 from headcount.analysis.profiles import profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Heads, LayerId
+from headcount.corpora import NO_HALF
 from headcount.measures import (
     DISPLACEMENTS,
     IMAGE_MEASURES,
@@ -38,7 +40,7 @@ from headcount.measures import (
 )
 from headcount.tap import AttentionLayer
 from tests import laws
-from tests.measures.cases import Side, reduced, tokens
+from tests.measures.cases import Side, moments_of, reduced, tokens
 from tests.textbook import halves, patches
 
 NUM_HEADS, NUM_IMAGES, HEAD_DIM = 5, 7, 3
@@ -80,7 +82,7 @@ def attend(
     if empty:
         nothing = torch.zeros_like(side.is_token_BN)
         side = side.only(nothing)
-        object.__setattr__(side, "is_second_BN", nothing)
+        side = replace(side, half_BN=torch.full_like(side.half_BN, NO_HALF))
     layer = AttentionLayer("encoder.self", 0, "here", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "there")
     rng = np.random.default_rng(3)
     values = torch.tensor(rng.normal(size=(num_images, NUM_HEADS, grid.num_tokens, HEAD_DIM)))
@@ -137,8 +139,8 @@ def test_looks_are_the_textbook(name: str):
             assert sums.hits[:, head, at].tolist() == hits
             assert sums.cases[:, at].tolist() == num_cases
             assert sums.chance[:, at].tolist() == pytest.approx(chance)
-            own = sums.squares[head, at], sums.products[head, at]
-            assert [int(each) for each in (*own, sums.cases_squares[at], sums.units[at])] == second
+            own = [int(each) for each in moments_of(sums.moments, at, head)]
+            assert own == second
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -152,8 +154,7 @@ def test_traits_are_the_textbook(name: str):
             assert sums.weight[:, t, head].tolist() == pytest.approx(hits)
             assert sums.cases[:, t].tolist() == num_cases
             assert sums.chance[:, t].tolist() == pytest.approx(chance)
-            own = sums.squares[t, head], sums.products[t, head]
-            own = [float(each) for each in (*own, sums.cases_squares[t], sums.units[t])]
+            own = [float(each) for each in moments_of(sums.moments, t, head)]
             assert own == pytest.approx(second)
 
 
@@ -172,7 +173,7 @@ def test_nulls_of_lines_are_the_textbook(name: str):
 @pytest.mark.parametrize("name", GRIDS)
 def test_spots_are_the_textbook(name: str):
     grid, sums = GRIDS[name], PatchSpots.of(attend(name))
-    assert sums.images.tolist() == [3, 4]
+    assert set(sums.moments.units.tolist()) == {4}
     assert sums.tokens.tolist() == [3 * grid.num_tokens, 4 * grid.num_tokens]
     for head in range(NUM_HEADS):
         for patch in range(grid.num_patches):
@@ -182,7 +183,7 @@ def test_spots_are_the_textbook(name: str):
                 weights[is_second] += weight
                 squares += is_second * weight**2
             assert sums.weight[:, head, patch].tolist() == pytest.approx(weights)
-            assert float(sums.squares[head, patch]) == pytest.approx(squares)
+            assert float(sums.moments.squares[patch, head]) == pytest.approx(squares)
 
 
 @pytest.mark.parametrize("name", GRIDS)

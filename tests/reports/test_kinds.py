@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from headcount.analysis import IMAGE_ROLES, ROLES
-from headcount.reports.kinds import counted, findings, kinds_of, leading, tint, untested_roles
+from headcount.reports.kinds import counted, findings, kinds_of, leading, tint
 from headcount.reports.names import KNOWN, role_names
 from headcount.results import Role
 from tests.reports.run_folder import shared_run
@@ -87,14 +87,6 @@ def test_the_legend_has_one_order(profiled: Path):
     order = ["previous", "self", "syntax", "rare", "first", "punctuation", "segment"]
     assert keys == [key for key in order if key in keys] and len(keys) > 3
     assert keys == [kind.key for kind, _ in counted(reversed([*found]))]
-
-
-def test_a_role_is_untested_if_no_head_could_be_tested():
-    untested = replace(TRAIT, trait="rare", role="rare", verdict="untested")
-    profiles = {"enc.0.0": (TRAIT, untested), "enc.0.1": (replace(TRAIT, verdict="untested"),)}
-    assert untested_roles(profiles) == ["rare"]
-    profiles["enc.0.1"] = (replace(untested, verdict="none"),)
-    assert untested_roles(profiles) == []
 
 
 def test_an_unknown_role_has_an_abbreviation_of_its_own():

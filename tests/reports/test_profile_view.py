@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-from headcount.reports.kinds import untested_roles
 from headcount.reports.page.profile_view import SHOWN, profile_view
 from headcount.results import TraitStrength
 
@@ -46,11 +45,11 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
     ]
     assert [line.verdict for line in view.lines] == ["role", "tendency", "none"]
     assert view.lines[0].about.replace("\u202f", " ") == (
-        "62 % of 1,234 cases in 77 sentences; chance or position alone 5.0 %, attainable 100 %"
+        "62 % of 1,234 cases in 77 texts; chance or position alone 5.0 %, attainable 100 %"
     )
     assert (view.lines[0].strength, view.lines[0].interval) == ("0.60", "0.55 to 0.65")
     assert view.lines[2].p == ""
-    assert view.note == "1 weaker trait is not shown. 1 trait has too few cases to test."
+    assert view.note == "1 weaker trait is not shown. 1 trait was not tested."
 
 
 def test_p_is_the_corrected_one():
@@ -77,9 +76,3 @@ def test_relations_are_named_with_their_direction_and_meaning():
 def test_what_is_below_its_null_is_not_a_number():
     (line,) = profile_view([replace(TRAIT, strength=0.1, low=-27.3, high=0.2)]).lines
     assert line.interval == "below to 0.20"
-
-
-def test_roles_that_could_not_be_tested_are_named():
-    rare = replace(TRAIT, trait="rare", role="rare", verdict="untested")
-    assert untested_roles({"a": (TRAIT, rare), "b": (rare,)}) == ["rare"]
-    assert untested_roles(None) == [] == untested_roles({"a": (TRAIT,)})

@@ -110,12 +110,28 @@ def test_the_shape_of_a_model_counts_its_layers(sites: dict[str, tuple[int, ...]
 
 def test_head_line_leaves_out_what_was_not_measured():
     values = {"positional_share": math.nan, "positional_offset": math.nan, "confidence": 0.5}
-    assert head_line(values) == "That weight is 0.50 on average."
+    assert head_line(values) == (
+        "Its largest weight on a token that is not special is 0.50 on average."
+    )
     full = {"positional_share": 0.97, "positional_offset": -1.0, "confidence": 0.85, "entropy": 0.0}
     assert head_line(full) == (
-        "Special tokens aside, its largest weight falls most often on the previous token "
-        "(97\u202f% of queries). "
-        "That weight is 0.85 on average. Its entropy equals that of 1.0 equal weights."
+        "Its largest weight on a token that is not special is 0.85 on average. "
+        "That weight falls most often on the previous token (97\u202f% of queries). "
+        "Its entropy equals that of 1.0 equal weights."
+    )
+
+
+def test_head_line_opens_with_the_first_token_and_claims_no_offset_that_is_rare():
+    values = {
+        "attn_first": 0.955,
+        "confidence": 0.96,
+        "positional_share": 0.009,
+        "positional_offset": -2.0,
+    }
+    assert head_line(values).replace("\u202f", " ") == (
+        "It gives 96 % of its attention to the first token. "
+        "Its largest weight on a token that is not special is 0.96 on average. "
+        "That weight falls at no fixed offset (the most frequent, 2 tokens to the left: 0.9 %)."
     )
 
 

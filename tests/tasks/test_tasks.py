@@ -131,13 +131,15 @@ def test_long_texts_for_a_causal_model_are_chained() -> None:
     task = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=5)
     other = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=6)
     assert task.sha256 != other.sha256
-    ids = [small.tokenizer("llama")(text)["input_ids"] for text in small.TEXTS]
+    tokenizer = small.tokenizer("llama")
+    ids = [tokenizer(text)["input_ids"] for text in small.TEXTS]
     rows: list[list[int]] = []
     for batch in sorted(task.batches(1), key=lambda one: int(one.index_E)):
         row = batch.inputs["input_ids"][0].tolist()
-        assert 2 <= len(row) <= 5
-        if rows and row[0] == rows[-1][-1]:  # <s> begins every text and ends none
-            rows[-1] += row[1:]
+        assert 2 <= len(row) <= 5 and row[0] == tokenizer.bos_token_id
+        if rows and row[1] == rows[-1][-1]:
+            rows[-1] += row[2:]
+            assert batch.labels["labels"][0, :2].tolist() == [-100, row[2]]
         else:
             rows.append(row)
     assert rows == ids
@@ -164,6 +166,13 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
             ),
             {"max_length": 1},
             "at least 2 tokens in a piece, got max_length=1",
+        ),
+        (
+            lambda **options: CausalLanguageModelling(
+                small.loaded("LlamaForCausalLM"), MANY, **options
+            ),
+            {"max_length": 2},
+            "at least 3 tokens in a piece, since every piece begins with 1 of its own, got",
         ),
         (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*got 'foo'"),
         (translation, {"num_beams": 0}, "Expected at least 1 beam, got 0"),

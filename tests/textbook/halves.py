@@ -1,7 +1,7 @@
 """Which half a text is in, hits by unit, and the test of a rate, by definition.
 
-The first half chooses, the second is tested. A unit is what is independent: a sentence, or a run of
-tokens in a long text.
+The first half chooses, the second is tested. A unit is what is independent: a text, or a segment of
+a long one.
 """
 
 import math
@@ -49,8 +49,8 @@ def looks_of_sentence(
     return cases
 
 
-EARLY, LATE = 10, 32
-"""Queries of causal models that are compared, from and up to."""
+EARLY = 10
+"""First query of causal models that is compared."""
 
 
 def rarest_seen(
@@ -80,7 +80,7 @@ def trait_cases(
     for query, row in enumerate(A):
         seen = [k for k in range(num_keys) if not is_causal or k <= query]
         members = [k for k in seen if in_class[k]]
-        if is_causal and not EARLY <= query < LATE:
+        if is_causal and query < EARLY:
             continue
         if trait == "first" and (0 in rarest[query] or (is_self and query < 2)):
             continue

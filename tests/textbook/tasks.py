@@ -19,12 +19,30 @@ def surprise(logits: np.ndarray, right: int) -> float:
     return math.log(total) - (float(logits[right]) - largest)
 
 
-def next_tokens(logits: np.ndarray, ids: Sequence[int]) -> tuple[float, int]:
-    """Surprise at every token after the first, predicted from the position before it."""
+def next_tokens(logits: np.ndarray, ids: Sequence[int], first: int = 1) -> tuple[float, int]:
+    """Surprise at every token from place `first` on, predicted from the position before it."""
     total = 0.0
-    for position in range(1, len(ids)):
+    for position in range(first, len(ids)):
         total += surprise(logits[position - 1], ids[position])
-    return total, len(ids) - 1
+    return total, len(ids) - first
+
+
+def pieces(
+    ids: Sequence[int], length: int, start: Sequence[int] = ()
+) -> list[tuple[list[int], int]]:
+    """Pieces of a text, and the place of the first token that is predicted in each.
+
+    Every piece begins as the text does, then with the last token of the piece before.
+    """
+    piece, first, found = list(ids[:1]), 1, []
+    for token in ids[1:]:
+        if len(piece) == length:
+            found.append((piece, first))
+            piece, first = [*start, piece[-1]], len(start) + 1
+        piece = [*piece, token]
+    if len(piece) > first:
+        found.append((piece, first))
+    return found
 
 
 def masked_tokens(logits: np.ndarray, labels: Sequence[int]) -> tuple[float, int]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from headcount.reports import numbers
-from headcount.reports.kinds import Kind, Leading, untested_roles
+from headcount.reports.kinds import Kind, Leading
 from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
+from headcount.reports.untested import not_tested
 from headcount.results import METRICS, RANDOM, CurvePoints, Run
 
 BUDGETS = 4
@@ -150,14 +151,14 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
     """
     steps = []
     kind, one, many = ("text", "sentence", "sentences") if run.record.grid is None else _IMAGES
-    without, few = not any(found.values()), run.record.counts.sentences
-    if without and few < 10 * FEW_SENTENCES:
+    few = run.record.counts.sentences
+    if missing := not_tested(run):
+        steps.append(f"More {kind}. {missing}")
+    elif not any(found.values()) and few < 10 * FEW_SENTENCES:
         steps.append(
-            f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. A test "
-            f"needs 100 cases in 30 {many} of one half of them, and small effects need thousands."
+            f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. Small "
+            "effects need thousands."
         )
-    elif untested_roles(run.profiles):
-        steps.append(f"More {kind}: {_untested(run)} could not be tested with so few cases.")
     if not run.relations and run.record.grid is None:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
@@ -171,7 +172,3 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
             "heads can be pruned. `headcount report THIS_FOLDER` adds it here."
         )
     return tuple(steps)
-
-
-def _untested(run: Run) -> str:
-    return f"the {numbers.listed(untested_roles(run.profiles))} roles"

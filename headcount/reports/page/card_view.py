@@ -227,7 +227,10 @@ def cards(run: Run) -> tuple[Card, ...]:
 def _profile(run: Run, head: str) -> ProfileView | None:
     if run.profiles is None:
         return None
-    unit = ("sentence", "sentences") if run.record.grid is None else ("image", "images")
+    unit = ("text", "texts") if run.record.grid is None else ("image", "images")
+    few = run.record.few_texts
+    if few is not None:
+        unit = (f"segment of {few.words}", f"segments of {few.words}")
     return profile_view(run.profiles.get(head, ()), unit)
 
 

@@ -8,6 +8,7 @@ from headcount.reports import numbers
 from headcount.reports.kinds import Kind, Leading, counted, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.worth_view import mattering
+from headcount.reports.untested import nothing_words
 from headcount.results import Run
 
 Found = Mapping[str, Leading | None]
@@ -84,11 +85,13 @@ def legend(run: Run, found: Found) -> Legend:
 
 def grids(run: Run, found: Found) -> tuple[Grid, ...]:
     """One grid for each site."""
-    matter = mattering(run) or frozenset()
+    matter, nothing = mattering(run) or frozenset(), nothing_words(run)
     result = []
     for site, rows in run.by_site():
         cells = {
-            (row.layer, row.index): _cell(row.head, row.index, found[row.head], row.head in matter)
+            (row.layer, row.index): _cell(
+                row.head, row.index, found[row.head], row.head in matter, nothing
+            )
             for row in rows
         }
         num_columns = 1 + max(index for _, index in cells)
@@ -100,7 +103,7 @@ def grids(run: Run, found: Found) -> tuple[Grid, ...]:
     return tuple(result)
 
 
-def _cell(head: str, index: int, leading: Leading | None, matters: bool) -> Cell:
+def _cell(head: str, index: int, leading: Leading | None, matters: bool, nothing: str) -> Cell:
     worth = "; matters" if matters else ""
     if leading is None:
         return Cell(
@@ -111,7 +114,7 @@ def _cell(head: str, index: int, leading: Leading | None, matters: bool) -> Cell
             verdict="none",
             tint=0,
             matters=matters,
-            says=f"{head}: no role or tendency{worth}",
+            says=f"{head}: {nothing}{worth}",
         )
     kind, second = leading.kind, leading.second
     also = f"; also {second.label}" if second else ""

@@ -111,6 +111,8 @@ def page_data(report: Report) -> dict[str, Any]:
         "cards": cards,
         "pictures": [*pictures],
         "hasNull": report.has_null,
+        "nothing": report.nothing,
+        "nothingMore": report.nothing_more,
     }
 
 

@@ -41,11 +41,13 @@ NOTES = (
     ),
     Note(
         "Roles and tendencies",
-        "A hash of each text puts it in one of two halves. Offsets, relations and the cells to "
-        "test are chosen on the first; shares, thresholds and tests are those of the second. "
-        "The test is a one-sided t-test clustered by sentence, with at least 100 cases in 30 "
-        "sentences, corrected by Holm's method for all chosen cells. A role passes the paper's "
-        "threshold and the test, a tendency the test alone.",
+        "A hash of each text puts it in one of two halves. With fewer than 10 texts in a half, the "
+        "earlier part of every text is the first half and the later part the second, each cut into "
+        "10 segments of 160 tokens or more; findings hold for these texts only. Offsets, relations "
+        "and the cells to test are chosen on the first half; shares, thresholds and tests are "
+        "those of the second. The test is a one-sided t-test clustered by text or segment, with at "
+        "least 100 cases in 10 of them, corrected by Holm's method for all chosen cells. A role "
+        "passes the paper's threshold and the test, a tendency the test alone.",
         "headcount",
     ),
     Note(
@@ -103,7 +105,7 @@ IMAGE_NOTES = (
         "Roles and tendencies",
         "A hash of each image puts it in one of two halves. Places and the cells to test are "
         "chosen on the first; shares, thresholds and tests are those of the second. The test is a "
-        "one-sided t-test clustered by image, with at least 100 cases in 30 images, corrected by "
+        "one-sided t-test clustered by image, with at least 100 cases in 10 images, corrected by "
         "Holm's method for all chosen cells. A role passes the threshold and the test, a tendency "
         "the test alone. Strength is (share − null) / (attainable − null).",
         "headcount",

@@ -40,13 +40,13 @@ class ProfileView:
 
 
 def profile_view(
-    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("sentence", "sentences")
+    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("text", "texts")
 ) -> ProfileView:
     """The roles and tendencies of a head, then its strongest other traits.
 
     Args:
         traits: the head's traits.
-        unit: what a corpus consists of, one and several.
+        unit: what a test takes as independent, one and several.
     """
     tested = [each for each in traits if each.verdict != "untested"]
     found = [each for each in tested if each.verdict in ("role", "tendency")]
@@ -56,9 +56,7 @@ def profile_view(
     rest = len(tested) - len(order)
     notes = [
         f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
-        f"{numbers.of(untested, 'trait has', 'traits have')} too few cases to test."
-        if untested
-        else "",
+        f"{numbers.of(untested, 'trait was', 'traits were')} not tested." if untested else "",
     ]
     return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
 

@@ -15,7 +15,8 @@ from headcount.reports.page.pruned_view import pruned_answer
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer
-from headcount.reports.sentences import by_chance, headline, measured, shape_text, short_name
+from headcount.reports.sentences import by_chance, measured, shape_text, short_name
+from headcount.reports.untested import headline_of, nothing_sentence, nothing_words
 from headcount.results import Run
 
 
@@ -49,6 +50,10 @@ class Report:
     maps: tuple[Map, ...]
     heads: tuple[str, ...]
     cards: tuple[Card, ...]
+    nothing: str
+    """What is said of a head that shows no role or tendency."""
+    nothing_more: str
+    """The same in a sentence."""
     has_worth: bool
     """Whether cards say what heads are worth."""
     has_null: bool
@@ -70,7 +75,7 @@ def report_view(run: Run) -> Report:
         model=run.record.model,
         title=short_name(run.record.model),
         shape=shape_text(run.record),
-        headline=headline([*found.values()]),
+        headline=headline_of(run, [*found.values()]),
         answers=_answers(run),
         steps=next_steps(run, found),
         by_chance=by_chance(null),
@@ -85,6 +90,8 @@ def report_view(run: Run) -> Report:
         maps=maps(run),
         heads=tuple(row.head for row in run.heads),
         cards=shown,
+        nothing=nothing_words(run),
+        nothing_more=nothing_sentence(run),
         has_worth=any(card.worth for card in shown),
         has_null=run.null_heads is not None,
         examples="sentences" if run.record.grid is None else "images",

@@ -29,4 +29,4 @@ def texts_of(
         )
     if task == "image-classification":
         return Corpus(table["image"])
-    return Corpus.from_sentences(table[next(iter(COLUMNS[task]))])
+    return Corpus.from_sentences(table.sentences(next(iter(COLUMNS[task]))))

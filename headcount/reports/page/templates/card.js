@@ -87,7 +87,7 @@ function cardTop(shown) {
 }
 
 function cardFindings(shown) {
-  if (!shown.findings.length) return h("p", { class: "card-roles" }, "No role or tendency: no trait is both beyond chance and strong enough.");
+  if (!shown.findings.length) return h("p", { class: "card-roles" }, data.nothingMore);
   const items = shown.findings.map((found) => h("li", { class: found.verdict }, swatch(found.kind), h("span", {}, h("b", {}, `${found.verdict}:`), ` ${found.text}`)));
   return h("ul", { class: "card-roles" }, ...items);
 }

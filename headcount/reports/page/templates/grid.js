@@ -102,7 +102,7 @@ function showTip(cell) {
   tip.replaceChildren(h("b", {}, card.head));
   if (shownMap) tip.append(` ${shownMap.label} ${shownMap.values[index] === null ? "not measured" : shownMap.texts[index]}`);
   else if (card.findings.length) tip.append(` ${card.findings[0].verdict}: ${card.findings[0].text}`);
-  else tip.append(" no role or tendency");
+  else tip.append(` ${data.nothing}`);
   tip.hidden = false;
   const box = cell.getBoundingClientRect();
   const left = Math.max(8, Math.min(box.left + box.width / 2 - tip.offsetWidth / 2, document.documentElement.clientWidth - tip.offsetWidth - 8));

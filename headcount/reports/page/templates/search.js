@@ -18,7 +18,7 @@ function headsOf(query) {
   const doing = [];
   headTexts().forEach((lines, i) => {
     const at = lines.findIndex((line) => line.toLowerCase().includes(query));
-    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0] ?? "no role or tendency"]);
+    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0] ?? data.nothing]);
     else if (at >= 0) doing.push([data.heads[i], lines[at], at]);
   });
   const exact = (pair) => (pair[0] === query ? 0 : 1);

@@ -1,0 +1,100 @@
+"""What no head could be tested for, and why.
+
+A trait is not tested because nobody asked for it, because it is impossible for the model, because
+the corpus has no trees or no pairs of sentences, or because it has too few cases.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import pandas as pd
+
+from headcount.analysis.patch_profiles import PATCH_ROLE_OF, PLACES
+from headcount.analysis.profiles import POSITIONAL, ROLE_OF
+from headcount.analysis.repeated_tokens import REPEATED
+from headcount.core import amount
+from headcount.corpora import Halves
+from headcount.results import Thresholds, Untested
+
+SYNTAX = "syntax"
+"""Name of all relations together."""
+
+_TEXT_TRAITS: Mapping[str, str] = {
+    **dict.fromkeys([*POSITIONAL, "offset"], "positional"),
+    SYNTAX: "syntactic",
+    **ROLE_OF,
+    **{name: name for name in REPEATED},
+}
+_IMAGE_TRAITS: Mapping[str, str] = {
+    **dict.fromkeys([*PLACES, "place"], "positional"),
+    **PATCH_ROLE_OF,
+    "spot": "spot",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Conditions:
+    """What decides which traits can be tested."""
+
+    is_causal: bool
+    """Whether the model is a causal language model without an encoder."""
+    is_images: bool
+    has_trees: bool
+    halves: Halves
+    thresholds: Thresholds
+    induction: bool
+    """Whether repeated tokens were asked for."""
+    no_induction: str | None
+    """Why the model can't read repeated tokens; None if it can."""
+
+    def untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
+        """Traits of which no head was tested, by name."""
+        found = {}
+        for trait, role in (_IMAGE_TRAITS if self.is_images else _TEXT_TRAITS).items():
+            is_own = profiles["trait"] == trait
+            own = profiles[profiles["relation"].notna() if trait == SYNTAX else is_own]
+            if (own["verdict"] == "untested").all():  # of no rows, too
+                found[trait] = self._why(trait, role, own)
+        return found
+
+    def _why(self, trait: str, role: str, own: pd.DataFrame) -> Untested:
+        if trait in REPEATED and not own.size:
+            if not self.is_causal:
+                return Untested(role, "model", "impossible: the model is no causal language model")
+            if not self.induction:
+                return Untested(role, "not asked", "not asked for: leave --no-induction out")
+            return Untested(role, "model", f"impossible for this model: {self.no_induction}")
+        if trait == "next" and self.is_causal:
+            return Untested(role, "model", "impossible: the model sees no later token")
+        if trait == SYNTAX and not self.has_trees:
+            return Untested(role, "no trees", "no trees: give a treebank (.conllu)")
+        if trait == "segment" and not own.size:
+            return Untested(role, "no pairs", "no pairs: give pairs of sentences (--pairs)")
+        if self.halves.missing:
+            return Untested(role, "few", _missing(self.halves))
+        cases, units = (int(own[each].max()) if own.size else 0 for each in ("cases", "units"))
+        unit = "image" if self.is_images else "text"
+        if self.halves.segments is not None:
+            unit = "segment"
+        limits = self.thresholds
+        if not cases:
+            return Untested(role, "few", "no token of this corpus is a case")
+        return Untested(
+            role,
+            "few",
+            f"at most {amount(cases, 'case')} in {amount(units, unit)}, {limits.test_cases} in "
+            f"{limits.test_sentences} are needed",
+        )
+
+
+def _missing(halves: Halves) -> str:
+    """How many tokens a corpus of few texts has, and how many it needs."""
+    if halves.num_texts == 1:
+        needed = halves.num_tokens + halves.missing
+        return f"{halves.num_tokens:,} tokens, {needed:,} are needed"
+    return (
+        f"{halves.num_texts:,} texts with {halves.num_tokens:,} tokens: 10 texts in each half are "
+        f"needed, or {amount(halves.missing, 'token')} more"
+    )

@@ -1,0 +1,99 @@
+"""What was not tested, in words."""
+
+from collections.abc import Mapping, Sequence
+
+from headcount.reports import numbers
+from headcount.reports.kinds import Leading, label_of
+from headcount.reports.sentences import headline
+from headcount.results import Run, Untested
+
+FEW = "few"
+"""Reason of traits that have too few cases: more text would change it."""
+
+HALF = 0.5
+"""Share of attention on the first token from which on a head is counted."""
+
+
+def few_of(run: Run) -> Mapping[str, Untested]:
+    """The traits that have too few cases, by name."""
+    return {trait: why for trait, why in run.record.untested.items() if why.reason == FEW}
+
+
+def nothing_tested(run: Run) -> bool:
+    """Whether no trait of any head was tested, as far as is known."""
+    traits = [trait for own in (run.profiles or {}).values() for trait in own]
+    return bool(traits) and all(trait.verdict == "untested" for trait in traits)
+
+
+def headline_of(run: Run, found: Sequence[Leading | None]) -> str:
+    """What the heads do, after what was not tested; says which texts it holds for if few.
+
+    Args:
+        run: the run.
+        found: what leads each head.
+    """
+    missing, few = not_tested(run), run.record.few_texts
+    parts = [each for each in (missing, first_token(run)) if each]
+    if nothing_tested(run):
+        return " ".join(parts)
+    what = "Of the tested traits" if missing else ""
+    if few is not None:
+        what = f"Of the traits tested in {few.words}" if missing else f"In {few.words}"
+    return " ".join([*parts, f"{what}: {headline(found)}" if what else headline(found)])
+
+
+def nothing_words(run: Run) -> str:
+    """What is said of a head that shows no role or tendency."""
+    return "nothing was tested" if nothing_tested(run) else "no role or tendency"
+
+
+def nothing_sentence(run: Run) -> str:
+    """The same in a sentence of its own."""
+    if nothing_tested(run):
+        return not_tested(run)
+    return "No role or tendency: no trait is both beyond chance and strong enough."
+
+
+def not_tested(run: Run) -> str:
+    """The traits that have too few cases, with the reasons, in a sentence; empty without any.
+
+    Traits with the same reason are named together.
+    """
+    few = few_of(run)
+    reasons = [*dict.fromkeys(why.says for why in few.values())]
+    if nothing_tested(run):
+        return f"Nothing was tested: {'; '.join(reasons)}." if reasons else "Nothing was tested."
+    parts = []
+    for says in reasons:
+        names = [label_of(trait) for trait, why in few.items() if why.says == says]
+        parts.append(f"{numbers.listed(names)} ({says})")
+    return f"Not tested: {'; '.join(parts)}." if parts else ""
+
+
+def first_token(run: Run) -> str:
+    """How many heads rest on the first token, where sinks were not tested; else empty."""
+    shares = [row.values["attn_first"] for row in run.heads if "attn_first" in row.values]
+    if "first" not in few_of(run) or not shares:
+        return ""
+    many = sum(share > HALF for share in shares)
+    verb = "gives" if many == 1 else "give"
+    return (
+        f"{numbers.count(many)} of {numbers.of(len(shares), 'head', 'heads')} {verb} the first "
+        "token over half of their attention."
+    )
+
+
+def why_none(run: Run, role: str) -> str:
+    """Why no head has a role: none was found, or the reason why it was not tested."""
+    own = {trait: why for trait, why in run.record.untested.items() if why.role == role}
+    traits = {
+        trait.trait if trait.relation is None else "syntax"
+        for each in (run.profiles or {}).values()
+        for trait in each
+        if trait.role == role and trait.verdict != "untested"
+    }
+    if not traits:
+        reasons = [*dict.fromkeys(why.says for why in own.values())]
+        return "; ".join(reasons) or "not tested"
+    few = [label_of(trait) for trait, why in own.items() if why.reason == FEW]
+    return f"none found ({numbers.listed(few)} not tested)" if few else "none found"

@@ -1,0 +1,116 @@
+"""What was not tested is said, with the reason; nothing is left out of a headline."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.reports.kinds import leading
+from headcount.reports.page.html import page_data
+from headcount.reports.page.view import report_view
+from headcount.reports.untested import headline_of, not_tested, why_none
+from headcount.results import FewTexts, Run, Untested, read_run
+
+MISSING = "1,100 tokens, 3,232 are needed"
+FEW = Untested("sink", "few", MISSING)
+
+
+@pytest.fixture(scope="module")
+def run(profiled: Path) -> Run:
+    return read_run(profiled)
+
+
+def with_record(
+    run: Run, untested: Mapping[str, Untested] = {}, few: FewTexts | None = None
+) -> Run:
+    return replace(run, record=replace(run.record, untested=untested, few_texts=few))
+
+
+def untested(run: Run, *traits: str) -> Run:
+    """The run, with some traits untested; all of them if none is named."""
+    assert run.profiles is not None
+    profiles = {
+        head: tuple(
+            replace(each, verdict="untested") if not traits or each.trait in traits else each
+            for each in own
+        )
+        for head, own in run.profiles.items()
+    }
+    return replace(run, profiles=profiles, roles=dict.fromkeys(run.roles, ()))
+
+
+def headline(run: Run) -> str:
+    return headline_of(run, [*leading(run).values()])
+
+
+def test_a_tested_run_is_as_it_was(run: Run):
+    assert headline(run).startswith("Of 72 heads, ")
+    other = Untested("induction", "model", "impossible for this model")
+    assert headline(with_record(run, {"induction": other})) == headline(run)
+
+
+def test_what_was_not_tested_comes_first_with_what_is_known(run: Run):
+    shares = [row.values["attn_first"] for row in run.heads]
+    many = sum(share > 0.5 for share in shares)
+    assert 0 < many < len(shares)
+    found = headline(with_record(run, {"first": FEW, "separator": FEW}))
+    start = f"Not tested: first token and separators ({MISSING}). {many} of 72 heads give the "
+    assert found.startswith(start + "first token over half of their attention. Of the tested")
+    assert found.endswith(headline(run))
+
+
+def test_none_is_never_said_where_nothing_was_tested(run: Run):
+    nothing = untested(with_record(run, {"first": FEW, "rare": FEW}, FewTexts(texts=1, tokens=9)))
+    found = headline(nothing)
+    assert found.startswith(f"Nothing was tested: {MISSING}. ") and "None of" not in found
+    view = report_view(nothing)
+    data = page_data(view)
+    assert data["nothing"] == "nothing was tested"
+    assert data["nothingMore"] == f"Nothing was tested: {MISSING}."
+    cells = [cell for grid in view.grids for _, row in grid.layers for cell in row if cell]
+    assert {cell.says.split(": ")[1].split(";")[0] for cell in cells} == {"nothing was tested"}
+    assert any(MISSING in step for step in view.steps)
+
+
+@pytest.mark.parametrize("texts, where", [(1, "this text"), (3, "these 3 texts")])
+def test_few_texts_are_named(run: Run, texts: int, where: str):
+    few = with_record(run, {}, FewTexts(texts=texts, tokens=9000))
+    assert headline(few) == f"In {where}: {headline(run)}"
+    some = with_record(few, {"rare": replace(FEW, role="rare")}, few.record.few_texts)
+    assert f"Of the traits tested in {where}: " in headline(some)
+    profiles = [card.profile for card in report_view(few).cards if card.profile is not None]
+    lines = [line for profile in profiles for line in profile.lines]
+    assert lines and all(f"of {where}" in line.about for line in lines)
+
+
+@pytest.mark.parametrize(
+    "reason, says",
+    [
+        ("not asked", "not asked for: leave --no-induction out"),
+        ("model", "impossible for this model: it takes 4 tokens"),
+        ("no trees", "no trees: give a treebank (.conllu)"),
+        ("no pairs", "no pairs: give pairs of sentences (--pairs)"),
+        ("few", "at most 3 cases in 2 texts, 100 in 10 are needed"),
+    ],
+)
+def test_each_reason_has_its_sentence(run: Run, reason: str, says: str):
+    none = untested(with_record(run, {"rare": Untested("rare", reason, says)}), "rare")
+    assert why_none(none, "rare") == says
+    assert (says in not_tested(none)) == (reason == "few")
+    assert why_none(run, "rare") == "none found"
+
+
+def test_a_role_that_was_tested_in_part_says_so(run: Run):
+    some = untested(with_record(run, {"first": FEW}), "first")
+    traits = {each.trait for own in (some.profiles or {}).values() for each in own}
+    assert {"first", "separator"} & traits
+    expected = "none found (first token not tested)" if "separator" in traits else MISSING
+    assert why_none(some, "sink") == expected
+
+
+def test_weight_on_the_first_token_stands_on_every_card(run: Run):
+    for card, row in zip(report_view(run).cards, run.heads, strict=True):
+        assert not math.isnan(row.values["attn_first"])
+        assert card.line.startswith("It gives ") and "to the first token." in card.line

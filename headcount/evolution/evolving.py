@@ -225,7 +225,8 @@ class _Run:
     def _key(self) -> str:
         options = self.options
         models = "+".join(signature(each.loaded, "") for each in self.subjects)
-        return f"{models}|corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}|{options}"
+        corpus = f"corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}"
+        return f"{models}|{corpus}|{self.corpus.signed}|{options}"
 
     def record(self) -> EvolutionRecord:
         """Facts about the run."""
@@ -237,6 +238,7 @@ class _Run:
             for name, value in asdict(options).items()
             if value != getattr(EvolutionOptions(), name)
         }
+        changed = {**self.corpus.signed, **changed}
         return EvolutionRecord(
             signature=signature(first, self.corpus.sha256(), models=len(self.subjects), **changed),
             models=tuple(each.name for each in self.subjects),
@@ -256,6 +258,8 @@ class _Run:
                     f"sentences longer than the model's limit, cut off: {tokens.truncated:,} of "
                     f"{tokens.num_sentences:,}"
                 )
+        if self.stores.tokens:
+            yield from next(iter(self.stores.tokens.values())).misread.warnings()
         if len(self.stores.tokens) > 1:
             yield (
                 "the models have different tokenizers, so each was measured on its own tokens and "

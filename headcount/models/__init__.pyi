@@ -30,9 +30,11 @@ from .patches import body_of as body_of
 from .quantized import check_not_quantized as check_not_quantized
 from .random_weights import keep_formats as keep_formats
 from .random_weights import random_copy as random_copy
+from .sentence_transformer import EMBEDS as EMBEDS
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
 from .sentence_transformer import TRANSFORMER_CONFIGS as TRANSFORMER_CONFIGS
 from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
+from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder

@@ -44,7 +44,7 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
 
 
 def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Hash over what decides the tokens of a text; for a slow tokenizer, its vocabulary."""
+    """Hash over what decides the tokens of a text or chat; for a slow tokenizer, its vocabulary."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules: dict[str, Any] = {"vocabulary": sorted(tokenizer.get_vocab().items())}
     if backend is not None:
@@ -52,6 +52,8 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
         for state in ("truncation", "padding"):  # left by the last call
             rules.pop(state, None)
     reported = [type(tokenizer).__name__, rules, tokenizer.special_tokens_map]
+    if tokenizer.chat_template:
+        reported.append(tokenizer.chat_template)
     if hasattr(tokenizer, "tgt_lang"):
         reported += [getattr(tokenizer, "src_lang", None), tokenizer.tgt_lang]
     return hashlib.sha256(json.dumps(reported, default=str).encode()).hexdigest()[:12]

@@ -90,7 +90,8 @@ def reproduce_clark2019(
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
     if not loaded.model.config.is_encoder_decoder:
-        relations = analyze(loaded, Corpus(files[1]), progress=progress).relations
+        corpus = Corpus(files[1], as_words=options.as_words)
+        relations = analyze(loaded, corpus, progress=progress).relations
         parts += clusters_section(clusters_run(loaded, files[1], out, options, progress))
     text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
     return write_document(out / "clark2019.md", text)

@@ -49,7 +49,14 @@ from headcount.importance import (
 from headcount.models import Loaded, as_loaded, revision
 from headcount.reports import SITE_TITLES, write_report
 from headcount.reproduce.document import in_unit, scale, write_document
-from headcount.results import AblationFacts, Effect, ImportanceRecord, read_assessment, signed
+from headcount.results import (
+    AblationFacts,
+    Effect,
+    ImportanceRecord,
+    Signature,
+    read_assessment,
+    signed,
+)
 from headcount.tasks import Task
 
 ALPHA = 0.01
@@ -192,7 +199,11 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
     ablated = Ablated.read(folder)
     if other_folder is not None:
         check_same_measurement(
-            other_folder, ablated.record.task, ablated.quantity, ablated.replacement
+            other_folder,
+            ablated.record.task,
+            ablated.quantity,
+            ablated.replacement,
+            Signature.parse(ablated.record.signature),
         )
     other = None if other_folder is None else Ablated.read(other_folder)
     with styled():

@@ -34,7 +34,7 @@ def evaluate(
     """
     model = model_of(model)
     loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
-    outcome_N = np.full(task.num_examples, np.nan)
+    outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
     with evaluating(model), torch.inference_mode():
         for batch in task.batches(max_tokens):
             losses = task.losses(model, batch.to(model.device))
@@ -123,5 +123,5 @@ def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = 4096) 
 def _chrf(task: Translation, evaluation: Evaluation) -> tuple[float, str]:
     """The chrF of the translations, and its signature."""
     chrf = CHRF()
-    found = chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score
+    found = chrf.corpus_score(list(evaluation.outcome_N), task.reference_streams).score
     return float(found), str(chrf.get_signature())

@@ -126,6 +126,37 @@ def llama() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def starting(*start: str) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer that puts some special tokens in front of a text; it has a BOS."""
+    tokenizer = byte_level("gpt2")
+    tokenizer.add_special_tokens({"additional_special_tokens": [*start]})
+    if start:
+        ids = [(token, tokenizer.convert_tokens_to_ids(token)) for token in start]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{' '.join(start)} $A", special_tokens=ids
+        )
+    return tokenizer
+
+
+CHATML = """{%- if messages[0].role != "system" %}<|im_start|>system
+Be brief.<|im_end|>
+{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content | trim }}<|im_end|>
+{% endfor %}"""
+"""A chat template like SmolLM2's: it adds a system message, and marks turns."""
+
+
+def chatting(template: str = CHATML, *start: str) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer with a chat template."""
+    tokenizer = starting("<|im_start|>", "<|im_end|>", *start)
+    if not start:  # nothing comes in front of a text
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A", special_tokens=[]
+        )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
 def nllb() -> NllbTokenizer:
     """A tokenizer like NLLB's: a text begins with its language, English by default."""
     letters = sorted(set("".join(SENTENCES)) - {" "})

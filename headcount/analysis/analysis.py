@@ -319,6 +319,7 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
+            **self.corpus.signed,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,

@@ -1,7 +1,8 @@
 r"""Heads of causal models on repeated random tokens: induction, duplicate-token, previous-token.
 
-A sequence is `BOS r r`, with r a text of n random tokens, no two of them equal. For the queries i
-of the second r, and attention A,
+A sequence is `BOS r r`, with r a text of n random tokens, no two of them equal. BOS is what the
+tokenizer puts in front of a text; if that is nothing, its BOS token, if it has one, else a random
+token. For the queries i of the second r, and attention A,
 
 $$\text{previous token}: \overline{A_{i, i-1}}, \qquad \text{duplicate token}:
 \overline{A_{i, i-n}}, \qquad \text{induction}: \overline{A_{i, i-n+1}},$$
@@ -24,9 +25,11 @@ import torch
 from jaxtyping import Float, Int64
 from scipy import stats
 from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
-from headcount.models import Loaded
+from headcount.corpora import Encoder
+from headcount.models import Loaded, as_loaded
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
@@ -59,12 +62,14 @@ class RepeatedTokens:
 
     @classmethod
     def draw(cls, loaded: Loaded, length: int, sequences: int, seed: int) -> "RepeatedTokens":
-        """Draw tokens that are not special, with the model's BOS in front if it has one."""
+        """Draw tokens that are not special, behind what texts begin with."""
         if sequences < 2:
             raise InputError(f"Expected at least 2 sequences for an interval, got {sequences}.")
-        special, bos, size = _vocabulary(loaded)
+        special, start, size = _vocabulary(loaded)
         ordinary = np.setdiff1d(np.arange(size), special)
-        room = [len(ordinary) - 1] + ([] if loaded.max_length is None else [loaded.max_length - 1])
+        room = [len(ordinary) - 1]
+        if loaded.max_length is not None:
+            room.append(loaded.max_length - max(1, len(start)))
         length = min(length, min(room) // 2)
         if length < SHORTEST:
             raise ModelError(
@@ -75,20 +80,21 @@ class RepeatedTokens:
         random = np.random.default_rng(seed)
         drawn = [random.choice(ordinary, 2 * length + 1, False) for _ in range(sequences)]
         starts, texts = np.split(np.stack(drawn), [1], axis=1)
-        if bos is not None:
-            starts = np.full_like(starts, bos)
+        if start:
+            starts = np.tile(start, (sequences, 1))
         first, other = np.split(texts, 2, axis=1)
         rows = [np.hstack([starts, first, second]) for second in (first, other)]
         return cls(torch.from_numpy(np.vstack(rows)), length)
 
 
-def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], int | None, int]:
-    """Special tokens, the token that begins a text, and the number of tokens."""
+def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], tuple[int, ...], int]:
+    """Special tokens, the tokens that begin a text, and the number of tokens."""
     tokenizer, size = loaded.tokenizer, int(loaded.model.config.get_text_config().vocab_size)
     if tokenizer is None:
-        return (), None, size
-    bos = tokenizer.bos_token_id
-    start = bos if isinstance(bos, int) else None
+        return (), (), size
+    start, bos = Encoder(tokenizer).start_ids, tokenizer.bos_token_id
+    if not start and isinstance(bos, int):
+        start = (bos,)
     return tokenizer.all_special_ids, start, min(size, len(tokenizer))
 
 
@@ -96,8 +102,9 @@ def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], int | None, int]:
 class PatternMeans:
     """Listens to attention and keeps, for every sequence and head, the means of the patterns."""
 
-    def __init__(self, length: int) -> None:
-        self.length = length
+    def __init__(self, length: int, first: int) -> None:
+        self.length, self.first = length, first
+        """Number of tokens of r, and where its second copy begins."""
         self.means: dict[LayerId, Float[Tensor, "pattern batch head"]] = {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
@@ -107,8 +114,7 @@ class PatternMeans:
 
     def block(self, block: Block) -> None:
         """Add the weights of the block that lie on a pattern."""
-        first = self.length + 1  # where the second copy begins, after BOS and r
-        queries = range(max(first, block.queries.start), block.queries.stop)
+        queries = range(max(self.first, block.queries.start), block.queries.stop)
         if not queries:
             return
         here = [query - block.queries.start for query in queries]
@@ -122,15 +128,20 @@ class PatternMeans:
 
 
 def induction_scores(
-    loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED
+    loaded: Loaded | PreTrainedModel,
+    length: int = 60,
+    sequences: int = 16,
+    seed: int = SEED,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> HeadTable:
     """Score every head of a causal model on repeated random tokens.
 
     Args:
-        loaded: a causal language model, as `load` gives it.
+        loaded: a causal language model, as `load` gives it, or a plain one.
         length: number of tokens of r; as many as the model takes, if it takes fewer.
         sequences: number of texts r.
         seed: seed of the tokens.
+        tokenizer: tokenizer of a plain model; special tokens are drawn, too, if there is none.
 
     Returns:
         One row per head. For each of `PATTERNS` the mean weight (0 to 1), the bounds of Student's
@@ -142,6 +153,7 @@ def induction_scores(
         ModelError: if the model has other heads than those of a causal decoder, takes too few
             tokens or has too small a vocabulary.
     """
+    loaded = as_loaded(loaded, tokenizer)
     if set(loaded.heads.counts) != {"decoder.self"}:
         raise ModelError(
             "Expected a causal language model, got one with heads of "
@@ -173,7 +185,7 @@ def pattern_means(
     parts, done = [], 0
     steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
-        diagonals = PatternMeans(tokens.length)
+        diagonals = PatternMeans(tokens.length, tokens.ids_BN.shape[1] - tokens.length)
         with (
             evaluating(loaded.model),
             torch.inference_mode(),

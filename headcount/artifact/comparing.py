@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import ModelError, Steps, reason, silent_steps
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.results import Comparison
 from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, exact_products, tiny_inputs
 from headcount.tasks import Task, text_inputs
@@ -73,7 +73,7 @@ class Data:
 
 
 def certificate_corpus(
-    loaded: Loaded, data: Sequence[str | Path] = (), limit: int | None = None
+    loaded: Loaded | PreTrainedModel, data: Sequence[str | Path] = (), limit: int | None = None
 ) -> Corpus | None:
     """The texts that models are compared on; None for a model that takes no text.
 
@@ -85,6 +85,7 @@ def certificate_corpus(
     Raises:
         ModelError: If texts are named for a model that takes none.
     """
+    loaded = as_loaded(loaded)
     if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
         if data:
             loaded.encoder()  # raises the error that says why

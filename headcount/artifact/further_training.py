@@ -22,7 +22,14 @@ from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.importance import few_examples
-from headcount.models import Loaded, is_compact, place_of, plan_for, revision
+from headcount.models import (
+    Loaded,
+    check_is_loaded,
+    is_compact,
+    place_of,
+    plan_for,
+    revision,
+)
 from headcount.pruning import BeforeAfter
 from headcount.results import (
     PRUNE,
@@ -202,9 +209,11 @@ class FurtherTraining:
     """Function called with the progress of the training."""
 
     def __post_init__(self) -> None:
+        check_is_loaded(self.loaded)
         check_further_training(self.tuning, self.teacher is not None)
         check_finetuning(self.loaded, self.splits.train, self.tuning)
         if self.teacher is not None:
+            check_is_loaded(self.teacher)
             check_teacher(self.loaded, self.teacher)
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.head_card import write_head_card
@@ -22,7 +23,7 @@ from headcount.artifact.surviving_roles import DenseAnalysis
 from headcount.compaction import compact
 from headcount.core import Plan, Progress, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, load
+from headcount.models import Loaded, as_loaded, load
 from headcount.pruning import Pruned
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
 from headcount.speed import cache_record
@@ -30,7 +31,7 @@ from headcount.tap import SampleRun, Tap, sample_runs
 
 
 def save_compact(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     plan: Plan,
     folder: str | Path,
     corpus: Corpus | None = None,
@@ -52,6 +53,7 @@ def save_compact(
         InputError: If the plan does not fit the model, or the folder is taken.
         ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
     """
+    loaded = as_loaded(loaded)
     folder = Path(folder)
     check_not_taken(folder, overwrite)
     smaller = Loaded(

@@ -113,7 +113,7 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
 def _same_corpus(
     record: RunRecord, signed: Signature, folder: Path, files: Sequence[Path]
 ) -> Corpus:
-    corpus = _corpus(record, files, signed.get("pairs") is not None)
+    corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
@@ -162,16 +162,18 @@ def _check_same_frequencies(
         )
 
 
-def _corpus(record: RunRecord, files: Sequence[Path], pairs: bool) -> Corpus | None:
+def _corpus(record: RunRecord, files: Sequence[Path], signed: Signature) -> Corpus | None:
     """The corpus as the analysis read it, with the last files as sides; None if files differ."""
+    pairs = signed.get("pairs") is not None
+    as_words = signed.get("treebank") != "as-written"  # earlier versions always did
     sides = [side for side in ("source", "target") if record.arguments.get(side) is not None]
     limit, suffixes = record.counts.sentences, [path.suffix for path in files]
     if not sides:
-        return Corpus(files, limit=limit, pairs=pairs)
+        return Corpus(files, limit=limit, pairs=pairs, as_words=as_words)
     if suffixes != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)
-    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)
+    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs, as_words=as_words)
 
 
 @final

@@ -15,6 +15,7 @@ from headcount.cli.arguments import (
     check_data,
     check_model,
     check_no_unused_options,
+    check_reading,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
@@ -68,8 +69,8 @@ class Analyze(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target);
-    for a Vision Transformer, images or a folder of them."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target); for a Vision Transformer, images or a folder of them."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None
@@ -78,6 +79,9 @@ class Analyze(ModelArguments):
     """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     resume: bool = False
@@ -95,7 +99,9 @@ class Analyze(ModelArguments):
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
-        corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
+        sides = (self.source, self.target, self.limit)
+        corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
+        check_reading(corpus)
         self._claim(policy)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder

@@ -13,6 +13,7 @@ from headcount.cli.arguments import check_data, check_model, recorded
 from headcount.cli.beside_arguments import BesideArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import CorpusError, amount
+from headcount.corpora import read_documents
 from headcount.probes import CoreferenceOptions
 from headcount.results import COREFERENCE_FILES
 
@@ -80,6 +81,7 @@ class Coreference(BesideArguments):
         if not self.corpus:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
+        read_documents(self.corpus)  # refuses bad files before the model is loaded
         self.claim(COREFERENCE_FILES, "coreference", self.resume)
         if self.overwrite:
             probes.forget_coreference(self.out)

@@ -142,7 +142,13 @@ class Importance(TaskArguments):
     def _check_same_ways(self, task: "tasks.Task") -> None:
         if self.against is not None:
             quantity = "loss" if self.how.quantity == "loss" else task.metric
-            importance.check_same_measurement(self.against, self.task, quantity, self.how.instead)
+            importance.check_same_measurement(
+                self.against,
+                self.task,
+                quantity,
+                self.how.instead,
+                results.Signature.of(**task.signed_options),
+            )
 
     def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
         console = plain_console(soft_wrap=False)

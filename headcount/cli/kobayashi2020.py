@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from headcount import reproduce
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.arguments import ModelArguments, check_data, check_model, check_reading, recorded
 from headcount.cli.console import show_document, shown
 from headcount.core import CorpusError, ResumePolicy, claim
 from headcount.corpora import Corpus
@@ -21,11 +21,15 @@ class Kobayashi2020(ModelArguments):
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (field text), .conllu, .tsv (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
+    (source<TAB>target)."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --overwrite is given."""
     limit: int | None = field(default=1000, kw_only=True)
     """Largest number of sentences to read; numbers of all their tokens are held in memory."""
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the sentences, for intervals."""
     max_tokens: int = field(default=2048, kw_only=True)
@@ -40,8 +44,9 @@ class Kobayashi2020(ModelArguments):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
+        corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+        check_reading(corpus)
         claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
-        corpus = Corpus(self.corpus, limit=self.limit)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

@@ -4,7 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headcount import models, reproduce
-from headcount.cli.arguments import TaskArguments, check_data, check_model, named_columns, recorded
+from headcount.cli.arguments import (
+    TaskArguments,
+    check_corpus,
+    check_model,
+    named_columns,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.results import TUNED_FILES
@@ -22,6 +28,9 @@ class Kovaleva2019(TaskArguments):
     """CoNLL-U files with tags, for attention to classes of words; left out by default."""
     treebank_limit: int = field(default=500, kw_only=True)
     """Largest number of their sentences."""
+    as_words: bool = field(default=False, kw_only=True)
+    """Read the treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the examples, for intervals."""
     overwrite: bool = field(default=False, kw_only=True)
@@ -36,7 +45,7 @@ class Kovaleva2019(TaskArguments):
             )
         self.check()
         check_model(self.tuned)
-        check_data(self.treebank)
+        check_corpus(self.treebank)
         policy = ResumePolicy.of(False, self.overwrite)
         claim(self.out, TUNED_FILES, self.out / "state", policy)
         before, trusted = self.loaded(), self.trust_remote_code
@@ -52,6 +61,7 @@ class Kovaleva2019(TaskArguments):
             limit=self.limit,
             treebank=self.treebank,
             treebank_limit=self.treebank_limit,
+            as_words=self.as_words,
             samples=self.samples,
             arguments=recorded(self),
         )

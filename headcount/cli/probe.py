@@ -12,7 +12,7 @@ from rich.table import Table
 from headcount import probes, reports, results
 from headcount.cli.arguments import (
     ModelArguments,
-    check_data,
+    check_corpus,
     check_model,
     check_no_unused_options,
     recorded,
@@ -51,7 +51,7 @@ class Probe(ModelArguments):
         if not self.how.needs_states:
             check_no_unused_options(self.how, "layers", "hidden states", "Add structure or layers")
         check_model(self.model)
-        check_data([*self.train, *self.test])
+        check_corpus([*self.train, *self.test])
         results.claim_probes(self.out, policy)
         if policy is ResumePolicy.OVERWRITE:
             probes.forget_probes(self.out)

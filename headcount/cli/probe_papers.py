@@ -10,6 +10,7 @@ import tyro
 from headcount import probes, reproduce, results
 from headcount.cli.arguments import (
     ModelArguments,
+    check_corpus,
     check_data,
     check_model,
     check_no_unused_options,
@@ -44,7 +45,7 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
     def reproduced(self, by: "reproduce.ProbeReproduction", options: ProbeOptions) -> int:
         """Run a paper's probes and print its document."""
         check_model(self.model)
-        check_data([*self.train, *self.test])
+        check_corpus([*self.train, *self.test])
         results.claim_probes(self.out, self.policy)
         if self.policy is ResumePolicy.OVERWRITE:
             probes.forget_probes(self.out)

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, pruning, results
-from headcount.cli.arguments import check_data, recorded
+from headcount.cli.arguments import check_corpus, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.next_steps import after_prune, group_size, print_steps
@@ -109,7 +109,7 @@ class Prune:
                 "Expected --analysis together with --corpus. Name the dense model's analysis of "
                 "that corpus."
             )
-        check_data(self.corpus)
+        check_corpus(self.corpus)
         if self.analysis is not None:
             results.check_is_run(self.analysis)
         if self.preset is not None and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):

@@ -29,7 +29,15 @@ from headcount.compaction.layout import Resized, biased, check_prunable_layers, 
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan
-from headcount.models import GATES, Loaded, check_plan, compact_class, is_compact, keep_formats
+from headcount.models import (
+    GATES,
+    Loaded,
+    check_not_quantized,
+    check_plan,
+    compact_class,
+    is_compact,
+    keep_formats,
+)
 from headcount.tap import (
     ERRORS,
     TOLERANCE,
@@ -133,6 +141,7 @@ def compact(
     given = model.model if isinstance(model, Loaded) else model
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     _check_not_gated(given)
+    check_not_quantized(given)
     check_plan(plan, given, anatomy.heads)
     _check_same_sizes(plan, anatomy)
     _check_no_adapter(given)

@@ -1,19 +1,25 @@
-"""A corpus: files of any kind, or images, reread on every pass and never held in memory."""
+"""A corpus: files of any kind, images, or rows in memory, read again on every pass."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError, amount
+from headcount.core import CorpusError
 from headcount.corpora.conllu import read_conllu
-from headcount.corpora.images import IMAGE_SUFFIXES, image_files, is_image, read_image
+from headcount.corpora.held import IMAGE_SUFFIXES, Held, is_held
+from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.parallel import read_pair, read_tsv
+from headcount.corpora.reading import named_files
+from headcount.corpora.records import check_fields, read_held, read_jsonl
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.text import numbered_lines, read_jsonl, read_text
+from headcount.corpora.table import Columns, Data
+from headcount.corpora.text import numbered_lines, read_text
+from headcount.corpora.written import as_words
 
 READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
     ".txt": read_text,
@@ -34,7 +40,7 @@ def check_is_corpus(corpus: object) -> None:
     if not isinstance(corpus, Corpus):
         raise CorpusError(
             f"Expected a Corpus, got {corpus!r:.80}. "
-            "Pass headcount.Corpus(FILE), or headcount.Corpus.from_sentences(TEXTS)."
+            "Pass headcount.Corpus(FILE), or headcount.Corpus(TEXTS)."
         )
 
 
@@ -44,55 +50,78 @@ class Corpus:
 
     Args:
         paths: one file or several (`.txt`, `.jsonl`, `.conllu`, `.tsv`), or images and folders of
-            images, whose labels take turns.
+            images, whose labels take turns; or texts, sentences or rows in memory: a list of
+            strings or of dicts with `text`, `words` or `messages`, and `target` and `second`,
+            columns, an object of `datasets`, a data frame.
         source: one side of a parallel text, a `.txt` with one example per line or a `.conllu`.
         target: the other side, one example per line; needs `source`.
         limit: largest number of sentences or images.
         pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
-        sentences: a corpus held in memory, see `from_sentences`.
+        columns: names of the fields of rows, if they have others: `{"text": "review"}`.
+        as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
+            do, in place of its text as it is written.
 
     Raises:
         CorpusError: for a file that is missing or of an unknown kind; while reading, for a bad row.
 
-    >>> [sentence.text for sentence in Corpus.from_sentences(["Der Hund bellt.", "Она спит."])]
+    >>> [sentence.text for sentence in Corpus(["Der Hund bellt.", "Она спит."])]
     ['Der Hund bellt.', 'Она спит.']
     """
 
     def __init__(
         self,
-        paths: str | Path | Sequence[str | Path] = (),
+        paths: Data = (),
         source: str | Path | None = None,
         target: str | Path | None = None,
         limit: int | None = None,
         *,
         pairs: bool = False,
-        sentences: Sequence[str | Sentence] = (),
+        columns: Columns | None = None,
+        as_words: bool = False,
     ) -> None:
         if limit is not None and limit < 1:
             raise CorpusError(
                 f"Expected a limit of at least 1 sentence, got {limit}. Leave the limit out "
                 "to read all."
             )
-        listed = [paths] if isinstance(paths, str | Path) else paths
-        self.limit, self.pairs = limit, pairs
+        check_fields(columns)
+        is_memory = is_held(paths)
+        listed = [] if is_memory else named_files(paths)
+        self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
-        self._held = tuple(_held(number, item) for number, item in enumerate(sentences, start=1))
+        self._held: Callable[[], Iterable[Sentence]] = tuple
+        """Reads the sentences in memory."""
+        self._is_endless = is_memory and not hasattr(paths, "__len__")
+        if is_memory:
+            self._held = partial(read_held, Held(paths), columns)
+        self._is_listed = is_memory and isinstance(paths, Sequence)
+        if self._is_listed:  # bad items are refused at once
+            self._held = partial(tuple, tuple(self._held()))
         self._named = tuple(map(Path, listed))
         self._paths = tuple(file for path in listed for file in _files_at(path))
         self._pair = _pair_of_files(source, target)
         self._check_one_kind()
-        if not self._held and not self._paths and self._pair is None:
+        if not (is_memory or self._paths or self._pair is not None):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
+        self._check_first()
 
     @classmethod
     def from_sentences(
-        cls, sentences: Sequence[str | Sentence], limit: int | None = None
+        cls,
+        sentences: Sequence[str | Sentence],
+        limit: int | None = None,
+        *,
+        as_words: bool = False,
     ) -> "Corpus":
-        """Hold a corpus in memory: strings, or sentences with words, trees and targets."""
-        if not sentences:
+        """Hold strings or sentences in memory, even those that look like names of files."""
+        held = [
+            Sentence(item.strip(), origin=f"row {number}") if isinstance(item, str) else item
+            for number, item in enumerate(sentences, start=1)
+        ]
+        if not held:
             raise CorpusError("Expected a corpus, got no sentence. Give at least one sentence.")
-        return cls(sentences=sentences, limit=limit)
+        return cls(held, limit=limit, as_words=as_words)
 
     def with_targets(self, path: Path) -> "Corpus":
         """The same sentences with the lines of a file as targets, replacing any they had."""
@@ -108,9 +137,19 @@ class Corpus:
         return tuple(path.name for path in self._files())
 
     @property
+    def signed(self) -> dict[str, str]:
+        """How a treebank is read, for signatures; empty without one."""
+        held = self._held() if self._is_listed else islice(self._held(), 1)
+        has_words = any(each.words is not None for each in held)
+        if has_words or ".conllu" in {path.suffix for path in self._files()}:
+            return {"treebank": "as-words" if self.as_words else "as-written"}
+        return {}
+
+    @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
-        return any(map(is_image, self._paths)) or any(each.image for each in self._held)
+        first = islice(self._held(), 1)
+        return any(map(is_image, self._paths)) or any(each.image for each in first)
 
     def _check_one_kind(self) -> None:
         others = [path for path in self._paths if not is_image(path)]
@@ -121,36 +160,62 @@ class Corpus:
                 f"Expected images only beside images, got {got}. Analyse texts in another run."
             )
 
+    def _check_first(self) -> None:
+        """Read the first sentence of every source, so that a wrong one is refused at once."""
+        for read in (self._held, *self._readers()):
+            for sentence in islice(read(), 1):
+                if self.pairs:
+                    _as_pair(sentence)
+
+    def _readers(self) -> Iterator[Callable[[], Iterable[Sentence]]]:
+        """Functions that read the sentences of each file of text, or of the two sides."""
+        for path in self._paths:
+            if path.suffix == ".jsonl":
+                yield partial(read_jsonl, path, self.columns)
+            elif not is_image(path):
+                yield partial(READERS[path.suffix], path)
+        if self._pair is not None:
+            yield partial(_pair_sentences, *self._pair)
+
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
         for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
             found = True
+            sentence = as_words(sentence) if self.as_words else sentence
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
-                f"Expected sentences in {', '.join(map(str, self._files()))}, got none. Give a "
-                "corpus with at least one sentence."
+                f"Expected sentences in {self._where}, got none. Give a corpus with at least one "
+                "sentence."
             )
 
     def sha256(self) -> str:
-        """Hash of all bytes of the corpus in order; independent of limit and file names."""
+        """Hash of all bytes of the corpus in order; independent of limit and file names.
+
+        Of rows in memory all sentences are hashed, or those up to the limit if only reading tells
+        how many there are.
+        """
         digest = hashlib.sha256()
         for path in self._files():
             with path.open("rb") as file:
                 while block := file.read(HASH_BLOCK):
                     digest.update(block)
-        for sentence in self._held:
+        if self._paths and self.columns:
+            digest.update(repr(sorted(self.columns.items())).encode())
+        for sentence in islice(self._held(), self.limit if self._is_endless else None):
             parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
-            digest.update(repr(parts).encode())
+            chat = () if sentence.messages is None else (sentence.messages,)
+            parts = (*parts, sentence.spans) if sentence.spans else parts
+            digest.update(repr(parts + chat).encode())
         return digest.hexdigest()
 
     def _sentences(self) -> Iterator[Sentence]:
-        yield from self._held
-        for path in self._paths:
-            yield from (read_image if is_image(path) else READERS[path.suffix])(path)
-        if self._pair is not None:
-            yield from _pair_sentences(*self._pair)
+        yield from self._held()
+        for path in filter(is_image, self._paths):
+            yield from read_image(path)
+        for read in self._readers():
+            yield from read()
 
     def _with_their_targets(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
         if self._targets is None:
@@ -160,11 +225,15 @@ class Corpus:
             if sentence is None or line is None:
                 raise CorpusError(
                     f"Expected one line in {self._targets} for each sentence of "
-                    f"{', '.join(map(str, self._files()))}, got "
+                    f"{self._where}, got "
                     f"{'more' if sentence is None else 'fewer'}. "
                     "Delete the file to have it recreated."
                 )
             yield replace(sentence, target=line[1])
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(map(str, self._files())) or "the data"
 
     def _files(self) -> tuple[Path, ...]:
         pair = self._pair or (None, None)
@@ -225,23 +294,3 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
             f"{', '.join(IMAGE_SUFFIXES)}."
         )
     return path
-
-
-def _held(number: int, item: str | Sentence) -> Sentence:
-    origin = f"sentence {number}"
-    sentence = Sentence(item.strip(), origin=origin) if isinstance(item, str) else item
-    if not sentence.text.strip():
-        raise CorpusError(f"{origin}: expected some text, got none. Leave the sentence out.")
-    if sentence.second is not None and sentence.words is not None:
-        raise CorpusError(
-            f"{origin}: expected running text in a pair of sentences, got words of a treebank. "
-            "Leave the words out."
-        )
-    num_words, tree = len(sentence.words or ()), sentence.tree
-    if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
-        raise CorpusError(
-            f"{origin}: expected a head and a relation for every word, got "
-            f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
-            f"{amount(len(tree.relations), 'relation')}. Complete the tree."
-        )
-    return sentence

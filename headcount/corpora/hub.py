@@ -4,37 +4,15 @@
 extra `headcount[datasets]`.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, final
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError
-
-HUB = "hf://"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class HubData:
-    """A data set on the hub."""
-
-    url: str
-    data: Any
-
-    def rows(self) -> Iterator[tuple[str, Mapping[Any, object]]]:
-        """The origin and the cells of each row; `a.b` is field b of object a."""
-        for number, row in enumerate(self.data, start=1):
-            yield f"{self.url} row {number}", flattened(row)
-
-    def class_names(self, column: str | int) -> list[str]:
-        """Class names of a column that numbers its classes; none for any other column."""
-        features = getattr(self.data, "features", None) or {}
-        return list(getattr(features.get(column), "names", None) or ())
+from headcount.corpora.held import Held
 
 
-def hub_data(url: str) -> HubData:
+def hub_data(url: str) -> Held:
     """The data set at an address.
 
     Raises:
@@ -49,18 +27,7 @@ def hub_data(url: str) -> HubData:
             f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
             "as .tsv, .csv or .jsonl"
         ) from error
-    return HubData(url, _loaded(datasets, url, names, split))
-
-
-def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of nested objects, under `outer.inner`."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
-        else:
-            flat[name] = value
-    return flat
+    return Held(_loaded(datasets, url, names, split), url)
 
 
 def _parts(url: str) -> tuple[list[str], str]:

@@ -4,7 +4,7 @@ A folder is read as `FOLDER/label/image.png`, the layout that other tools call "
 images without labels. Labels take turns, so that the first hundred images are of all of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from headcount.core import CorpusError, amount, reason
-from headcount.corpora.reading import read_data
+from headcount.corpora.held import IMAGE_SUFFIXES, is_held
+from headcount.corpora.reading import named_files, read_data
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-"""Endings of images, in any case."""
 
 
 def is_image(path: Path) -> bool:
@@ -126,8 +124,8 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
     Raises:
         CorpusError: for an image without a label, a folder without images, or a bad table.
     """
-    places = [data] if isinstance(data, str | Path) else data
-    if isinstance(places, Mapping) or not any(Path(place).is_dir() for place in places):
+    places = [] if is_held(data) else named_files(data)
+    if not any(Path(place).is_dir() for place in places):
         return read_data(data, columns, roles)
     if columns:
         raise CorpusError(

@@ -13,20 +13,20 @@ import csv
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount
-from headcount.corpora.hub import HUB, flattened, hub_data
+from headcount.corpora.held import HUB, Held, Row, flattened, is_held
+from headcount.corpora.hub import hub_data
 from headcount.corpora.parallel import read_pair
 from headcount.corpora.table import (
     Columns,
     ColumnSpec,
     Data,
     Table,
-    cell_text,
     choose,
-    in_memory,
     is_numbered,
 )
 from headcount.corpora.text import json_of, numbered_lines
@@ -37,15 +37,17 @@ LONGEST = min(sys.maxsize, 2**31 - 1)
 _NAME = re.compile(r"[a-z][a-z0-9]*([_.-]\w+)*|[A-Z]{2,3}")
 """Pattern of a cell that may name a column rather than be text, e.g. `de` or `deu_Latn`."""
 
-Row = tuple[str, Mapping[Any, object]]
-"""The origin of a row, and its cells by name or number."""
-
 
 def read_data(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
-    """The table of one file, of several, or of columns held in memory."""
-    if isinstance(data, Mapping):
-        return in_memory(data, columns, roles)
-    return read_table([data] if isinstance(data, str | Path) else data, columns, roles)
+    """The table of one file, of several, or of rows or columns held in memory."""
+    if is_held(data):
+        return _table([Held(data)], columns, roles)
+    return read_table(named_files(data), columns, roles)
+
+
+def named_files(data: Data) -> list[str | Path]:
+    """The names of files, of data that are not held in memory."""
+    return [data] if isinstance(data, str | Path) else list(data)
 
 
 def read_table(files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec) -> Table:
@@ -64,32 +66,66 @@ def read_table(files: Sequence[str | Path], columns: Columns | None, roles: Colu
     """
     if not files:
         raise CorpusError("Expected data, got no file. Give at least one.")
+    return _table([_source(file, columns) for file in files], columns, roles)
+
+
+def _source(file: str | Path, columns: Columns | None) -> "Held | _File":
+    return hub_data(str(file)) if str(file).startswith(HUB) else _File(Path(file), columns)
+
+
+@final
+@dataclass(frozen=True)
+class _File:
+    """Rows of a file."""
+
+    path: Path
+    columns: Columns | None
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def rows(self) -> Iterator[Row]:
+        return _rows(self.path, self.columns)
+
+    def class_names(self, column: str | int) -> list[str]:
+        return []
+
+
+def _table(sources: "Sequence[Held | _File]", columns: Columns | None, roles: ColumnSpec) -> Table:
+    """All rows of some sources, in order."""
     table = Table({}, [])
-    is_text = len(roles) == 1 and not any(column.may_be_empty for column in roles.values())
-    for file in files:
+    for source in sources:
         chosen: dict[str, str | int] | None = None
-        hub = hub_data(str(file)) if str(file).startswith(HUB) else None
-        for origin, cells in _rows(Path(file), columns) if hub is None else hub.rows():
+        where = source.name or "the data"
+        for origin, cells in source.rows():
             if chosen is None:
-                chosen = choose([str(name) for name in cells], columns, roles, str(file))
+                chosen = choose([str(name) for name in cells], columns, roles, where)
+            is_text = len(chosen) == 1 and not roles[next(iter(chosen))].may_be_empty
             if is_text and _is_blank(cells, *chosen.values()):
                 continue
             for role, name in chosen.items():
-                empty = roles[role].may_be_empty
-                text = cell_text(_cell(cells, name, origin), name, origin, empty)
-                table.columns.setdefault(role, []).append(text)
+                column, cell = roles[role], _cell(cells, name, origin)
+                table.add(role, column, column.texts(cell, name, origin))
+                if column.is_chat(cell):
+                    table.chats.add(len(table))
             table.origins.append(origin)
         if chosen is None or not table.origins:
-            raise CorpusError(f"{file}: expected at least one example, got none")
-        if hub is not None and len(files) == 1:
-            named = {role: hub.class_names(name) for role, name in chosen.items()}
+            raise CorpusError(f"{where}: expected at least one example, got none")
+        if len(sources) == 1:
+            named = {role: source.class_names(name) for role, name in chosen.items()}
             table.class_names.update({role: names for role, names in named.items() if names})
+    _check_even(table, [source.name for source in sources])
+    return table
+
+
+def _check_even(table: Table, names: Sequence[str]) -> None:
+    """Check that all sources have the same columns."""
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
             f"expected a column for {uneven[0]!r} in all files, got it in some only: "
-            f"{', '.join(map(str, files))}"
+            f"{', '.join(names)}"
         )
-    return table
 
 
 def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
@@ -227,15 +263,11 @@ def read_sides(files: Sequence[str | Path], columns: Columns | None, roles: Colu
     bare = [not columns and _is_bare(file, roles) for file in files]
     if not any(bare):
         return read_table(files, columns, roles)
-    table, by_number = (
-        Table({role: [] for role in roles}, []),
-        dict(zip(roles, (0, 1), strict=True)),
-    )
+    sides = [role for role, column in roles.items() if column.needed]
+    by_number, table = dict(zip(sides, (0, 1), strict=True)), Table({}, [])
     for file, is_bare in zip(files, bare, strict=True):
-        found = read_table([file], by_number if is_bare else columns, roles)
-        for role, cells in table.columns.items():
-            cells.extend(found[role])
-        table.origins.extend(found.origins)
+        table.extend(read_table([file], by_number if is_bare else columns, roles))
+    _check_even(table, [*map(str, files)])
     return table
 
 
@@ -254,21 +286,24 @@ def _is_bare(file: str | Path, roles: ColumnSpec) -> bool:
 
 
 def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
-    """The table with the columns `source` and `target`.
+    """The table with the columns `source` and `target`, and further targets if there are any.
 
     Raises:
         CorpusError: as in `read_data`; or if two text files differ in their numbers of lines.
     """
-    if isinstance(data, Mapping):
+    if is_held(data):
         return read_data(data, columns, roles)
-    files = [data] if isinstance(data, str | Path) else data
+    files = named_files(data)
     if columns or not are_two_texts(files):
         return read_sides(files, columns, roles)
     pairs = list(read_pair(Path(files[0]), Path(files[1])))
     if not pairs:
         raise CorpusError(f"{files[0]}: expected at least one example, got none")
-    sides = {"source": [pair.text for pair in pairs], "target": [str(p.target) for p in pairs]}
-    return Table(sides, [pair.origin for pair in pairs])
+    table = Table({}, [pair.origin for pair in pairs])
+    for pair in pairs:
+        for role, text in zip(("source", "target"), (pair.text, pair.target), strict=True):
+            table.add(role, roles[role], (str(text),))
+    return table
 
 
 def are_two_texts(files: Sequence[str | Path]) -> bool:

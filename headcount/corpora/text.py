@@ -1,4 +1,4 @@
-"""Running text: `.txt` with one example per line, `.jsonl` with one object per line."""
+"""Running text: `.txt` with one example per line, and what `.jsonl` files are made of."""
 
 import json
 from collections.abc import Iterator
@@ -41,14 +41,6 @@ def read_text(path: Path) -> Iterator[Sentence]:
             yield Sentence(line.strip(), origin=f"{path}:{number}")
 
 
-def read_jsonl(path: Path) -> Iterator[Sentence]:
-    """Yield the field `text` of one JSON object per line; blank lines are skipped."""
-    for number, line in numbered_lines(path):
-        if line.strip():
-            origin = f"{path}:{number}"
-            yield Sentence(_text_field(line, origin), origin=origin)
-
-
 def json_of(line: str, origin: str) -> Any:
     """The JSON value on a line.
 
@@ -69,27 +61,6 @@ def json_of(line: str, origin: str) -> Any:
         ) from error
 
 
-def _text_field(line: str, origin: str) -> str:
-    row = json_of(line, origin)
-    if not isinstance(row, dict):
-        raise CorpusError(
-            f"{origin}: expected a JSON object with a field 'text', got a "
-            f'{type(row).__name__}. Write {{"text": ...}}.'
-        )
-    if "text" not in row:
-        found = ", ".join(repr(key) for key in row) or "none"
-        raise CorpusError(
-            f"{origin}: expected a field 'text', got the fields: {found}. Rename the field."
-        )
-    text = row["text"]
-    if not isinstance(text, str) or not text.strip() or not _is_unicode(text):
-        raise CorpusError(
-            f"{origin}: expected the field 'text' to hold some text, got {text!r}. "
-            "Fix or remove the line."
-        )
-    return text.strip()
-
-
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     r"""Whether text is valid Unicode: JSON can spell half a character, which no tokenizer takes."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -9,6 +9,7 @@ from typing import Any, TypedDict, final
 
 import numpy as np
 from jaxtyping import Float
+from transformers import PreTrainedModel
 
 from headcount.core import Heads, HeadTable, LayerId, Progress, amount, drawn_html, silent
 from headcount.importance.ablations.cross_fit import cross_fit
@@ -35,7 +36,7 @@ from headcount.importance.statistics.significance import (
     loss_deltas,
     score_deltas,
 )
-from headcount.models import Loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import (
     AblationFacts,
     Effect,
@@ -70,7 +71,7 @@ class Assessment:
 
 
 def assess(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     options: Options | None = None,
     out: Path | None = None,
@@ -90,6 +91,7 @@ def assess(
     Raises:
         ModelError: If a loss is not a finite number, or the model has no heads left.
     """
+    loaded = as_loaded(loaded)
     check_has_heads(loaded)
     options = options or Options()
     return _Assessing(loaded, task, options, out, progress, max_tokens).run()

@@ -92,7 +92,9 @@ def _check_same_revision(
         )
 
 
-def check_same_measurement(folder: Path, task: str, quantity: str, replacement: str) -> None:
+def check_same_measurement(
+    folder: Path, task: str, quantity: str, replacement: str, signed: "results.Signature"
+) -> None:
     """Check that a folder holds ablations that can be compared with others.
 
     Args:
@@ -100,6 +102,7 @@ def check_same_measurement(folder: Path, task: str, quantity: str, replacement: 
         task: Name of the others' task.
         quantity: Quantity that the others measure: `loss`, or the name of the metric.
         replacement: Replacement for a head's output in the others.
+        signed: Signature of the others, which says how their texts are cut.
 
     Raises:
         InputError: If it holds no ablations, or they were measured in another way.
@@ -114,6 +117,7 @@ def check_same_measurement(folder: Path, task: str, quantity: str, replacement: 
             f"({', '.join(expected)}), got others ({', '.join(got)}). Effects are compared "
             "across data only."
         )
+    signed.check_same_start(results.Signature.parse(found.signature))
 
 
 def check_same_assessment(folder: Path, revision: str) -> None:

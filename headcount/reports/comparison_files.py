@@ -9,7 +9,7 @@ from headcount.reports.matching import match_heads
 from headcount.reports.matching_text import matching_document
 from headcount.reports.page.compare_html import render_comparison
 from headcount.reports.page.compare_view import compare_view
-from headcount.results import MATCHING, Matching, read_run
+from headcount.results import MATCHING, Matching, Run, Signature, read_run
 
 
 def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> Comparison:
@@ -34,6 +34,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
             "Name another folder."
         )
     runs = (read_run(one), read_run(other))
+    _check_same_start(*runs)
     found = compare(*runs)
     names = _names(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
@@ -55,6 +56,18 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     view = compare_view(*runs, found, names, matching)
     write_readable(out / "comparison.html", render_comparison(view))
     return replace(found, matching=matching)
+
+
+def _check_same_start(one: Run, other: Run) -> None:
+    """Check that the scores and the curves of two runs are of texts that were cut alike.
+
+    Raises:
+        InputError: if they are not.
+    """
+    curves = [None if run.curve is None else run.curve[1] for run in (one, other)]
+    for a, b in ((one.importance, other.importance), curves):
+        if a is not None and b is not None and a.signature and b.signature:
+            Signature.parse(a.signature).check_same_start(Signature.parse(b.signature))
 
 
 def _names(one: Path, other: Path) -> tuple[str, str]:

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from transformers import PreTrainedModel
 
 from headcount.core import (
     ACCENT,
@@ -45,10 +46,17 @@ from headcount.importance import (
     effects,
     write_assessment,
 )
-from headcount.models import Loaded, revision
+from headcount.models import Loaded, as_loaded, revision
 from headcount.reports import SITE_TITLES, write_report
 from headcount.reproduce.document import in_unit, scale, write_document
-from headcount.results import AblationFacts, Effect, ImportanceRecord, read_assessment, signed
+from headcount.results import (
+    AblationFacts,
+    Effect,
+    ImportanceRecord,
+    Signature,
+    read_assessment,
+    signed,
+)
 from headcount.tasks import Task
 
 ALPHA = 0.01
@@ -134,7 +142,7 @@ translation."""
 
 
 def reproduce_michel2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     out: Path,
     *,
@@ -164,6 +172,7 @@ def reproduce_michel2019(
     Raises:
         InputError: if a folder holds results of another model.
     """
+    loaded = as_loaded(loaded)
     beside = None if other is None else out / "other"
     tasks = [(out, task, beside)]
     if other is not None and beside is not None:
@@ -190,7 +199,11 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
     ablated = Ablated.read(folder)
     if other_folder is not None:
         check_same_measurement(
-            other_folder, ablated.record.task, ablated.quantity, ablated.replacement
+            other_folder,
+            ablated.record.task,
+            ablated.quantity,
+            ablated.replacement,
+            Signature.parse(ablated.record.signature),
         )
     other = None if other_folder is None else Ablated.read(other_folder)
     with styled():

@@ -145,6 +145,7 @@ from .sensitivity import Sensitivity as Sensitivity
 from .sensitivity import SensitivityRecord as SensitivityRecord
 from .sensitivity import SensitivityRow as SensitivityRow
 from .sensitivity import read_sensitivity as read_sensitivity
+from .signature import START as START
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord

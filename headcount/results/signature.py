@@ -6,6 +6,9 @@ from typing import final
 
 from headcount.core import InputError
 
+START = "start"
+"""Part that says that every piece of a text begins as the tokenizer begins a text."""
+
 
 @final
 @dataclass(frozen=True)
@@ -58,6 +61,21 @@ class Signature:
     def revision(self) -> str | None:
         """Revision of the model that was measured."""
         return self.get("revision")
+
+    def check_same_start(self, other: "Signature") -> None:
+        """Check that pieces of texts begin alike in both, so that their losses can be compared.
+
+        Raises:
+            InputError: if the first token of a text begins every piece in one of them only.
+        """
+        if self.get(START) != other.get(START):
+            begins = "each with the first token that the tokenizer adds"
+            said = [begins if each.get(START) else "without it" for each in (self, other)]
+            raise InputError(
+                "Expected losses of texts that were cut in the same way, got pieces that begin "
+                f"{said[0]}, and pieces that begin {said[1]}. Measure one of them again "
+                "(--no-start leaves the token out)."
+            )
 
     def get(self, name: str) -> str | None:
         """The value of a part; None if there is no such part."""

@@ -5,7 +5,7 @@ Reference: `headcount.tasks.likelihood`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -14,31 +14,47 @@ from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, amount
+from headcount.core import CorpusError, InputError, amount
 from headcount.corpora import Columns, Data, read_data
 from headcount.models import Loaded
+from headcount.results import START
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import COLUMNS
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
-from headcount.tasks.token_rows import chained, pad_id, piece_length, text_inputs, whole_texts
+from headcount.tasks.token_rows import (
+    chained,
+    pad_id,
+    padded,
+    piece_length,
+    predicted,
+    text_inputs,
+    whole_encoder,
+)
 
 
 @final
 class CausalLanguageModelling(Task):
-    """Next-token prediction on running text.
+    """Next-token prediction on running text, or on what the messages of chats say.
 
     A text longer than `max_length` is cut into pieces, and each piece is an example. A piece begins
-    with the last token of the piece before, so every token of a text except the first is
-    predicted exactly once. A text of one token has nothing to predict: it is skipped and
-    counted in `num_unpredictable`, which changes neither loss nor perplexity.
+    as the tokenizer begins a text, if it puts a token in front, and then with the last token of the
+    piece before. Every token of a text except the first is predicted exactly once. A text of one
+    token has nothing to predict: it is skipped and counted in `num_unpredictable`, which changes
+    neither loss nor perplexity.
+
+    A text that is a list of messages is written by the tokenizer's chat template. The content of
+    the messages is predicted, not what the template writes around it.
 
     Args:
         loaded: a decoder with its tokenizer.
-        data: files, or `{"text": [...]}`.
+        data: files, or data in memory: `{"text": [...]}`, texts, rows as dicts.
         columns: `{"text": NAME}`.
         max_length: largest number of tokens in a piece; the model's limit if None.
         limit: largest number of examples.
+        start: whether every piece, not only a text's first, begins with the token that the
+            tokenizer puts in front of a text; False for models that were trained without.
+        roles: whose messages are predicted in chats, such as `["assistant"]`; all if empty.
     """
 
     name: ClassVar[str] = "causal-lm"
@@ -51,56 +67,83 @@ class CausalLanguageModelling(Task):
         columns: Columns | None = None,
         max_length: int | None = None,
         limit: int | None = None,
+        start: bool = True,
+        roles: Sequence[str] = (),
     ) -> None:
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
-        self.sha256 = table.sha256_with(max_length=max_length)
-        texts = whole_texts(loaded, table)
+        if roles and not table.chats:
+            raise InputError(
+                f"Expected chats (lists of messages) for roles={', '.join(roles)}, got texts, "
+                "which have no roles. Leave the roles out."
+            )
+        encoder = whole_encoder(loaded)
+        self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
+        texts = predicted(loaded, table, roles)
+        self.sha256 = table.sha256_with(max_length=max_length, **self.signed_options)
         length = piece_length(loaded, max_length)
-        pieces = [list(chained(text.ids, length)) for text in texts]
-        self._ids = [piece for of_text in pieces for piece in of_text]
+        pieces = [list(chained(ids, length, self._start_of(ids), asked)) for ids, asked in texts]
+        self._pieces = [piece for of_text in pieces for piece in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
         self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
         """Number of texts longer than the model's limit."""
         self.num_unpredictable = sum(not of_text for of_text in pieces)
-        """Number of texts with one token."""
-        self.num_examples = len(self._ids)
-        if not self._ids:
-            raise CorpusError(
-                f"Expected text to predict, got {amount(len(texts), 'text')} of one token. "
-                "Give longer ones."
-            )
+        """Number of texts with one token, and of chats without a message of the roles."""
+        self.num_examples = len(self._pieces)
+        if not self._pieces:
+            what = f"{amount(len(texts), 'text')} of one token. Give longer ones"
+            if roles:
+                what = f"no message of the roles {', '.join(roles)}. Check the names"
+            raise CorpusError(f"Expected text to predict, got {what}.")
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Number of tokens in every piece."""
-        return np.array([len(ids) for ids in self._ids])
+        return np.array([len(ids) for ids, _ in self._pieces])
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """Whether every piece begins with the token that begins a text; roles, if some count."""
+        roles = {"roles": "+".join(self._roles)} if self._roles else {}
+        return ({START: "pieces"} if self._start else {}) | roles
+
+    @property
+    def signature(self) -> str:
+        """Perplexity, and the options that it depends on."""
+        return "|".join([self.metric, *(f"{a}:{b}" for a, b in self.signed_options.items())])
 
     def warnings(self) -> list[str]:
         """Warning about skipped texts."""
         if not self.num_unpredictable:
             return []
         number = f"{self.num_unpredictable:,} of {self.num_texts:,}"
-        return [f"texts of one token have nothing to predict and are skipped: {number}"]
+        what = f"chats without {', '.join(self._roles)}" if self._roles else "texts of one token"
+        return [f"{what} have nothing to predict and are skipped: {number}"]
+
+    def _start_of(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """What the pieces of a text begin with: nothing, if a chat does not begin with it."""
+        return self._start if tuple(ids[: len(self._start)]) == self._start else ()
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces; the label of each token is the next one."""
-        inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
-        rows = torch.arange(len(index_E))
-        return TaskBatch(inputs, {"labels": _next(inputs)}, rows, torch.from_numpy(index_E))
+        ids, asked = zip(*(self._pieces[index] for index in index_E), strict=True)
+        inputs, rows = text_inputs(ids, self._pad_id), torch.arange(len(index_E))
+        labels_RN = inputs["input_ids"].masked_fill(~padded(asked, False).bool(), IGNORED)
+        labels = {"labels": pad(labels_RN[:, 1:], (0, 1), value=IGNORED)}
+        return TaskBatch(inputs, labels, rows, torch.from_numpy(index_E))
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
         """The output of the model."""
         return model(**batch.inputs, use_cache=False, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """NLL of each row's tokens except the first; padding is neither seen nor predicted."""
+        """NLL of each row's predicted tokens; padding is neither seen nor predicted."""
         return likelihoods(output.logits, batch.labels["labels"])
 
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Logits and labels of every token except the first of each row."""
+        """Logits and labels of every predicted token."""
         return Answers(output.logits, batch.labels["labels"])
 
     def score(
@@ -112,10 +155,3 @@ class CausalLanguageModelling(Task):
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """Perplexity as a function of the examples drawn."""
         return perplexities(evaluation)
-
-
-def _next(inputs: Mapping[str, torch.Tensor]) -> Int[torch.Tensor, "row token"]:
-    """The token after each token; ignored after the last one."""
-    is_token_RN = inputs["attention_mask"].bool()
-    labels_RN = inputs["input_ids"].masked_fill(~is_token_RN, IGNORED)
-    return pad(labels_RN[:, 1:], (0, 1), value=IGNORED)

@@ -95,8 +95,9 @@ class Losses:
     """Summed loss of each example, in nats if it is a cross-entropy; gradients flow."""
     count_E: Int[Tensor, " example"]
     """Number of terms in the loss: predicted tokens, or 1."""
-    outcome_E: Float[Tensor, " example"]
-    """The score's input: a predicted class, a cosine; NaN if the score is made of the losses."""
+    outcome_E: Float[Tensor, " example *outcome"]
+    """The score's input: a predicted class, a cosine, or counts of the task's `outcome_shape`; NaN
+    if the score is made of the losses."""
 
 
 @final
@@ -121,7 +122,7 @@ class Evaluation:
 
     loss_N: Float[np.ndarray, " example"]
     count_N: Int[np.ndarray, " example"]
-    outcome_N: Shaped[np.ndarray, " example"]
+    outcome_N: Shaped[np.ndarray, " example *outcome"]
     """Numbers, or texts (objects) if the model writes."""
 
     @property
@@ -151,6 +152,8 @@ class Task(ABC):
     distils: ClassVar[Distils | None] = None
     """What `answers` returns: one of several at each place (logits), or embeddings; None if a model
     can't learn from another's output here."""
+    outcome_shape: tuple[int, ...] = ()
+    """Shape of the outcome of one example; empty for one number."""
     num_truncated: int = 0
     """Number of texts longer than the model's limit, which were truncated."""
     steps: Steps = staticmethod(silent_steps)

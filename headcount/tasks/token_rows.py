@@ -11,23 +11,42 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from headcount.core import InputError, amount
-from headcount.corpora import Encoded, Encoder, Sentence, Table, present
+from headcount.corpora import Encoded, Encoder, Table, chat_tokens, present
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
 
 
 def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
     """Encode the column `text`, however long its texts are."""
-    encoder = Encoder(loaded.encoder().tokenizer)
-    return encoder.sources(sentences(table, "text"))
+    return whole_encoder(loaded).sources(table.sentences("text"))
 
 
-def sentences(table: Table, role: str) -> list[Sentence]:
-    """A column as sentences that know their origin."""
-    return [
-        Sentence(text, origin=origin)
-        for text, origin in zip(table[role], table.origins, strict=True)
-    ]
+def whole_encoder(loaded: Loaded) -> Encoder:
+    """The encoder of texts that are cut later, not truncated."""
+    return Encoder(loaded.encoder().tokenizer)
+
+
+def predicted(
+    loaded: Loaded, table: Table, roles: Sequence[str]
+) -> list[tuple[list[int], list[bool] | None]]:
+    """The tokens of each text or chat, and which are predicted: of a chat, those of some roles.
+
+    Args:
+        loaded: the model with its tokenizer.
+        table: texts and chats.
+        roles: whose messages are predicted; of all roles if there is none.
+    """
+    encoder, found = whole_encoder(loaded), list[tuple[list[int], list[bool] | None]]()
+    sentences = table.sentences("text")
+    texts = iter(encoder.sources([each for each in sentences if each.messages is None]))
+    for sentence in sentences:
+        if sentence.messages is None:
+            found.append((next(texts).ids, None))
+        else:
+            chat = chat_tokens(encoder.tokenizer, sentence.messages, sentence.origin)
+            asked = [role in roles if roles else role is not None for role in chat.roles]
+            found.append((chat.ids, asked))
+    return found
 
 
 def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
@@ -45,13 +64,36 @@ def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
     return longest if max_length is None else max_length
 
 
-def chained(ids: Sequence[int], max_length: int | None) -> Iterator[list[int]]:
-    """Pieces that begin with the last token of the previous piece: each token is predicted once."""
-    step = (max(2, len(ids)) if max_length is None else max_length) - 1
-    if step < 1:
-        raise InputError(f"Expected at least 2 tokens in a piece, got max_length={max_length}.")
-    for start in range(0, len(ids) - 1, step):
-        yield list(ids[start : start + step + 1])
+def chained(
+    ids: Sequence[int],
+    max_length: int | None,
+    start: Sequence[int] = (),
+    is_asked: Sequence[bool] | None = None,
+) -> Iterator[tuple[list[int], list[bool]]]:
+    """Pieces of a text, and which of their tokens are predicted.
+
+    A piece begins with `start` and the last token of the piece before, so each token of the text
+    except the first is predicted once. A piece of which no token is predicted is left out.
+
+    Args:
+        ids: the complete text, which begins with `start` itself.
+        max_length: largest number of tokens in a piece.
+        start: what every piece begins with.
+        is_asked: which tokens of the text are predicted; None for all.
+    """
+    size = max(2, len(ids)) if max_length is None else max_length
+    if size < len(start) + 2:
+        added = f", since every piece begins with {len(start)} of its own" if start else ""
+        raise InputError(
+            f"Expected at least {len(start) + 2} tokens in a piece{added}, got "
+            f"max_length={max_length}."
+        )
+    asked, before = [True] * len(ids) if is_asked is None else is_asked, len(start) + 1
+    steps = [(1, size), *((at, at + size - before) for at in range(size, len(ids), size - before))]
+    for begin, end in steps:
+        if any(asked[begin:end]):
+            front = [*(start if begin > 1 else ()), ids[begin - 1]]
+            yield [*front, *ids[begin:end]], [False] * len(front) + list(asked[begin:end])
 
 
 def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int], list[bool]]]:

@@ -1,5 +1,6 @@
 """Induction, duplicate-token and previous-token heads on repeated random tokens."""
 
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from headcount.analysis.induction import PATTERNS, PatternMeans, RepeatedTokens,
 from headcount.core import InputError, LayerId, ModelError
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
-from tests import saved
+from tests import saved, tiny, tiny_tokenizers
 
 LENGTH, SEQUENCES = 9, 5
 
@@ -31,6 +32,28 @@ def test_tokens_are_repeated_in_one_half_and_never_in_the_other(loaded: Loaded) 
         assert len(set(other.tolist())) == 1 + 2 * LENGTH
         assert not {*other[1:].tolist()} & {*loaded.tokenizer.all_special_ids}
     assert not torch.equal(tokens.ids_BN, RepeatedTokens.draw(loaded, LENGTH, SEQUENCES, 4).ids_BN)
+
+
+@pytest.mark.parametrize("start", [(), ("[CLS]",), ("[gMASK]", "<sop>")])
+def test_texts_begin_as_the_tokenizer_begins_them(loaded: Loaded, start: tuple[str, ...]) -> None:
+    """Where it puts nothing in front, they begin with its BOS token, if it has one."""
+    tokenizer = tiny_tokenizers.starting(*start)
+    ids = tuple(tokenizer.convert_tokens_to_ids([*start])) or (tokenizer.bos_token_id,)
+    config = copy(loaded.model.config)
+    config.update({"vocab_size": len(tokenizer)})
+    other = Loaded(tiny.seeded(type(loaded.model)(config)), tokenizer, "tiny")
+    tokens = RepeatedTokens.draw(other, LENGTH, SEQUENCES, seed=3)
+    starts, copies = tokens.ids_BN.split([len(ids), 2 * LENGTH], dim=1)
+    assert starts.tolist() == [[*ids]] * (2 * SEQUENCES)
+    assert torch.equal(copies[:SEQUENCES, :LENGTH], copies[:SEQUENCES, LENGTH:])
+    other.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        maps = other.model(input_ids=tokens.ids_BN, output_attentions=True).attentions
+    other.model.set_attn_implementation("sdpa")
+    frame = induction_scores(other, LENGTH, SEQUENCES, seed=3).frame
+    places = len(ids) + LENGTH + torch.arange(LENGTH)
+    slow = maps[0][:SEQUENCES, 0, places, places - LENGTH].mean()
+    assert abs(frame["duplicate_token"].to_numpy()[0] - slow) < 1e-6
 
 
 def test_scores_are_the_textbook_means(loaded: Loaded) -> None:
@@ -79,7 +102,7 @@ def test_a_planted_head_gets_1_for_its_pattern_and_0_for_the_others(
         for head, offset in enumerate((1 - LENGTH, -LENGTH, -1)):
             weights[:, head, query, query + offset] = 1
     layer = AttentionLayer("decoder.self", 0, "attention", 0, len(PATTERNS), len(PATTERNS), 4, None)
-    means = PatternMeans(LENGTH)
+    means = PatternMeans(LENGTH, 1 + LENGTH)
     means.begin(layer, torch.zeros(num, len(PATTERNS), size, 4), size)
     for row in range(0, num, rows):
         for query in range(0, size, queries):

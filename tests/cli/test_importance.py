@@ -132,6 +132,20 @@ def test_bleu_without_each_head(
     assert status == 2 and "(translation, chrf, zero), got others (translation, bleu" in errors
 
 
+def test_effects_on_texts_that_were_cut_in_another_way_are_refused(tmp_path: Path) -> None:
+    run = ("importance", saved.llama(tmp_path / "llama"), "--task", "causal-lm")
+    run += ("--data", PARALLEL, "--columns", "text=0", "--limit", 4, "--max-length", 9)
+    run += ("--methods", "ablation", "--no-layers", "--samples", 20)
+    status, _, errors = headcount(*run, "--no-start", "--out", tmp_path / "old")
+    assert status == 0, errors
+    assert "start:" not in json.loads((tmp_path / "old/importance.json").read_text())["signature"]
+    against = ("--against", tmp_path / "old")
+    status, _, errors = headcount(*run, *against, "--out", tmp_path / "new")
+    assert status == 2 and "pieces that begin each with the first token that the tok" in errors
+    status, _, errors = headcount(*run, "--no-start", *against, "--out", tmp_path / "new")
+    assert status == 0, errors
+
+
 def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     parallel = ("--data", PARALLEL, "--out", out)

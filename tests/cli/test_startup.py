@@ -76,6 +76,25 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         "Expected a share of heads to keep between 0 and 1, got 1.5",
     ),
     "a corpus": (("analyze", "gpt2", "none.txt", "--out", "OUT"), "none.txt, got nothing"),
+    "treebanks of a probe": (
+        (
+            "probe",
+            "gpt2",
+            "--train",
+            str(ROOT / "README.md"),
+            "--test",
+            str(ROOT / "README.md"),
+            "--out",
+            "OUT",
+        ),
+        "Expected a file ending in .txt, .jsonl, .conllu",
+    ),
+    "documents": (("coreference", "gpt2", str(SAMPLE), "--out", "OUT"), "Expected mentions of ent"),
+    "gold links": (
+        ("align", "gpt2", str(PARALLEL), "--gold", str(ROOT / "README.md"), "--out", "OUT"),
+        "for each of 168 pairs",
+    ),
+    "pairs": (("analyze", "gpt2", str(SAMPLE), "--pairs", "--out", "OUT"), "a pair of sentences"),
     "a model": (("analyze", "./none", str(SAMPLE), "--out", "OUT"), "./none, which does not"),
     "frequencies": (
         ("analyze", "gpt2", str(SAMPLE), "--out", "OUT", "--frequencies", "none"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def test_sentences_held_in_memory() -> None:
     tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
     given = Sentence("Он спит", ("Он", "спит"), tree)
     corpus = Corpus.from_sentences([" Ein Hund. ", given], limit=2)
-    assert list(corpus) == [Sentence("Ein Hund.", origin="sentence 1"), given]
+    spans = ((0, 2), (3, 7))
+    assert list(corpus) == [Sentence("Ein Hund.", origin="row 1"), replace(given, spans=spans)]
     assert corpus.names == ()
 
 
@@ -117,9 +119,9 @@ def test_bad_sentences_in_memory_are_refused() -> None:
     tree = Tree((1, -1), ("nsubj", "root"), ("PRON", "VERB"))
     with pytest.raises(CorpusError, match="got no sentence. Give at least one"):
         Corpus.from_sentences([])
-    with pytest.raises(CorpusError, match="sentence 2: expected some text, got none"):
+    with pytest.raises(CorpusError, match="row 2: expected some text, got none"):
         Corpus.from_sentences(["a", " "])
-    message = "sentence 1: expected a head and a relation for every word, got 1 word, 2 heads"
+    message = "row 1: expected a head and a relation for every word, got 1 word, 2 heads"
     with pytest.raises(CorpusError, match=message):
         Corpus.from_sentences([Sentence("a", ("a",), tree)])
 
@@ -128,3 +130,24 @@ def test_bad_sentences_in_memory_are_refused() -> None:
 def test_what_is_no_corpus_is_refused(given: object) -> None:
     with pytest.raises(CorpusError, match="Expected a Corpus, got .*Pass headcount.Corpus"):
         check_is_corpus(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"txt": "a"}\n', "a.jsonl:1: expected a field 'text'"),
+        ("a.tsv", "a\tb\tc\n", "a.tsv:1: expected source<TAB>target, got 3 columns"),
+        ("a.conllu", "a b c\n", "a.conllu:1: expected 10 columns"),
+    ],
+)
+def test_a_wrong_first_row_is_refused_before_anything_is_loaded(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    """Of every file, when the corpus is made."""
+    fine, wrong = tmp_path / "fine.txt", tmp_path / name
+    fine.write_text("A dog.\n")
+    wrong.write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        Corpus([fine, wrong])
+    with pytest.raises(CorpusError, match="expected a pair of sentences, got one sentence"):
+        Corpus(fine, pairs=True)

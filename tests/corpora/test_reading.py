@@ -247,7 +247,7 @@ def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
 def test_what_is_wrong_in_memory() -> None:
     with pytest.raises(CorpusError, match="Expected columns of one length, got .*2.*1"):
         read_data({"text": ["a", "b"], "label": [1]}, None, ROLES)
-    with pytest.raises(CorpusError, match="Expected at least one example, got none in the data"):
+    with pytest.raises(CorpusError, match="the data: expected at least one example, got none"):
         read_data({"text": [], "label": []}, None, ROLES)
     with pytest.raises(CorpusError, match="row 2: expected some text in column 'text'"):
         read_data({"text": ["a", " "], "label": [1, 1]}, None, ROLES)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.text import read_jsonl, read_text
+from headcount.corpora.records import read_jsonl
+from headcount.corpora.text import read_text
 
 
 def write(path: Path, content: str) -> Path:

@@ -55,7 +55,10 @@ def write_curve_beside(run_folder: Path) -> CurvePoints:
     folder.mkdir()
     write_points(folder, points)
     record = CurveRecord(
-        metric="bleu", heads={}, signature="curve", sentences=("Best mean BLEU: norm (25.9).",)
+        metric="bleu",
+        heads={},
+        signature="task:similarity",
+        sentences=("Best mean BLEU: norm (25.9).",),
     )
     record.write(folder / "curve.json")
     return points

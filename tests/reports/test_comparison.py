@@ -1,5 +1,6 @@
 """Two runs side by side: counts, changes and correlations by hand."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headcount.reports import compare, document, write_comparison
 from headcount.reports.comparison import side_by_side
 from headcount.results import Run, read_run
 from tests.cli.conftest import headcount
+from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
 
@@ -111,6 +113,27 @@ def test_the_command(tmp_path: Path) -> None:
     assert write_comparison(one, one, tmp_path / "out").changes == ()
     with pytest.raises(InputError, match="which holds a run. Name another folder"):
         write_comparison(one, one, one)
+
+
+@pytest.mark.parametrize("name", ["importance.json", "curve/curve.json"])
+def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path, name: str) -> None:
+    """Perplexities from before every piece began with the tokenizer's first token, and today's."""
+    one, other = (
+        write_run(tmp_path / each, Wish(layers=2, heads=3, importance=True))
+        for each in ("one", "other")
+    )
+    for run in (one, other):
+        write_curve_beside(run)
+    file = other / name
+    text = file.read_text()
+    signed = json.loads(text)["signature"]
+    file.write_text(text.replace(signed, f"{signed}|start:pieces"))
+    status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")
+    assert status == 2 and "Expected losses of texts that were cut in the same way" in errors
+    assert "--no-start" in errors and not (tmp_path / "out").exists()
+    (one / name).write_text(file.read_text())
+    status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")
+    assert status == 0, errors
 
 
 def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path, one_format: None) -> None:

@@ -1,14 +1,26 @@
 """Each loss against the textbook: one example at a time, without padding, log-softmax by hand."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from torch import Tensor
 
+from headcount.core import CorpusError, InputError
+from headcount.corpora import chat_tokens
 from headcount.models import Loaded
-from headcount.tasks import Classification, Similarity, Task, evaluate
+from headcount.tasks import (
+    CausalLanguageModelling,
+    Classification,
+    Similarity,
+    Task,
+    drawn,
+    evaluate,
+)
+from tests import tiny_tokenizers
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 
@@ -56,14 +68,39 @@ def test_next_tokens(name: str) -> None:
 
 def test_next_tokens_of_long_texts_are_all_predicted() -> None:
     loaded, task = small.TASKS["causal-llama"]()
+    check_pieces(loaded, task, 11, start=[loaded.encoder().tokenizer.bos_token_id])
+
+
+@pytest.mark.parametrize("start", [(), ("[CLS]",), ("[gMASK]", "<sop>")])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_every_piece_begins_as_the_tokenizer_begins_a_text(
+    start: tuple[str, ...], wanted: bool
+) -> None:
+    """Unless it is not wanted; a tokenizer that puts nothing in front changes no number."""
+    tokenizer = tiny_tokenizers.starting(*start)
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer))
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    data = {"text": small.TEXTS}
+    task = CausalLanguageModelling(loaded, data, max_length=7, start=wanted)
+    ids = list(tokenizer.convert_tokens_to_ids([*start])) if wanted else []
+    check_pieces(loaded, task, 7, ids)
+    assert task.signature == "perplexity" + "|start:pieces" * bool(ids)
+    assert task.signed_options == ({"start": "pieces"} if ids else {})
+    other = CausalLanguageModelling(loaded, data, max_length=7, start=not wanted)
+    assert (task.sha256 == other.sha256) == (not start)
+    some = drawn(task, 3)
+    assert (some.signature, some.signed_options) == (task.signature, task.signed_options)
+
+
+def check_pieces(loaded: Loaded, task: Task, length: int, start: list[int]) -> None:
+    """Check a causal task's losses of all pieces of `small.TEXTS`."""
     slow, total = [], 0
     for text in small.TEXTS:
         ids = tokenized(loaded, text)["input_ids"]
         total += len(ids) - 1
-        for start in range(0, len(ids) - 1, 10):  # pieces of 11 share a token
-            piece = ids[start : start + 11]
+        for piece, first in textbook.pieces(ids, length, start):
             logits = array(run(loaded, input_ids=piece).logits)
-            slow.append(textbook.next_tokens(logits, piece))
+            slow.append(textbook.next_tokens(logits, piece, first))
     compare(loaded, task, slow)
     assert sum(count for _, count in slow) == total
 
@@ -151,3 +188,71 @@ def test_cosines_of_first_tokens_and_another_scale() -> None:
         assert evaluation.outcome_N[index] == pytest.approx(cosine, rel=1e-4, abs=1e-5)
         target = small.PAIRS["score"][index] / 5
         assert evaluation.loss_N[index] == pytest.approx((cosine - target) ** 2, rel=1e-4, abs=1e-5)
+
+
+CHATS = [
+    [
+        {"role": "user", "content": "The old dog barked."},
+        {"role": "assistant", "content": "Nobody could sleep, and three tired children ran home!"},
+    ],
+    [{"role": "user", "content": "Two green chairs."}, {"role": "tool", "content": "Old."}],
+]
+
+
+@pytest.mark.parametrize("roles", [(), ("assistant",), ("assistant", "tool")])
+@pytest.mark.parametrize("length", [None, 20])
+def test_messages_of_chats_are_predicted(roles: tuple[str, ...], length: int | None) -> None:
+    """Of the roles asked, and nothing of what the template writes around them."""
+    tokenizer = tiny_tokenizers.chatting()
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    data = [{"messages": chat} for chat in CHATS]
+    task = CausalLanguageModelling(loaded, data, max_length=length, roles=roles)
+    total, count, skipped = 0.0, 0, 0
+    for chat in CHATS:
+        found = chat_tokens(tokenizer, json.dumps(chat), "here")
+        asked = [role is not None and role in (roles or {role}) for role in found.roles]
+        skipped += not any(asked)
+        for start in range(0, len(found.ids), (length or 200) - 1):
+            piece = found.ids[start : start + (length or 200)]
+            logits = array(run(loaded, input_ids=piece).logits)
+            for place in range(1, len(piece)):
+                if asked[start + place]:
+                    total += textbook.surprise(logits[place - 1], piece[place])
+                    count += 1
+    evaluation = evaluate(loaded.model, task)
+    assert evaluation.count_N.sum() == count and evaluation.count_N.all()
+    assert evaluation.loss_N.sum() == pytest.approx(total, rel=1e-5)
+    assert task.num_unpredictable == skipped == (roles == ("assistant",))
+    skip = ["chats without assistant have nothing to predict and are skipped: 1 of 2"]
+    assert task.warnings() == skip * skipped
+    signed = {"roles": "+".join(roles)} if roles else {}
+    assert task.signed_options == signed
+    other = CausalLanguageModelling(loaded, data, max_length=length, roles=("user",))
+    assert task.sha256 != other.sha256
+
+
+def test_roles_that_nobody_has_are_refused() -> None:
+    tokenizer = tiny_tokenizers.chatting()
+    given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+    loaded = Loaded(given.model, tokenizer, "tiny")
+    with pytest.raises(CorpusError, match="got no message of the roles bot. Check the names"):
+        CausalLanguageModelling(loaded, [{"messages": CHATS[0]}], roles=["bot"])
+    with pytest.raises(InputError, match="Expected chats .* for roles=bot, got texts"):
+        CausalLanguageModelling(loaded, ["The old dog."], roles=["bot"])
+
+
+def test_pieces_of_a_chat_begin_as_the_chat_begins() -> None:
+    """With the token in front of texts if the template writes it, too."""
+    for template in (tiny_tokenizers.CHATML, "<sop>" + tiny_tokenizers.CHATML):
+        tokenizer = tiny_tokenizers.chatting(template, "<sop>")
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="<sop> $A",
+            special_tokens=[("<sop>", tokenizer.convert_tokens_to_ids("<sop>"))],
+        )
+        given = small.loaded("GPT2LMHeadModel", vocab_size=len(tokenizer), n_positions=200)
+        loaded = Loaded(given.model, tokenizer, "tiny")
+        task = CausalLanguageModelling(loaded, [{"messages": CHATS[0]}], max_length=20)
+        rows = [batch.inputs["input_ids"][0] for batch in task.batches(1)]
+        begins = {tokenizer.decode(row[:1]) == "<sop>" for row in rows}
+        assert len(rows) > 1 and begins == {template.startswith("<sop>")}

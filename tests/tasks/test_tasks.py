@@ -131,13 +131,15 @@ def test_long_texts_for_a_causal_model_are_chained() -> None:
     task = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=5)
     other = CausalLanguageModelling(loaded, {"text": small.TEXTS}, max_length=6)
     assert task.sha256 != other.sha256
-    ids = [small.tokenizer("llama")(text)["input_ids"] for text in small.TEXTS]
+    tokenizer = small.tokenizer("llama")
+    ids = [tokenizer(text)["input_ids"] for text in small.TEXTS]
     rows: list[list[int]] = []
     for batch in sorted(task.batches(1), key=lambda one: int(one.index_E)):
         row = batch.inputs["input_ids"][0].tolist()
-        assert 2 <= len(row) <= 5
-        if rows and row[0] == rows[-1][-1]:  # <s> begins every text and ends none
-            rows[-1] += row[1:]
+        assert 2 <= len(row) <= 5 and row[0] == tokenizer.bos_token_id
+        if rows and row[1] == rows[-1][-1]:
+            rows[-1] += row[2:]
+            assert batch.labels["labels"][0, :2].tolist() == [-100, row[2]]
         else:
             rows.append(row)
     assert rows == ids
@@ -164,6 +166,13 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
             ),
             {"max_length": 1},
             "at least 2 tokens in a piece, got max_length=1",
+        ),
+        (
+            lambda **options: CausalLanguageModelling(
+                small.loaded("LlamaForCausalLM"), MANY, **options
+            ),
+            {"max_length": 2},
+            "at least 3 tokens in a piece, since every piece begins with 1 of its own, got",
         ),
         (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*got 'foo'"),
         (translation, {"num_beams": 0}, "Expected at least 1 beam, got 0"),
@@ -293,6 +302,9 @@ def test_labels_that_the_model_has_not_are_refused(labels: list, line: int, labe
 def test_models_that_choose_no_class_are_refused() -> None:
     with pytest.raises(ModelError, match="one of several .* with 3 labels and problem_type 'regr"):
         classification([0], problem_type="regression")
+    one = small.loaded("BertForSequenceClassification", num_labels=1)
+    with pytest.raises(ModelError, match="one of several .* with 1 label and problem_type None"):
+        Classification(one, {"text": ["a"], "label": [1]})
     loaded = small.loaded("GPT2ForSequenceClassification")
     with pytest.raises(ModelError, match="a pad_token_id in .* got none, .* Set model.config.pad"):
         Classification(loaded, {"text": ["a"], "label": [1]})
@@ -328,7 +340,8 @@ def test_texts_that_are_too_long_are_counted_and_the_tokenizer_is_as_before() ->
 
 # ------------------------------------------------------------------ which tasks fit
 
-ENCODER_LM = ["masked-lm", "similarity"]
+CAUSAL = ["causal-lm", "choice"]
+ENCODER_LM = ["masked-lm"]
 FITTING = {
     "bert": ENCODER_LM,
     "roberta": ENCODER_LM,
@@ -336,12 +349,12 @@ FITTING = {
     "electra": ENCODER_LM,
     "albert": ENCODER_LM,
     "modernbert": ENCODER_LM,
-    "gpt2": ["causal-lm"],
-    "gpt_neox": ["causal-lm"],
-    "llama": ["causal-lm"],
-    "qwen3": ["causal-lm"],
-    "gemma2": ["causal-lm"],
-    "gemma3_text": ["causal-lm"],
+    "gpt2": CAUSAL,
+    "gpt_neox": CAUSAL,
+    "llama": CAUSAL,
+    "qwen3": CAUSAL,
+    "gemma2": CAUSAL,
+    "gemma3_text": CAUSAL,
     "marian": ["translation"],
     "bart": ["translation"],
     "m2m_100": ["translation"],
@@ -360,17 +373,38 @@ def test_tasks_that_fit(name: str) -> None:
     ("model", "expected"),
     [
         (hf.BertModel, ["similarity"]),
-        (hf.BertForSequenceClassification, ["classification", "similarity"]),
-        (hf.BertLMHeadModel, ["similarity"]),  # sees later tokens too
+        (hf.BertForSequenceClassification, ["classification"]),
+        (hf.BertForTokenClassification, ["token-classification"]),
+        (hf.BertForMaskedLM, ["masked-lm"]),
+        (hf.BertLMHeadModel, []),  # sees later tokens too
+        (hf.BertForQuestionAnswering, []),
+        (hf.BertForMultipleChoice, []),
+        (hf.BertForNextSentencePrediction, []),
+        (hf.BertForPreTraining, []),
+        (hf.T5EncoderModel, ["similarity"]),
+        (hf.T5ForTokenClassification, ["token-classification"]),
+        (hf.T5ForSequenceClassification, ["classification"]),
+        (hf.T5ForQuestionAnswering, []),
+        (hf.T5Model, []),
+        (hf.BartForSequenceClassification, ["classification"]),
+        (hf.BartForQuestionAnswering, []),
+        (hf.BartForCausalLM, CAUSAL),
+        (hf.GPT2ForTokenClassification, ["token-classification"]),
+        (hf.LlamaForSequenceClassification, ["classification"]),
+        (hf.LlamaForTokenClassification, ["token-classification"]),
+        (hf.LlamaForQuestionAnswering, []),
+        (hf.LlamaModel, []),
     ],
 )
-def test_tasks_that_fit_other_heads(model: Any, expected: list[str]) -> None:
-    assert fitting(model(hf.BertConfig(**tiny.ENCODER))) == expected
+def test_tasks_score_the_head_that_was_trained(model: Any, expected: list[str]) -> None:
+    """A model whose head no task scores has none: the cosine of its states is not its answer."""
+    kind = model.config_class.model_type
+    assert fitting(model(tiny.MODELS[kind]().config)) == expected
 
 
 def test_a_bert_that_is_a_decoder_continues_text() -> None:
     config = hf.BertConfig(**tiny.ENCODER, is_decoder=True)
-    assert fitting(hf.BertLMHeadModel(config)) == ["causal-lm"]
+    assert fitting(hf.BertLMHeadModel(config)) == CAUSAL
 
 
 @pytest.mark.parametrize(
@@ -385,8 +419,8 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
         (
             "similarity",
             "GPT2LMHeadModel",
-            "a text encoder for similarity, .* a GPT2LMHeadModel (a decoder). Tasks that fit: "
-            "causal-lm",
+            "or a sentence-transformers folder for similarity, .* a GPT2LMHeadModel (a decoder). "
+            "Tasks that fit: causal-lm, choice",
         ),
         (
             "classification",
@@ -394,8 +428,20 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
             "Expected a ...ForSequenceClassification for classification, .* a MarianMTModel (an "
             "encoder-decoder). Tasks that fit: translation",
         ),
-        ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm, similarity"),
-        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm"),
+        ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm."),
+        ("similarity", "BertForMaskedLM", "Expected a text encoder without a head (AutoModel) or "),
+        (
+            "similarity",
+            "BertForSequenceClassification",
+            "a BertForSequenceClassification (an encoder). Tasks that fit: classification.",
+        ),
+        ("similarity", "BertForQuestionAnswering", "(an encoder). Tasks that fit: none."),
+        (
+            "classification",
+            "BertForTokenClassification",
+            "(an encoder). Tasks that fit: token-classification.",
+        ),
+        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm, choice"),
     ],
 )
 def test_a_task_that_does_not_fit_says_which_do(task: str, model: str, message: str) -> None:
@@ -423,4 +469,6 @@ def fitting_names() -> list[str]:
         "masked-lm",
         "similarity",
         "image-classification",
+        "token-classification",
+        "choice",
     ]

@@ -8,7 +8,7 @@ drawn lines leak.
 import hashlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
@@ -20,6 +20,8 @@ from headcount.corpora import (
     Data,
     Table,
     are_two_texts,
+    is_held,
+    named_files,
     numbered_lines,
     read_data,
     read_sides,
@@ -67,18 +69,18 @@ def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
         CorpusError: for files that can't be read, are not UTF-8, lack the columns or have
             different numbers of lines; or if no pair is left.
     """
-    if isinstance(data, Mapping):
+    if is_held(data):
         return _rows(read_data(data, columns, PAIR))
-    data = [data] if isinstance(data, str | Path) else data
-    if columns or not are_two_texts(data):
-        return _rows(read_sides(data, columns, PAIR))
-    sides = [[line for _, line in numbered_lines(Path(file))] for file in data]
+    files = named_files(data)
+    if columns or not are_two_texts(files):
+        return _rows(read_sides(files, columns, PAIR))
+    sides = [[line for _, line in numbered_lines(Path(file))] for file in files]
     if len(sides[0]) != len(sides[1]):
         raise CorpusError(
-            f"Expected as many lines in {data[1]} as in {data[0]}, got {len(sides[1])} and "
+            f"Expected as many lines in {files[1]} as in {files[0]}, got {len(sides[1])} and "
             f"{len(sides[0])}. Line i of one file must translate line i of the other."
         )
-    return _without_empty(list(zip(*sides, strict=True)), tuple(PAIR), str(data[0]))
+    return _without_empty(list(zip(*sides, strict=True)), tuple(PAIR), str(files[0]))
 
 
 def read_texts(data: Data, columns: Columns | None = None) -> Rows:

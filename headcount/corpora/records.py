@@ -1,0 +1,150 @@
+"""Records: sentences as rows with fields, of a `.jsonl` file or held in memory.
+
+A row has a text (`text` or another of `TEXT_NAMES`; a list of messages is a chat) or `words` (a
+list), and perhaps `target` and `second`. Other fields are ignored.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from headcount.core import CorpusError, InputError, amount
+from headcount.corpora.held import Held
+from headcount.corpora.messages import messages_of, text_of
+from headcount.corpora.sentence import Sentence
+from headcount.corpora.table import TEXT_NAMES, Columns
+from headcount.corpora.text import is_unicode, json_of, numbered_lines
+from headcount.corpora.written import as_written
+
+FIELDS: Mapping[str, type] = {
+    "text": object,
+    "words": list,
+    "target": str,
+    "second": str,
+}
+"""The fields of a row that a sentence is made of, and the type by which one that nobody named is
+recognized (`target` is a number elsewhere)."""
+
+
+def read_jsonl(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
+    """Yield the sentence of one JSON object per line; blank lines are skipped."""
+    for number, line in numbered_lines(path):
+        if line.strip():
+            origin = f"{path}:{number}"
+            row = json_of(line, origin)
+            if not isinstance(row, dict):
+                raise CorpusError(
+                    f"{origin}: expected a JSON object with a field 'text', got a "
+                    f'{type(row).__name__}. Write {{"text": ...}}.'
+                )
+            yield sentence_of(row, columns, origin)
+
+
+def read_held(held: Held, columns: Columns | None = None) -> Iterator[Sentence]:
+    """Yield the sentences of rows or texts in memory."""
+    for origin, item in held.items():
+        if isinstance(item, Sentence):
+            yield _checked(item, origin)
+        elif isinstance(item, str):
+            yield _checked(Sentence(item.strip(), origin=origin), origin)
+        elif not _is_blank(item, columns):
+            yield _checked(sentence_of(item, columns, origin), origin)
+
+
+def check_fields(columns: Columns | None) -> None:
+    """Check that columns are named for fields that a sentence has.
+
+    Raises:
+        InputError: if one is not.
+    """
+    for field in columns or {}:
+        if field not in FIELDS:
+            raise InputError(f"Expected columns for {', '.join(FIELDS)}, got one for {field!r}.")
+
+
+def sentence_of(row: Mapping[str, object], columns: Columns | None, origin: str) -> Sentence:
+    """The sentence in a row.
+
+    Args:
+        row: its fields.
+        columns: names of fields that have other names than in `FIELDS`.
+        origin: file and line, for errors.
+
+    Raises:
+        CorpusError: if it has no text, or a field that can't be used.
+    """
+    text_name = next((name for name in TEXT_NAMES if row.get(name) is not None), "text")
+    names = {"text": text_name} | {field: field for field in FIELDS if field != "text"}
+    names |= {field: str(name) for field, name in (columns or {}).items()}
+    cells = {
+        field: row[name]
+        for field, name in names.items()
+        if row.get(name) is not None
+        and (field in (columns or ()) or isinstance(row[name], FIELDS[field]))
+    }
+    missing = [names[field] for field in columns or () if names[field] not in row]
+    if missing or not {"text", "words"} & {*cells}:
+        found = ", ".join(repr(key) for key in row) or "none"
+        raise CorpusError(
+            f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {found}. "
+            "Rename the field, or name it in Python: Corpus(..., columns={'text': NAME})."
+        )
+    words = None if "words" not in cells else _words(cells["words"], names["words"], origin)
+    target, second = (
+        None if field not in cells else _text(cells[field], names[field], origin)
+        for field in ("target", "second")
+    )
+    if "text" not in cells:
+        return Sentence(" ".join(words or ()), words, target=target, second=second, origin=origin)
+    if isinstance(cells["text"], list):
+        messages = messages_of(cells["text"], origin)
+        return Sentence(text_of(messages), origin=origin, messages=messages)
+    text = _text(cells["text"], names["text"], origin)
+    return as_written(Sentence(text, words, target=target, second=second, origin=origin))
+
+
+def _is_blank(row: Mapping[str, object], columns: Columns | None) -> bool:
+    """Whether a row is like a blank line, of which data sets such as WikiText have many."""
+    text = row.get(str((columns or {}).get("text", "text")))
+    return isinstance(text, str) and not text.strip() and "words" not in row
+
+
+def _text(cell: object, name: str, origin: str) -> str:
+    if not isinstance(cell, str) or not cell.strip() or not is_unicode(cell):
+        raise CorpusError(
+            f"{origin}: expected the field {name!r} to hold some text, got {cell!r:.80}. "
+            "Fix or remove the line."
+        )
+    return cell.strip()
+
+
+def _words(cell: object, name: str, origin: str) -> tuple[str, ...]:
+    if not isinstance(cell, list | tuple) or not cell:
+        raise CorpusError(
+            f"{origin}: expected the field {name!r} to hold a list of words, got {cell!r:.80}. "
+            "Fix or remove the line."
+        )
+    return tuple(_text(word, name, origin) for word in cell)
+
+
+def _checked(sentence: Sentence, origin: str) -> Sentence:
+    """A sentence in memory, checked."""
+    if not sentence.text.strip():
+        raise CorpusError(f"{origin}: expected some text, got none. Leave the sentence out.")
+    if sentence.second is not None and sentence.words is not None:
+        raise CorpusError(
+            f"{origin}: expected running text in a pair of sentences, got words of a treebank. "
+            "Leave the words out."
+        )
+    num_words, tree = len(sentence.words or ()), sentence.tree
+    if tree is not None and not num_words == len(tree.heads) == len(tree.relations):
+        raise CorpusError(
+            f"{origin}: expected a head and a relation for every word, got "
+            f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
+            f"{amount(len(tree.relations), 'relation')}. Complete the tree."
+        )
+    if sentence.spans is not None and len(sentence.spans) != num_words:
+        raise CorpusError(
+            f"{origin}: expected a place in the text for every word, got "
+            f"{amount(len(sentence.spans), 'place')} for {amount(num_words, 'word')}. Give as many."
+        )
+    return as_written(sentence)

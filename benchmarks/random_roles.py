@@ -26,6 +26,8 @@ class Arguments:
     """Treebank or text."""
     limit: int = 300
     """Number of sentences."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces instead of its text as it is written."""
     seeds: int = 3
     """Number of random-weight copies."""
 
@@ -35,7 +37,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments)
     torch.set_num_threads(1)
     loaded = load(arguments.model)
-    corpus = Corpus([arguments.corpus], limit=arguments.limit)
+    corpus = Corpus([arguments.corpus], limit=arguments.limit, as_words=arguments.as_words)
     rows = [["trained", *_counts(loaded, corpus)]]
     for seed in range(arguments.seeds):
         copy = Loaded(random_copy(loaded.model, seed), loaded.tokenizer, loaded.name)

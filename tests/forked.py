@@ -87,8 +87,15 @@ class Forked:
         return output, errors
 
 
-def ranks(module: str, *arguments: object, number: int = 2) -> list[Forked]:
-    """Processes that find each other through the variables that torchrun sets."""
+def ranks(module: str, *arguments: object, last: Sequence[object] = ()) -> list[Forked]:
+    """Two processes that find each other through the variables that torchrun sets.
+
+    Args:
+        module: Module that is run.
+        arguments: Arguments of both.
+        last: A last argument for each, as hosts have that do not share a disk.
+    """
+    number = 2
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,7 +107,10 @@ def ranks(module: str, *arguments: object, number: int = 2) -> list[Forked]:
     }
     return [
         Forked(
-            module, *arguments, environment=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            module,
+            *arguments,
+            *last[rank : rank + 1],
+            environment=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
         )
         for rank in range(number)
     ]

@@ -54,7 +54,9 @@ def _state(model: object) -> object:
     if not isinstance(model, nn.Module):
         return None
     modules = [*model.named_modules()]
-    if any(_has_more(module) for _, module in modules):
+    if any(_has_more(module) or callable(getattr(module, "weight", 0)) for _, module in modules):
+        return None
+    if any(type(each) is not nn.Parameter for each in model.parameters()):  # packed weights
         return None
     config: Any = model.config
     if config._attn_implementation not in _IMPLEMENTATIONS:

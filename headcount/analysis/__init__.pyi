@@ -11,6 +11,8 @@ from .options import Options as Options
 from .pattern_classifier import PATTERNS as PATTERNS
 from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
 from .profiles import NOT_SYNTAX as NOT_SYNTAX
+from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES
+from .repeated_tokens import repeated_roles as repeated_roles
 from .roles import IMAGE_ROLES as IMAGE_ROLES
 from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
@@ -34,6 +35,7 @@ from headcount.core import (
 from headcount.corpora import (
     AnyEncoder,
     Batch,
+    Census,
     Corpus,
     Encoder,
     Frequencies,
@@ -156,7 +158,7 @@ class _Analyzing:
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows)
         self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
-        self.census = self._timed("census", lambda: take_census(self.corpus, self.encoder))
+        self.census = self._timed("census", self._census)
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
@@ -188,10 +190,15 @@ class _Analyzing:
             progress=lambda done: self.progress("translating", done, 0),
         )
 
+    def _census(self) -> Census:
+        return take_census(
+            self.corpus, self.encoder, lambda done: self.progress("reading", done, 0)
+        )
+
     def analysis(self) -> Analysis:
         """Run every step in order."""
         totals, self.read = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
-        repeated = self._timed("induction", lambda: self._repeated(self.loaded))
+        repeated = self._timed("induction", lambda: self._repeated(self.loaded, "induction"))
         heads, relations, profiles, roles = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
         examples = self._timed("examples", lambda: self._examples(roles))
@@ -207,12 +214,12 @@ class _Analyzing:
             record=self._record(roles, profiles),
         )
 
-    def _repeated(self, loaded: Loaded) -> pd.DataFrame | None:
+    def _repeated(self, loaded: Loaded, stage: str) -> pd.DataFrame | None:
         """Traits on repeated random tokens, for causal language models that take enough tokens."""
         if set(self.anatomy.heads.counts) != {"decoder.self"} or not self.options.induction:
             return None
         try:
-            return repeated_profiles(loaded, self.options.seed)
+            return repeated_profiles(loaded, self.options.seed, partial(self.progress, stage))
         except ModelError as error:
             self.no_induction = str(error)
             return None
@@ -261,6 +268,8 @@ class _Analyzing:
         # Other processes have got about as far as this one, close enough for a progress bar
         in_all = round(self.census.num_rows / processes().num_processes)
 
+        self.progress(stage, latest.num_sentences, in_all)
+
         def after_batch(totals: Totals) -> None:
             nonlocal latest, saved
             latest = totals
@@ -283,18 +292,23 @@ class _Analyzing:
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
         model = random_copy(self.loaded.model, self.options.seed)
         copy = replace(self.loaded, model=model, name="null")
-        return self._tables(self._measure(copy, "null")[0], self._repeated(copy))[:2]
+        return self._tables(self._measure(copy, "null")[0], self._repeated(copy, "null induction"))[
+            :2
+        ]
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)
         if not chosen or not processes().is_main_process:
             return {head: [] for head in roles}
+        self.progress("examples", 0, len(roles))
         if isinstance(self.encoder, ImageEncoder):
             few = self._batches(Corpus.from_sentences(chosen), self.encoder)
             return image_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
         encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
         few = self._batches(Corpus.from_sentences(chosen), encoder)
-        return find_examples(self.loaded.model, self.anatomy, encoder, few, roles)
+        return find_examples(
+            self.loaded.model, self.anatomy, encoder, few, roles, partial(self.progress, "examples")
+        )
 
     def _signature(self) -> str:
         options = self.options
@@ -305,6 +319,7 @@ class _Analyzing:
             n=self.census.num_sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
+            **self.corpus.signed,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,

@@ -73,7 +73,7 @@ def measure_contributions(
     rows = tuple(_rows(found, bootstrap, total))
     signed = {"n": total, "max_length": encoder.max_length, "samples": samples, "seed": seed}
     record = ContributionRecord(
-        signature=signature(loaded, census.sha256, **signed),
+        signature=signature(loaded, census.sha256, **corpus.signed, **signed),
         model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=total,

@@ -4,7 +4,7 @@ After the pass, a small sample of sentences is run once more and its word-level 
 head's role decides which of them are shown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import final
@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
-from headcount.core import Head, LayerId
+from headcount.core import Head, LayerId, Steps, silent_steps
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import segments
 from headcount.results import Example, Role
@@ -48,6 +48,8 @@ class Side:
     """The label of the rarest token; -1 if the sentence has no rare token."""
     segment: np.ndarray
     """Segment number of each label; 0 for all if there is one segment."""
+    label_of: Mapping[int, int]
+    """The label of each word of a treebank that has one."""
 
 
 @final
@@ -79,15 +81,26 @@ def find_examples(
     encoder: Encoder,
     batches: Iterable[Batch],
     roles: dict[str, list[Role]],
+    steps: Steps = silent_steps,
 ) -> dict[str, list[Example]]:
-    """Up to three examples for every head, by head name."""
+    """Up to three examples for every head, by head name.
+
+    Args:
+        model: the model.
+        anatomy: its attention layers.
+        encoder: makes the model's inputs.
+        batches: the sentences that may be shown.
+        roles: roles of every head, by head name.
+        steps: called with the number of heads whose examples are chosen, and of all.
+    """
     listener = _Drawing(encoder)
     forward(model, anatomy, batches, listener)
     examples = {}
-    for name, found in roles.items():
+    for number, (name, found) in enumerate(roles.items(), start=1):
         head = Head.parse(name)
         role = found[0] if found else None
         examples[name] = best(listener.drawn[head.layer_id], head.index, role)
+        steps(number, len(roles))
     return examples
 
 
@@ -179,19 +192,20 @@ def _draw_sides(tokens: Tokens, group_BN: Tensor, batch: Batch, encoder: Encoder
     segment_BN = torch.zeros_like(tokens.ids_BN) if segment_BN is None else segment_BN
     piece = encoder.source_piece if source else encoder.target_piece
     for row, sentence in enumerate(batch.sentences):
-        words = sentence.words if source else None
+        words = batch.words_at(row) if source and sentence.words else {}
         group = group_BN[row].tolist()
         firsts = [group.index(number) for number in range(max(group) + 1)]
         word = tokens.word_BN[row, firsts].cpu().numpy()
         ids = tokens.ids_BN[row].tolist()
         labels = [
-            words[w] if words and w >= 0 else piece(ids[n]).strip() or "␣"
+            sentence.form(words[w]) if w in words else piece(ids[n]).strip() or "␣"
             for w, n in zip(word, firsts, strict=True)
         ]
         rarest = int(tokens.rarest_B2[row, 0])
         content = tokens.is_content_BN[row, firsts].cpu().numpy()
         segment = segment_BN[row, firsts].cpu().numpy()
-        drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1, segment))
+        at = {each: label for label, place in enumerate(word) for each in words.get(int(place), ())}
+        drawn.append(Side(labels, word, content, group[rarest] if rarest >= 0 else -1, segment, at))
     return drawn
 
 
@@ -279,7 +293,7 @@ def _show_syntactic(
     tree = drawn.sentence.tree
     if tree is None:
         return None
-    label_of = {int(word): label for label, word in enumerate(drawn.queries.word) if word >= 0}
+    label_of = drawn.queries.label_of
     words_QK = np.where(drawn.keys.word >= 0, weights_QK, -1)
     words_QK[drawn.queries.word < 0] = -1
     np.fill_diagonal(words_QK, -1)
@@ -288,6 +302,8 @@ def _show_syntactic(
         if relation != role.relation or word not in label_of or head not in label_of:
             continue
         d, h = label_of[word], label_of[head]
+        if d == h:
+            continue
         arc = (h, d) if role.direction == "head->dependent" else (d, h)
         column = role.direction == "head<-dependent"
         right += int((words_QK[:, d] if column else words_QK[arc[0]]).argmax() == arc[1])

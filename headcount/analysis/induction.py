@@ -25,10 +25,11 @@ import torch
 from jaxtyping import Float, Int64
 from scipy import stats
 from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import HeadTable, InputError, LayerId, ModelError
+from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
 from headcount.corpora import Encoder
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
@@ -127,15 +128,20 @@ class PatternMeans:
 
 
 def induction_scores(
-    loaded: Loaded, length: int = 60, sequences: int = 16, seed: int = SEED
+    loaded: Loaded | PreTrainedModel,
+    length: int = 60,
+    sequences: int = 16,
+    seed: int = SEED,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> HeadTable:
     """Score every head of a causal model on repeated random tokens.
 
     Args:
-        loaded: a causal language model, as `load` gives it.
+        loaded: a causal language model, as `load` gives it, or a plain one.
         length: number of tokens of r; as many as the model takes, if it takes fewer.
         sequences: number of texts r.
         seed: seed of the tokens.
+        tokenizer: tokenizer of a plain model; special tokens are drawn, too, if there is none.
 
     Returns:
         One row per head. For each of `PATTERNS` the mean weight (0 to 1), the bounds of Student's
@@ -147,6 +153,7 @@ def induction_scores(
         ModelError: if the model has other heads than those of a causal decoder, takes too few
             tokens or has too small a vocabulary.
     """
+    loaded = as_loaded(loaded, tokenizer)
     if set(loaded.heads.counts) != {"decoder.self"}:
         raise ModelError(
             "Expected a causal language model, got one with heads of "
@@ -156,20 +163,27 @@ def induction_scores(
     repeated_PBH, other_PBH = pattern_means(loaded, tokens)
     columns: dict[str, np.ndarray] = {}
     for p, pattern in enumerate(PATTERNS):
-        low, mean, high = _interval(repeated_PBH[p])
+        low, mean, high = interval(repeated_PBH[p])
         columns |= {pattern: mean, f"{pattern}_low": low, f"{pattern}_high": high}
         columns[f"{pattern}_control"] = other_PBH[p].mean(0)
     return HeadTable.of(loaded.heads, columns)
 
 
 def pattern_means(
-    loaded: Loaded, tokens: RepeatedTokens
+    loaded: Loaded, tokens: RepeatedTokens, steps: Steps = silent_steps
 ) -> tuple[Float[np.ndarray, "pattern text head"], Float[np.ndarray, "pattern text head"]]:
-    """The means of the patterns for each text r and all heads: on `BOS r r`, and on `BOS r s`."""
+    """The means of the patterns for each text r and all heads: on `BOS r r`, and on `BOS r s`.
+
+    Args:
+        loaded: a causal language model.
+        tokens: the sequences.
+        steps: called with the number of sequences so far, and of all.
+    """
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
-    parts = []
+    parts, done = [], 0
+    steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
         diagonals = PatternMeans(tokens.length, tokens.ids_BN.shape[1] - tokens.length)
         with (
@@ -179,11 +193,12 @@ def pattern_means(
         ):
             loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False)
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
+        steps(done := done + len(ids_BN), len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
     return repeated_PBH, other_PBH
 
 
-def _interval(
+def interval(
     values_BH: Float[np.ndarray, "batch head"],
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
     """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""

@@ -11,29 +11,71 @@ import numpy as np
 import pandas as pd
 
 from headcount.analysis.clustered import ClusteredRates
-from headcount.analysis.induction import PATTERNS, RepeatedTokens, pattern_means
+from headcount.analysis.induction import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_frame
+from headcount.analysis.roles import find_roles
+from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
+from headcount.results import Thresholds
 
 REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
 """The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
+
+PREVIOUS = "previous"
+"""Looking at the token before, as a role on random tokens only."""
+
+REPEATED_ROLES = (*REPEATED, PREVIOUS)
+"""The roles that a head can have on repeated random tokens."""
 
 LENGTH, TEXTS = 25, 64
 """Number of tokens in a text, and number of texts: half of them are as many as a test needs."""
 
 
-def repeated_profiles(loaded: Loaded, seed: int = 0) -> pd.DataFrame:
+def repeated_profiles(loaded: Loaded, seed: int = 0, steps: Steps = silent_steps) -> pd.DataFrame:
     """One row per head and trait, untested: see `judged`.
 
     Args:
         loaded: a causal language model.
         seed: seed of the random tokens.
+        steps: called with the number of sequences so far, and of all.
 
     Raises:
         ModelError: if the model takes too few tokens or has too small a vocabulary.
     """
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
-    repeated_PTH, other_PTH = pattern_means(loaded, tokens)
+    return _profiles(loaded, tokens, *pattern_means(loaded, tokens, steps))
+
+
+def repeated_roles(
+    loaded: Loaded, seed: int = 0, steps: Steps = silent_steps
+) -> dict[str, list[str]]:
+    """Roles of every head on repeated random tokens, by head name: those of `REPEATED_ROLES`.
+
+    Induction and duplicate are those of `analyze`. A head is `previous` if the lower end of
+    Student's 95 % interval of its weight on the token before is at least `induction_share`.
+
+    Args:
+        loaded: a causal language model.
+        seed: seed of the random tokens.
+        steps: called with the number of sequences so far, and of all.
+
+    Raises:
+        ModelError: if the model takes too few tokens or has too small a vocabulary.
+    """
+    tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, seed)
+    repeated_PTH, other_PTH = pattern_means(loaded, tokens, steps)
+    found = find_roles(_profiles(loaded, tokens, repeated_PTH, other_PTH))
+    low_H, _, _ = interval(repeated_PTH[PATTERNS.index("previous_token")])
+    least = Thresholds().induction_share
+    return {
+        str(head): [*(role.role for role in found[str(head)]), *[PREVIOUS] * bool(low >= least)]
+        for head, low in zip(loaded.heads, low_H, strict=True)
+    }
+
+
+def _profiles(
+    loaded: Loaded, tokens: RepeatedTokens, repeated_PTH: np.ndarray, other_PTH: np.ndarray
+) -> pd.DataFrame:
     rows = [
         ProfileRow(head, trait, trait, cell)
         for trait, pattern in REPEATED.items()

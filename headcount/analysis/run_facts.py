@@ -5,7 +5,6 @@ from importlib.metadata import version
 
 from headcount import __version__
 from headcount.analysis.streaming import Totals
-from headcount.core import amount
 from headcount.corpora import Census
 from headcount.results import Counts
 from headcount.tap import Anatomy
@@ -25,6 +24,7 @@ def counts_of(census: Census) -> Counts:
         windowed=census.num_windowed,
         windows=census.num_windows,
         out_of_reach=census.num_out_of_reach,
+        arcs_inside=census.num_arcs_inside,
     )
 
 
@@ -49,18 +49,7 @@ def versions() -> dict[str, str]:
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:
     """A sentence for everything that was truncated, lost or could not be measured."""
-    reported = list(census.warnings(max_length))
-    if census.num_words_cut or census.num_words_lost:
-        cut = "longer than a window" if census.num_windowed else "cut off by truncation"
-        reported.append(
-            f"dependency arcs are not counted for {amount(census.num_words_cut, 'word')} {cut} "
-            f"and {amount(census.num_words_lost, 'word')} without a piece in the model's vocabulary"
-        )
-    if census.num_out_of_reach:
-        reported.append(
-            "dependency arcs between words without a common window, not counted: "
-            f"{census.num_out_of_reach:,}"
-        )
+    reported = [*census.warnings(max_length), *census.arc_warnings()]
     blind = [layer.module for layer in anatomy.layers if layer.output is None]
     if blind:
         reported.append(

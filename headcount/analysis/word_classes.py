@@ -110,8 +110,8 @@ class _Words:
         self.is_class_BNC = torch.zeros(*word_BN.shape, len(WORD_CLASSES), dtype=torch.float64)
         for row, sentence in enumerate(batch.sentences):
             classes_WC = torch.from_numpy(classes_of(sentence))
-            is_word_N = word_BN[row].cpu() >= 0
-            self.is_class_BNC[row, is_word_N] = classes_WC[word_BN[row].cpu()[is_word_N]]
+            for place, words in batch.words_at(row).items():  # merged words have all classes
+                self.is_class_BNC[row, word_BN[row] == place] = classes_WC[words].amax(0)
         self.weights: dict[LayerId, Tensor] = {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:

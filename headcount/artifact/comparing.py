@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, reason
+from headcount.core import ModelError, Steps, reason, silent_steps
 from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.results import Comparison
 from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, exact_products, tiny_inputs
 from headcount.tasks import Task, text_inputs
@@ -73,7 +73,7 @@ class Data:
 
 
 def certificate_corpus(
-    loaded: Loaded, data: Sequence[str | Path] = (), limit: int | None = None
+    loaded: Loaded | PreTrainedModel, data: Sequence[str | Path] = (), limit: int | None = None
 ) -> Corpus | None:
     """The texts that models are compared on; None for a model that takes no text.
 
@@ -85,6 +85,7 @@ def certificate_corpus(
     Raises:
         ModelError: If texts are named for a model that takes none.
     """
+    loaded = as_loaded(loaded)
     if loaded.tokenizer is None or loaded.model.main_input_name != "input_ids":
         if data:
             loaded.encoder()  # raises the error that says why
@@ -110,7 +111,11 @@ Run = Callable[[SampleRun], list[Tensor]]
 
 
 def compare(
-    reference: tuple[str, Run], others: Mapping[str, Run], data: Data, dtype: torch.dtype
+    reference: tuple[str, Run],
+    others: Mapping[str, Run],
+    data: Data,
+    dtype: torch.dtype,
+    steps: Steps = silent_steps,
 ) -> list[Comparison]:
     """Run all forms on the data and compare each with the reference.
 
@@ -119,14 +124,16 @@ def compare(
         others: Names and runners of the other forms.
         data: Batches to run.
         dtype: Number format of the model, which sets the tolerance.
+        steps: Called with the number of batches that all forms have run.
 
     Raises:
         ModelError: If another form does not run where the reference does.
     """
     name, run = reference
     largest, differences, passed = 0.0, dict.fromkeys(others, 0.0), list[str]()
-    samples = [("", SampleRun(batch)) for batch in data.batches]
-    for where, sample in (*samples, *data.runs.items()):
+    samples = [*(("", SampleRun(batch)) for batch in data.batches), *data.runs.items()]
+    for number, (where, sample) in enumerate(samples):
+        steps(number, len(samples))
         try:
             expected = _at_tokens(run(sample), sample)
         except ERRORS:
@@ -139,6 +146,7 @@ def compare(
             found = max(_largest_difference(*pair) for pair in pairs)
             differences[other] = max(differences[other], found)
         passed += [where] if where else []
+    steps(len(samples), len(samples))
     return [
         Comparison(
             what=f"{other} and {name}",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Inputs, compare, runner
 from headcount.artifact.head_card import write_head_card
@@ -13,7 +14,7 @@ from headcount.artifact.onnx_generation import export_generation
 from headcount.artifact.onnx_steps import compare_generation
 from headcount.artifact.staging import replaced
 from headcount.corpora import TOKEN_TYPES, Corpus
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.results import CERTIFICATE, PRUNE, Certificate, PruneRecord, weights_sha256
 from headcount.tap import tiny_inputs
 
@@ -23,7 +24,10 @@ CACHED = "ONNX with a cache"
 
 
 def export(
-    loaded: Loaded, folder: str | Path, corpus: Corpus | None = None, cache: bool = False
+    loaded: Loaded | PreTrainedModel,
+    folder: str | Path,
+    corpus: Corpus | None = None,
+    cache: bool = False,
 ) -> Certificate:
     """Write `onnx/model.onnx` into a compact model's folder, if ONNX Runtime agrees with it.
 
@@ -39,6 +43,7 @@ def export(
         ModelError: If the model can't be exported or, with a cache, does not generate text, or if
             ONNX Runtime computes other numbers.
     """
+    loaded = as_loaded(loaded)
     folder = Path(folder)
     certificate = _certificate_of_now(loaded, folder)
     if (folder / PRUNE).exists():

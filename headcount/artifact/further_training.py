@@ -22,7 +22,14 @@ from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.importance import few_examples
-from headcount.models import Loaded, is_compact, place_of, plan_for, revision
+from headcount.models import (
+    Loaded,
+    check_is_loaded,
+    is_compact,
+    place_of,
+    plan_for,
+    revision,
+)
 from headcount.pruning import BeforeAfter
 from headcount.results import (
     PRUNE,
@@ -32,6 +39,7 @@ from headcount.results import (
     FinetuneRecord,
     PruneRecord,
 )
+from headcount.speed import cache_record
 from headcount.tap import body_path
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import (
@@ -73,7 +81,8 @@ class Origin:
         made_for = learned.model.config.head_plan["model"]
         replace(self.plan, model=made_for).write(folder / "plan.json")
         record = record or heads_record(self.dense, self.plan, ())
-        write_head_card(folder, replace(record, comparisons=certificate.comparisons))
+        cache = cache_record(self.dense, learned)
+        write_head_card(folder, replace(record, cache=cache, comparisons=certificate.comparisons))
 
 
 def origin_of(smaller: Loaded, dense: Loaded) -> Origin:
@@ -200,9 +209,11 @@ class FurtherTraining:
     """Function called with the progress of the training."""
 
     def __post_init__(self) -> None:
+        check_is_loaded(self.loaded)
         check_further_training(self.tuning, self.teacher is not None)
         check_finetuning(self.loaded, self.splits.train, self.tuning)
         if self.teacher is not None:
+            check_is_loaded(self.teacher)
             check_teacher(self.loaded, self.teacher)
 
     @property

@@ -134,6 +134,8 @@ def _heads(record: PruneRecord) -> Iterator[str]:
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
     yield table(["site", "kept", "pruned", "pruned heads"], rows)
+    if record.choice is not None and (named := record.choice.protected):
+        yield f"Protected, so kept by any method: {', '.join(named)}."
     if record.choice is None or not (scores := record.choice.scores):
         return
     yield _why(record.choice)
@@ -316,6 +318,8 @@ def _speed(record: PruneRecord) -> Iterator[str]:
             f"Ceiling by FLOPs: {record.ceiling.value:.2f} times as fast in one forward "
             f"pass of {amount(record.ceiling.tokens, 'token')}."
         )
+    if record.cache is not None:
+        yield record.cache.sentence
     if record.speed is None:
         yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
         return

@@ -7,11 +7,13 @@ model.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.head_card import write_head_card
@@ -19,20 +21,22 @@ from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
 from headcount.artifact.surviving_roles import DenseAnalysis
 from headcount.compaction import compact
-from headcount.core import Plan
+from headcount.core import Plan, Progress, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, load
+from headcount.models import Loaded, as_loaded, load
 from headcount.pruning import Pruned
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
+from headcount.speed import cache_record
 from headcount.tap import SampleRun, Tap, sample_runs
 
 
 def save_compact(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     plan: Plan,
     folder: str | Path,
     corpus: Corpus | None = None,
     overwrite: bool = False,
+    progress: Progress = silent,
 ) -> Certificate:
     """Write the compact model, completely or not at all, if it equals the gated one on the corpus.
 
@@ -43,11 +47,13 @@ def save_compact(
         corpus: Texts to compare on, e.g. `certificate_corpus(loaded)`; None for a made-up batch
             (images, sound).
         overwrite: Whether to replace a compact model in the folder.
+        progress: Called with the stage and its progress.
 
     Raises:
         InputError: If the plan does not fit the model, or the folder is taken.
         ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
     """
+    loaded = as_loaded(loaded)
     folder = Path(folder)
     check_not_taken(folder, overwrite)
     smaller = Loaded(
@@ -55,13 +61,21 @@ def save_compact(
     )
     data = Data.of(loaded, corpus)
     with staged(folder, overwrite) as staging:
-        certificate = certify(staging, loaded, plan, smaller, data)
+        certificate = certify(staging, loaded, plan, smaller, data, progress)
         plan.write(staging / "plan.json")
-        write_head_card(staging, heads_record(loaded, plan, certificate.comparisons))
+        record = heads_record(loaded, plan, certificate.comparisons)
+        write_head_card(staging, replace(record, cache=cache_record(loaded, smaller)))
     return certificate
 
 
-def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Data) -> Certificate:
+def certify(
+    staging: Path,
+    dense: Loaded,
+    plan: Plan,
+    smaller: Loaded,
+    data: Data,
+    progress: Progress = silent,
+) -> Certificate:
     """Write a compact model, reload it, and check that only heads were removed.
 
     Args:
@@ -71,6 +85,7 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
         smaller: The compact model.
         data: Data to compare the gated, compact and reloaded model on, besides short random
             batches with every padding and with a cache.
+        progress: Called with the number of batches compared.
 
     Raises:
         ModelError: If two of the three models differ.
@@ -82,7 +97,7 @@ def certify(staging: Path, dense: Loaded, plan: Plan, smaller: Loaded, data: Dat
     reloaded = load(staging, str(model.device), str(model.dtype).removeprefix("torch.")).model
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
-    comparisons = compare(gated, others, data, model.dtype)
+    comparisons = compare(gated, others, data, model.dtype, partial(progress, "certificate"))
     for comparison in comparisons:
         comparison.check_equal()
     sha256 = model.config.head_plan["sha256"]
@@ -125,6 +140,7 @@ def save_pruned(
     files: Sequence[str] = (),
     arguments: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    progress: Progress = silent,
 ) -> PruneRecord:
     """Write model, plan, record, certificate and card, and remove the state of the pruning.
 
@@ -135,6 +151,7 @@ def save_pruned(
         files: files of the development set, for the certificate.
         arguments: arguments of the command, for the record; by default those of `prune`.
         overwrite: replace a pruned model in the folder.
+        progress: called with the stage and its progress.
 
     Raises:
         InputError: if the folder is taken.
@@ -144,10 +161,10 @@ def save_pruned(
     if arguments is not None:
         record = replace(record, arguments=arguments)
     if analysis is not None:
-        record = replace(record, functions=analysis.surviving(pruned))
+        record = replace(record, functions=analysis.surviving(pruned, progress))
     with staged(folder, overwrite) as staging:
         data = Data.of_task(pruned.dev, pruned.model.device, files)
-        certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data)
+        certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data, progress)
         pruned.plan.write(staging / "plan.json")
         auto_class = auto_class_of(pruned.model)
         record = replace(record, auto_class=auto_class, comparisons=certificate.comparisons)

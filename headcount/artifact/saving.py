@@ -20,7 +20,9 @@ from headcount.models import (
     SENTENCE_CONFIG,
     TRANSFORMER_CONFIGS,
     EncoderConfig,
+    Loaded,
     NotLookedUpError,
+    as_loaded,
     auto_class,
     auto_classes,
     file_of,
@@ -128,7 +130,7 @@ def modelling_file(text: str, stock: type) -> str:
 
 
 def save(
-    model: PreTrainedModel,
+    model: Loaded | PreTrainedModel,
     folder: str | Path,
     tokenizer: PreTrainedTokenizerBase | None = None,
     overwrite: bool = False,
@@ -136,18 +138,19 @@ def save(
     """Write a compact model, completely or not at all.
 
     Args:
-        model: Model that `compact` returned.
+        model: Model that `compact` returned, or a compact one that `load` returned.
         folder: Folder to write into. It loads with `headcount.load(folder)`, and with
             transformers alone through its auto class, e.g.
             `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`.
-        tokenizer: Tokenizer to write with the model.
+        tokenizer: Tokenizer to write with the model; the loaded one if None.
         overwrite: Whether to replace a compact model in the folder.
 
     Raises:
         InputError: If the model is not a compact one, or the folder is taken.
     """
+    loaded = as_loaded(model, tokenizer)
     with staged(Path(folder), overwrite, advice="overwrite=True") as staging:
-        write_into(staging, model, tokenizer)
+        write_into(staging, loaded.model, loaded.tokenizer)
 
 
 def write_into(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.analysis import Options, analyze
-from headcount.core import Head, Heads, InputError, Plan, brief_repr
+from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
 from headcount.corpora import Corpus, Frequencies
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
@@ -113,7 +113,7 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
 def _same_corpus(
     record: RunRecord, signed: Signature, folder: Path, files: Sequence[Path]
 ) -> Corpus:
-    corpus = _corpus(record, files, signed.get("pairs") is not None)
+    corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
@@ -162,16 +162,18 @@ def _check_same_frequencies(
         )
 
 
-def _corpus(record: RunRecord, files: Sequence[Path], pairs: bool) -> Corpus | None:
+def _corpus(record: RunRecord, files: Sequence[Path], signed: Signature) -> Corpus | None:
     """The corpus as the analysis read it, with the last files as sides; None if files differ."""
+    pairs = signed.get("pairs") is not None
+    as_words = signed.get("treebank") != "as-written"  # earlier versions always did
     sides = [side for side in ("source", "target") if record.arguments.get(side) is not None]
     limit, suffixes = record.counts.sentences, [path.suffix for path in files]
     if not sides:
-        return Corpus(files, limit=limit, pairs=pairs)
+        return Corpus(files, limit=limit, pairs=pairs, as_words=as_words)
     if suffixes != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)
-    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs)
+    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs, as_words=as_words)
 
 
 @final
@@ -205,14 +207,21 @@ class DenseAnalysis:
         again = read_again(folder, corpus, loaded) if corpus else None
         return cls(loaded.heads, roles, again)
 
-    def surviving(self, pruned: Pruned) -> tuple[Survival, ...]:
-        """What became of every role in a pruned model."""
+    def surviving(self, pruned: Pruned, progress: Progress = silent) -> tuple[Survival, ...]:
+        """What became of every role in a pruned model.
+
+        Args:
+            pruned: the pruned model.
+            progress: called with the progress of its analysis.
+        """
         now = None
         if self.again is not None:
             names = old_names(pruned.plan, self.heads)
             roles = {}
             if len(pruned.compact.heads):  # possibly no head is kept
                 again = self.again
-                roles = analyze(pruned.compact, again.corpus, again.options).roles
+                roles = analyze(
+                    pruned.compact, again.corpus, again.options, progress=progress
+                ).roles
             now = {names[head]: [role.role for role in each] for head, each in roles.items()}
         return tuple(survivals(pruned.plan, self.heads, self.roles, now))

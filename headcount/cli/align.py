@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import probes, reports, results
-from headcount.cli.arguments import check_data, check_model, recorded
+from headcount.cli.arguments import check_data, check_model, check_reading, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
@@ -57,6 +57,9 @@ class Align(ParallelArguments):
     """Parallel text: .tsv (source<TAB>target)."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
         default_factory=AlignmentOptions
     )
@@ -65,7 +68,8 @@ class Align(ParallelArguments):
         """Align and write everything into `out`."""
         check_model(self.model)
         check_data([self.gold, *self.how.compare])
-        corpus = Corpus(self.pairs, self.source, self.target)
+        corpus = Corpus(self.pairs, self.source, self.target, as_words=self.as_words)
+        check_reading(corpus)
         read_links(self.gold, sum(1 for _ in corpus))  # refused before the model is loaded
         self.claim(ALIGNMENT_FILES, "alignment")
         with shown() as progress:

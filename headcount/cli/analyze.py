@@ -15,6 +15,7 @@ from headcount.cli.arguments import (
     check_data,
     check_model,
     check_no_unused_options,
+    check_reading,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
@@ -78,6 +79,9 @@ class Analyze(ModelArguments):
     """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     resume: bool = False
@@ -95,14 +99,14 @@ class Analyze(ModelArguments):
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
-        corpus = Corpus(self.corpus, self.source, self.target, self.limit, pairs=self.pairs)
-        if is_main_process():
-            results.claim(self.out, policy)
-        wait_for_everyone()
+        sides = (self.source, self.target, self.limit)
+        corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
+        check_reading(corpus)
+        self._claim(policy)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
-        if is_main_process() and policy is ResumePolicy.OVERWRITE:
+        if policy is ResumePolicy.OVERWRITE:  # in every process, since hosts may share no disk
             results.start_over(self.out)
         wait_for_everyone()
         with shown() as progress:
@@ -111,6 +115,14 @@ class Analyze(ModelArguments):
             self._write(found)
         wait_for_everyone()
         return 0
+
+    def _claim(self, policy: ResumePolicy) -> None:
+        """Check the folder in the main process, then in the others, whose disks may be others."""
+        if is_main_process():
+            results.claim(self.out, policy)
+        wait_for_everyone()
+        if not is_main_process():
+            results.claim(self.out, policy)
 
     def _write(self, found: "results.Analysis") -> None:
         results.write_results(found, self.out, recorded(self), self.resume)

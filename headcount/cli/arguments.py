@@ -8,9 +8,16 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from headcount import models, tasks
-from headcount.core import CorpusError, InputError, ModelError, check_single_process, name_of
-from headcount.corpora import HUB, Corpus, check_columns, image_files
-from headcount.tasks import COLUMNS, OPTIONS, Pooling, TaskName, check_metric
+from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.corpora import (
+    HUB,
+    Corpus,
+    check_columns,
+    image_files,
+    is_treebank,
+    treebank_column,
+)
+from headcount.tasks import COLUMNS, OPTIONS, LikelihoodPer, Pooling, TaskName, check_metric
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,13 @@ class TaskArguments(ModelArguments):
     task: TaskName = field(kw_only=True)
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), or
+    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), .conllu (token classification), or
     hf://dataset/config?split=validation; folders FOLDER/label/image.png for images; commands that
     prune choose heads on them."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None
-    """Score to use if the task has several: accuracy, f1, matthews; bleu, chrf."""
+    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf."""
     num_beams: int = 4
     """Translation: number of beams in the search; 1 is greedy."""
     tokenize: str = "13a"
@@ -78,10 +85,14 @@ class TaskArguments(ModelArguments):
     """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
     of all by default."""
     scale: tuple[float, float] | None = None
-    """Similarity: lowest and highest possible score in the data; 0 5 by default."""
+    """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
+    5 by default for similarity."""
     pooling: Pooling | None = None
     """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
     the sentence-transformers model says."""
+    likelihood_per: LikelihoodPer = "choice"
+    """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
+    character."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
     max_tokens: int = 4096
@@ -95,10 +106,8 @@ class TaskArguments(ModelArguments):
         """Check everything that needs no model.
 
         Raises:
-            InputError: If there are several processes, a file does not exist, or an option does
-                not fit the task.
+            InputError: If a file does not exist, or an option does not fit the task.
         """
-        check_single_process()
         check_model(self.model)
         self.check_data(self.data)
         check_metric(self.task, self.metric)
@@ -128,6 +137,9 @@ class TaskArguments(ModelArguments):
             InputError: If the columns given are not the task's.
         """
         pairs = self.task == "translation"
+        if self.task == "token-classification" and any(map(is_treebank, files)):
+            treebank_column(named_columns(self.columns), COLUMNS[self.task])
+            return
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
         check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
@@ -216,6 +228,19 @@ def check_data(files: Iterable[str | Path]) -> None:
             )
         if Path(file).is_dir():
             raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+
+
+def check_reading(corpus: Corpus) -> None:
+    """Check that --as-words has an effect.
+
+    Raises:
+        InputError: If no file is a treebank.
+    """
+    if corpus.as_words and not corpus.signed:
+        raise InputError(
+            f"Expected a treebank (.conllu) for --as-words, got {', '.join(corpus.names)}. Leave "
+            "it out."
+        )
 
 
 def check_corpus(files: Sequence[Path]) -> None:

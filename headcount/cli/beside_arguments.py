@@ -7,7 +7,7 @@ from pathlib import Path
 from headcount import importance, models, reports, results
 from headcount.cli.arguments import ModelArguments
 from headcount.cli.console import plain_console
-from headcount.core import ResumePolicy, check_single_process
+from headcount.core import ResumePolicy
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class BesideArguments(ModelArguments):
             what: What they hold, in one word.
             resume: Whether an interrupted run is resumed; None if the command starts over.
         """
-        check_single_process()
         policy = ResumePolicy.of(resume or False, self.overwrite)
         results.claim_beside(self.out, files, what, policy, resumes=resume is not None)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import artifact, probes, reports, results
-from headcount.cli.arguments import check_model, recorded
+from headcount.cli.arguments import check_model, check_reading, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
@@ -56,6 +56,9 @@ class Cluster(ParallelArguments):
     ] = ()
     """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
     (source<TAB>target)."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None
@@ -66,7 +69,9 @@ class Cluster(ParallelArguments):
     def run(self) -> int:
         """Compare the heads and write everything into `out`."""
         check_model(self.model)
-        corpus = Corpus(self.corpus, self.source, self.target, self.limit)
+        sides = (self.source, self.target, self.limit)
+        corpus = Corpus(self.corpus, *sides, as_words=self.as_words)
+        check_reading(corpus)
         self.claim(CLUSTER_FILES, "clusters")
         loaded = self.loaded_beside()
         analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)

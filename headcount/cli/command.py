@@ -19,6 +19,7 @@ from headcount.cli.words import check_given_once, check_not_empty
 from headcount.core import (
     InputError,
     check_known,
+    check_single_process,
     is_alone,
     is_main_process,
     processes,
@@ -87,6 +88,9 @@ TABULAR = (
     *("sensitivity", "curve", "follow", "report", "reproduce", "demo"),
 )
 """The commands whose --out has tables, of which --csv writes copies."""
+
+SEVERAL = ("analyze", "train")
+"""The commands that share their work if torchrun starts several processes."""
 
 QUIET, JSON, CSV = "--quiet", "--json", "--csv"
 EVERYWHERE = {
@@ -302,6 +306,10 @@ def _run(arguments: list[str]) -> int:
                 return 0
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
+            if words[0] not in SEVERAL:
+                if not is_main_process():
+                    return 2  # the main process says why
+                check_single_process()
             record = record_of(words[0], command) if as_json else None
             copied = tables_of(words[0], command) if CSV in arguments else None
             with quietly(quiet or as_json):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from headcount import artifact, models, results
 from headcount.cli.arguments import ModelArguments, check_data, check_model
-from headcount.cli.console import plain_console
+from headcount.cli.console import plain_console, shown
 from headcount.core import Plan, amount, check_not_read
 
 
@@ -34,7 +34,10 @@ class Compact(ModelArguments):
         plan = Plan.read(self.plan)
         loaded = self.loaded()
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
-        certificate = artifact.save_compact(loaded, plan, self.out, corpus, self.overwrite)
+        with shown() as progress:
+            certificate = artifact.save_compact(
+                loaded, plan, self.out, corpus, self.overwrite, progress
+            )
         console = plain_console()
         kept = len(plan.kept_heads(loaded.heads))
         console.print(

@@ -163,6 +163,9 @@ class _Lines:
     """Start time of every stage, and steps done by then (more than 0 in a resumed stage)."""
     reported: dict[str, float] = field(default_factory=dict)
     """Time of the last line of every stage."""
+    short: frozenset[str] = frozenset()
+    """Stages that come again within seconds, such as a score after each step of a ranking: their
+    begin and end are no news."""
     last: dict[str, int] = field(default_factory=dict)
     """Steps of every stage that the last call reported."""
 
@@ -172,11 +175,14 @@ class _Lines:
             return
         now = monotonic()
         is_new = done < self.last.get(stage, done + 1)  # also when a stage restarts
+        is_due = now - self.reported.get(stage, -SECONDS) >= SECONDS
         self.last[stage] = done
         if is_new:
+            was_short = stage in self.begun and now - self.begun[stage][0] < SECONDS
+            self.short = self.short - {stage} | ({stage} if was_short and not is_due else set())
             self.begun[stage] = now, done
         start, first = self.begun[stage]
-        if not (is_new or done == total or now - self.reported[stage] >= SECONDS):
+        if not (is_due or ((is_new or done == total) and stage not in self.short)):
             return
         self.reported[stage] = now
         parts = [f"{stage}  {done:,}/{total:,}" if total else f"{stage}  {done:,}"]

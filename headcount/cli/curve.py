@@ -56,7 +56,7 @@ class Curve:
         # "all" means all methods that suit this model.
         unsuited = left_out.__setitem__ if "all" in self.methods else None
         with shown() as progress:
-            settings = self.on.settings(self.out / "state", progress)
+            settings = self.on.settings(self.out / "state", progress, roles)
             context = settings.context(loaded, splits.train)
             trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
             seeds = range(self.on.seed, self.on.seed + self.seeds)

@@ -71,6 +71,9 @@ class TrialArguments(LearningArguments):
     """Sites whose heads may be pruned; all by default."""
     groups: bool = True
     """Prune whole groups of heads that share keys and values; otherwise equally many of each."""
+    protect: tuple[str, ...] = ()
+    """Keep these heads whatever the method, with their groups: names such as dec.17.3, or roles.
+    induction, duplicate and previous are found in causal models; others need --analysis."""
     calibration: int = CALIBRATION
     """Number of examples drawn from --data for scoring heads, folding and rescaling; training uses
     all."""
@@ -83,22 +86,25 @@ class TrialArguments(LearningArguments):
         """
         if self.calibration < 1:
             raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
+        if self.protect:
+            pruning.check_protect(self.protect)
         super().check()
 
-    def units(self, loaded: "models.Loaded") -> "pruning.Units":
-        """The units that may be pruned."""
-        return pruning.Units.of(loaded.anatomy, self.site or None, self.groups)
-
-    def settings(self, state: Path | None, progress: Progress) -> "pruning.PruneSettings":
+    def settings(
+        self, state: Path | None, progress: Progress, roles: "pruning.Roles | None" = None
+    ) -> "pruning.PruneSettings":
         """What may be pruned, and how numbers are made.
 
         Args:
             state: Folder for intermediate state.
             progress: Function that is called with the progress.
+            roles: Roles of the heads by an analysis.
         """
         return pruning.PruneSettings(
             sites=self.site,
             whole_groups=self.groups,
+            protect=self.protect,
+            roles=roles,
             calibration=self.calibration,
             seed=self.seed,
             max_tokens=self.max_tokens,

@@ -9,7 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import evolution, models, reports, reproduce, results
-from headcount.cli.arguments import DeviceArguments, check_data, check_model, recorded
+from headcount.cli.arguments import (
+    DeviceArguments,
+    check_data,
+    check_model,
+    check_reading,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.cli.train import training_shown
@@ -31,6 +37,9 @@ class Evolve(FolderArguments, DeviceArguments):
     ]
     """Models (Hugging Face names, folders, headcount:en-de), then one corpus (.txt, .jsonl,
     .conllu, .tsv). Models of one objective are its seeds."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     limit: int | None = None
     """Largest number of sentences; all by default."""
     how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(
@@ -48,7 +57,8 @@ class Evolve(FolderArguments, DeviceArguments):
         for name in names:
             check_model(name)
         check_data([file])
-        corpus = Corpus([file], limit=self.limit)
+        corpus = Corpus([file], limit=self.limit, as_words=self.as_words)
+        check_reading(corpus)
         claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:

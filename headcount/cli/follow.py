@@ -9,7 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import models, reports, results, tasks, training
-from headcount.cli.arguments import TaskArguments, check_corpus, named_columns, recorded
+from headcount.cli.arguments import (
+    TaskArguments,
+    check_data,
+    check_reading,
+    named_columns,
+    recorded,
+)
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
@@ -32,18 +38,22 @@ class Follow(FolderArguments, TaskArguments):
     corpus: tuple[str, ...] = ()
     """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs); by default
     the texts of --data, on which syntactic roles are unknown."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     how: Annotated[FollowOptions, tyro.conf.arg(name="")] = field(default_factory=FollowOptions)
 
     def run(self) -> int:
         """Measure every checkpoint, and write and print the numbers."""
         self.check()
-        check_corpus(self.corpus)
+        check_data(self.corpus)
+        corpus = self._corpus()
         claim(self.out, FOLLOW_FILES, self.out / "state", self.policy)
         with shown() as progress:
             followed = training.follow(
                 [self.model, *self.more],
                 self._task,
-                self._corpus(),
+                corpus,
                 options=self.how,
                 out=self.out,
                 progress=progress,
@@ -65,8 +75,10 @@ class Follow(FolderArguments, TaskArguments):
         return replace(self, model=str(folder)).loaded()
 
     def _corpus(self) -> Corpus:
-        if self.corpus:
-            return Corpus(self.corpus, limit=self.limit)
+        if self.corpus or self.as_words:
+            corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+            check_reading(corpus)
+            return corpus
         columns = named_columns(self.columns)
         return training.texts_of(self.task, self.data, columns, self.limit)
 

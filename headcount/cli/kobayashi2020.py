@@ -7,9 +7,9 @@ from typing import Annotated
 import tyro
 
 from headcount import reproduce
-from headcount.cli.arguments import ModelArguments, check_data, check_model, recorded
+from headcount.cli.arguments import ModelArguments, check_data, check_model, check_reading, recorded
 from headcount.cli.console import show_document, shown
-from headcount.core import CorpusError, ResumePolicy, check_single_process, claim
+from headcount.core import CorpusError, ResumePolicy, claim
 from headcount.corpora import Corpus
 from headcount.results import CONTRIBUTION_FILES
 
@@ -27,6 +27,9 @@ class Kobayashi2020(ModelArguments):
     """Folder for the results; must be new or empty unless --overwrite is given."""
     limit: int | None = field(default=1000, kw_only=True)
     """Largest number of sentences to read; numbers of all their tokens are held in memory."""
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the sentences, for intervals."""
     max_tokens: int = field(default=2048, kw_only=True)
@@ -36,14 +39,14 @@ class Kobayashi2020(ModelArguments):
 
     def run(self) -> int:
         """Measure, and write the document."""
-        check_single_process()
         check_model(self.model)
         if not self.corpus:
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
+        corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+        check_reading(corpus)
         claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
-        corpus = Corpus(self.corpus, limit=self.limit)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

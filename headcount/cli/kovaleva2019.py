@@ -28,6 +28,9 @@ class Kovaleva2019(TaskArguments):
     """CoNLL-U files with tags, for attention to classes of words; left out by default."""
     treebank_limit: int = field(default=500, kw_only=True)
     """Largest number of their sentences."""
+    as_words: bool = field(default=False, kw_only=True)
+    """Read the treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the examples, for intervals."""
     overwrite: bool = field(default=False, kw_only=True)
@@ -58,6 +61,7 @@ class Kovaleva2019(TaskArguments):
             limit=self.limit,
             treebank=self.treebank,
             treebank_limit=self.treebank_limit,
+            as_words=self.as_words,
             samples=self.samples,
             arguments=recorded(self),
         )

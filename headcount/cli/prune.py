@@ -79,18 +79,20 @@ class Prune:
         splits = self.on.splits(loaded)
         print_warnings(splits.warnings, plain_console())
         with shown() as progress:
-            settings = self.on.settings(artifact.state_of(self.out), progress)
+            roles = None if analysis is None else analysis.roles
+            settings = self.on.settings(artifact.state_of(self.out), progress, roles)
             pruned = pruning.prune(
                 loaded, splits, chosen, keep=limit, compensation=stages, settings=settings
             )
-        record = artifact.save_pruned(
-            pruned,
-            self.out,
-            analysis=analysis,
-            files=self.on.dev,
-            arguments=recorded(self),
-            overwrite=overwrite,
-        )
+            record = artifact.save_pruned(
+                pruned,
+                self.out,
+                analysis=analysis,
+                files=self.on.dev,
+                arguments=recorded(self),
+                overwrite=overwrite,
+                progress=progress,
+            )
         _print(record, record.warnings[len(splits.warnings) :], self.out)
         print_steps(after_prune(self.on, record, self.out, group_size(loaded)))
         return 0

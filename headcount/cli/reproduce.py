@@ -181,6 +181,9 @@ class Voita2019(PaperArguments):
     """Largest number of examples of each data set and of treebank sentences; all by default."""
     treebank: tuple[Path, ...] = ()
     """CoNLL-U files of the source language, or folders of them; required except for table 2."""
+    as_words: bool = False
+    """Read the treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
     table: Literal[2] | None = None
     """Reproduce table 2 instead: prune, and train the same heads from scratch."""
     scratch: tuple[str, ...] = ()
@@ -235,10 +238,12 @@ class Voita2019(PaperArguments):
         self.check()
         if self.frequencies is not None:
             check_data([self.frequencies])
-        return Corpus(reproduce.treebank_files(self.treebank), limit=self.limit)
+        return Corpus(
+            reproduce.treebank_files(self.treebank), limit=self.limit, as_words=self.as_words
+        )
 
     def _table2(self) -> int:
-        self.check_pruning_only("--table 2", ("treebank", "frequencies"))
+        self.check_pruning_only("--table 2", ("treebank", "as_words", "frequencies"))
         tune, scratch = self.pruning.tune, self.scratch
         sweep = reproduce.SWEEP if self.sweep is None else self.sweep
         check_calibration(self.pruning.calibration, [pruning.preset("voita2019").method])

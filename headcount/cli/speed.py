@@ -61,10 +61,11 @@ class SpeedCommand(DeviceArguments):
         _print(found)
         if self.out is not None:
             sha256 = "random" if corpus is None else corpus.sha256()
+            reading = {} if corpus is None else corpus.signed
             names = name_of(self.dense), name_of(self.pruned)
             names = names if names[0] != names[1] else (names[0], f"{names[1]} (pruned)")
             both = zip(names, (dense, pruned), strict=True)
-            signed = {name: models.signature(each, sha256) for name, each in both}
+            signed = {name: models.signature(each, sha256, **reading) for name, each in both}
             about = {"signatures": signed, "arguments": recorded(self)}
             speed.write_speed(found, names, self.out, about)
         if self.card:

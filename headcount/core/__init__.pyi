@@ -3,6 +3,7 @@ from .control_characters import visible as visible
 from .disk import check_disk as check_disk
 from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
+from .distributed import check_one_folder as check_one_folder
 from .distributed import check_single_process as check_single_process
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
@@ -74,7 +75,9 @@ from .paths import name_of as name_of
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
+from .progress import Steps as Steps
 from .progress import silent as silent
+from .progress import silent_steps as silent_steps
 from .progress_bars import ProgressBars as ProgressBars
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy

@@ -8,6 +8,8 @@ from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
 from .census import Census as Census
+from .census import Misread as Misread
+from .census import Named as Named
 from .census import baselines_of as baselines_of
 from .census import take_census as take_census
 from .chats import chat_tokens as chat_tokens
@@ -74,9 +76,16 @@ from .table import Data as Data
 from .table import Table as Table
 from .text import numbered_lines as numbered_lines
 from .windows import stretches as stretches
+from .word_labels import LABELS as LABELS
+from .word_labels import NO_LABEL as NO_LABEL
+from .word_labels import WORDS as WORDS
+from .word_labels import is_treebank as is_treebank
+from .word_labels import read_word_labels as read_word_labels
+from .word_labels import treebank_column as treebank_column
 from .word_pairs import PairTokens as PairTokens
 from .word_pairs import WordPair as WordPair
 from .word_pairs import encode_one_sequence as encode_one_sequence
 from .word_pairs import encode_two_sides as encode_two_sides
 from .word_pairs import pairs_of_words as pairs_of_words
 from .words import encode_text as encode_text
+from .written import in_one_line as in_one_line

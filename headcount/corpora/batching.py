@@ -58,7 +58,8 @@ class Tokens:
     is_punct_BN: Bool[Tensor, "batch token"]
     """True for content tokens that consist of punctuation only."""
     word_BN: Int64[Tensor, "batch token"]
-    """Index of the piece's word; -1 for special tokens, padding and text without words."""
+    """Index of the piece's word, merged words as one (see `Encoded`); -1 for special tokens,
+    padding and text without words."""
     rarest_B2: Int64[Tensor, "batch 2"]
     """Positions of the rarest and second rarest content token, see `Frequencies.rarest`."""
     count_BN: Int64[Tensor, "batch token"]
@@ -139,6 +140,12 @@ class Batch:
     """False for the context at the beginning of windows; None if no row is a window."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
+    encoded: tuple[Encoded, ...] = ()
+    """Source of each row."""
+
+    def words_at(self, row: int) -> dict[int, list[int]]:
+        """The words of a row's treebank at each index in `word_BN`."""
+        return self.encoded[row].words_at(len(self.sentences[row].words or ()))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Copy the batch to another device."""
@@ -227,17 +234,17 @@ class _Maker:
     def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
         encoder = self._encoder
         sentences = tuple(pair.sentence for pair in pairs)
-        rows = [pair.source for pair in pairs]
+        encoded = tuple(pair.source for pair in pairs)
         halves = self._halves.of_rows(pairs, is_target=False)
         source = _tokens(
-            rows, halves, encoder, encoder.source_punctuation, self._source_frequencies
+            encoded, halves, encoder, encoder.source_punctuation, self._source_frequencies
         )
         if isinstance(encoder, ImageEncoder):
             pixels = encoder.inputs(sentences)
             return Batch(pixels, source, None, None, sentences, grid=encoder.grid)
         inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
         if encoder.token_types:
-            inputs |= _token_types(rows)
+            inputs |= _token_types(encoded)
         target = None
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
@@ -247,8 +254,8 @@ class _Maker:
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
         arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
-        measured = _measured(rows)
-        return Batch(inputs, source, target, arcs, sentences, measured)
+        measured = _measured(encoded)
+        return Batch(inputs, source, target, arcs, sentences, measured, encoded=encoded)
 
 
 def _measured(encoded: Sequence[Encoded]) -> Bool[Tensor, "batch token"] | None:

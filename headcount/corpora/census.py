@@ -1,9 +1,8 @@
 """Census: one cheap pass over a corpus that counts what it contains."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import final
 
 import numpy as np
@@ -18,8 +17,60 @@ from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 
 SENTENCES_AT_ONCE = 1000
+MOST_NAMED = 3
+"""Largest number of sentences that a warning names."""
 MOST_UNKNOWN = 0.01
 """Largest share of unknown tokens among content tokens without a warning."""
+
+
+@final
+@dataclass(frozen=True)
+class Named:
+    """A number of sentences, and where the first of them are."""
+
+    count: int = 0
+    origins: tuple[str, ...] = ()
+
+    def add(self, origins: Iterable[str]) -> "Named":
+        """With the sentences at some places."""
+        more = list(origins)
+        return Named(self.count + len(more), (*self.origins, *more)[:MOST_NAMED])
+
+    def __str__(self) -> str:
+        rest = ", ..." if self.count > len(self.origins) else ""
+        return f"{self.count:,} ({', '.join(self.origins)}{rest})"
+
+
+@final
+@dataclass(frozen=True)
+class Misread:
+    """Sentences of treebanks that are read in another way than the others."""
+
+    differing: Named = Named()
+    """Sentences whose own text has other letters than their words."""
+    unmapped: Named = Named()
+    """Sentences whose words could not be laid over the tokenizer's pieces."""
+
+    def add(self, sentences: Sequence[Sentence], encoded: Sequence[Encoded]) -> "Misread":
+        """With some more sentences."""
+        pairs = zip(sentences, encoded, strict=True)
+        return Misread(
+            self.differing.add(each.origin for each in sentences if each.differs),
+            self.unmapped.add(each.origin for each, one in pairs if not one.is_mapped),
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence for each kind."""
+        if self.differing.count:
+            yield (
+                "sentences whose # text has other letters than their words, read as the words "
+                f"are: {self.differing}"
+            )
+        if self.unmapped.count:
+            yield (
+                "sentences whose words can't be found in the tokenizer's pieces, so that nothing "
+                f"is known of their words: {self.unmapped}"
+            )
 
 
 @final
@@ -62,6 +113,10 @@ class Census:
     """Number of arcs that connect words without a common window."""
     num_unknown: int = 0
     """Number of content tokens of both sides that are the tokenizer's unknown token."""
+    num_arcs_inside: int = 0
+    """Number of arcs between words that share a piece (see `written`)."""
+    misread: Misread = Misread()
+    """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
 
     @property
     def num_rows(self) -> int:
@@ -79,7 +134,7 @@ class Census:
         return Frequencies.of_counts(self.target_counts)
 
     def warnings(self, limit: int | None) -> Iterator[str]:
-        """Warnings about sentences longer than the model's limit, and about unknown tokens."""
+        """Warnings about long sentences, unknown tokens, and words that do not fit the text."""
         if self.num_truncated:
             yield (
                 f"sentences longer than the model's limit of {limit} tokens, truncated: "
@@ -97,12 +152,42 @@ class Census:
                 f"tokens that the model does not know: {self.num_unknown:,} of {num_content:,}. "
                 "Check that the corpus is in a language of the model"
             )
+        yield from self.misread.warnings()
+
+    def arc_warnings(self) -> Iterator[str]:
+        """Warnings about arcs and words of treebanks that are not counted."""
+        if self.num_words_cut or self.num_words_lost:
+            cut = "longer than a window" if self.num_windowed else "cut off by truncation"
+            yield (
+                f"dependency arcs are not counted for {amount(self.num_words_cut, 'word')} {cut} "
+                f"and {amount(self.num_words_lost, 'word')} without a piece in the model's "
+                "vocabulary"
+            )
+        if self.num_out_of_reach:
+            yield (
+                "dependency arcs between words without a common window, not counted: "
+                f"{self.num_out_of_reach:,}"
+            )
+        if self.num_arcs_inside:
+            yield (
+                "dependency arcs between words that share the model's pieces, not counted: "
+                f"{self.num_arcs_inside:,}"
+            )
 
 
-def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
-    """Read the corpus once and count."""
+def take_census(
+    corpus: Corpus, encoder: AnyEncoder, reading: Callable[[int], None] = lambda done: None
+) -> Census:
+    """Read the corpus once and count.
+
+    Args:
+        corpus: what is read.
+        encoder: makes the model's inputs.
+        reading: called with the number of sentences so far.
+    """
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0
+    arcs_inside, misread = 0, Misread()
     relations: set[str] = set()
     offsets: dict[str, Counter[int]] = {}
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
@@ -110,6 +195,7 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         source.add([pair.source for pair in pairs])
         target.add([pair.target for pair in pairs if pair.target is not None])
         num_sentences += len(sentences)
+        reading(num_sentences)
         num_words += sum(len(sentence.words or ()) for sentence in sentences)
         num_truncated += sum(_is_truncated(pair) for pair in pairs)
         relations.update(*map(_relations, sentences))
@@ -118,6 +204,9 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_windows += sum(map(len, texts))
         out_of_reach += sum(map(_out_of_reach, texts))
         _add_offsets(offsets, pairs)
+        firsts = [pair for pair in pairs if pair.source.first_token == 0]
+        arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
+        misread = misread.add(sentences, [pair.source for pair in firsts])
     return Census(
         num_sentences=num_sentences,
         num_tokens=source.num_tokens,
@@ -137,6 +226,8 @@ def take_census(corpus: Corpus, encoder: AnyEncoder) -> Census:
         num_windows=num_windows,
         num_out_of_reach=out_of_reach,
         num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
+        num_arcs_inside=arcs_inside,
+        misread=misread,
     )
 
 
@@ -182,11 +273,12 @@ def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
 
 def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
     """Number of arcs between two words of a text that no window has in common."""
-    tree = windows[0].sentence.tree
+    tree, place = windows[0].sentence.tree, windows[0].source.place
     if tree is None:
         return 0
     present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
-    arcs = sum(head in present and word in present for word, head in enumerate(tree.heads))
+    ends = [(place(word), place(head)) for word, head in enumerate(tree.heads)]
+    arcs = sum(word != head and {word, head} <= present for word, head in ends)
     return arcs - sum(head >= 0 for window in windows for _, head, _ in window.arcs())
 
 
@@ -198,9 +290,11 @@ def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair])
             continue
         arcs: Iterable[tuple[int, int, str]] = pair.arcs()
         if pair.source.is_measured is None:  # arcs that truncation cuts count, too
-            arcs = zip(count(), tree.heads, tree.relations, strict=False)
+            place = pair.source.place
+            ends = ((place(word), place(head)) for word, head in enumerate(tree.heads))
+            arcs = ((*its, name) for its, name in zip(ends, tree.relations, strict=True))
         for word, head, relation in arcs:
-            if head >= 0:
+            if head >= 0 and word != head:
                 offsets.setdefault(relation, Counter())[head - word] += 1
 
 

@@ -1,6 +1,8 @@
-"""Treebanks in CoNLL-U: words, heads, relations and tags, one sentence at a time.
+"""Treebanks in CoNLL-U: text, words, heads, relations and tags, one sentence at a time.
 
-Words are the syntactic words: multiword-token ranges (`3-4`) and empty nodes (`5.1`) are skipped.
+Words are the syntactic words; empty nodes (`5.1`) are skipped. The text is that of `# text`. If
+there is none, or if it has other letters than the words, it is put together from the words' forms,
+those of multiword tokens (`3-4`), and `SpaceAfter=No` in column 10.
 Reference: https://universaldependencies.org/format.html
 
 The columns are parsed here, not with the `conllu` library. That library reads UD_English-EWT at
@@ -10,38 +12,62 @@ name the line. The tests compare with the library.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import final
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.sentence import Sentence, Tree
+from headcount.corpora.sentence import Sentence, Span, Tree
 from headcount.corpora.text import numbered_lines
+from headcount.corpora.written import located
 
 NUM_COLUMNS = 10
-RANGE_OR_EMPTY_NODE = re.compile(r"\d+[-.]\d+")
+RANGE = re.compile(r"(\d+)-(\d+)")
+EMPTY_NODE = re.compile(r"\d+\.\d+")
+TEXT = re.compile(r"#\s*text\s*=(.*)")
+NO_SPACE = "SpaceAfter=No"
 
 Row = tuple[int, list[str]]
-"""Line number and columns of one syntactic word."""
+"""Line number and columns of one syntactic word, or of a multiword token."""
 
 
 def read_conllu(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file with their trees."""
-    rows: list[Row] = []
+    lines = _Lines()
     for number, line in numbered_lines(path):
         if not line.strip():
-            if rows:
-                yield _sentence(path, rows)
-                rows = []
-        elif not line.startswith("#"):
+            if lines.rows:
+                yield _sentence(path, lines)
+            lines = _Lines()
+        elif line.startswith("#"):
+            written = TEXT.match(line)
+            lines.text = written[1].strip() if written else lines.text
+        else:
             columns = _columns(path, number, line)
             if columns[0].isdecimal():
-                rows.append((number, columns))
-            elif not RANGE_OR_EMPTY_NODE.fullmatch(columns[0]):
+                lines.rows.append((number, columns))
+            elif RANGE.fullmatch(columns[0]):
+                lines.ranges.append((number, columns))
+            elif not EMPTY_NODE.fullmatch(columns[0]):
                 raise CorpusError(
                     f"{path}:{number}: expected a word's number, a range like 3-4 or an empty "
                     f"node like 5.1 in column 1, got {columns[0]!r}. Fix the line."
                 )
-    if rows:
-        yield _sentence(path, rows)
+    if lines.rows:
+        yield _sentence(path, lines)
+
+
+@final
+@dataclass
+class _Lines:
+    """The lines of one sentence."""
+
+    rows: list[Row] = field(default_factory=list)
+    """The syntactic words."""
+    ranges: list[Row] = field(default_factory=list)
+    """The multiword tokens."""
+    text: str | None = None
+    """The text after `# text =`."""
 
 
 def _columns(path: Path, number: int, line: str) -> list[str]:
@@ -54,7 +80,8 @@ def _columns(path: Path, number: int, line: str) -> list[str]:
     return columns
 
 
-def _sentence(path: Path, rows: Sequence[Row]) -> Sentence:
+def _sentence(path: Path, lines: _Lines) -> Sentence:
+    rows = lines.rows
     words = tuple(columns[1] for _, columns in rows)
     for index, (number, columns) in enumerate(rows):
         if int(columns[0]) != index + 1:
@@ -71,8 +98,64 @@ def _sentence(path: Path, rows: Sequence[Row]) -> Sentence:
     _check_tree(path, rows, heads)
     relations = tuple(columns[7] for _, columns in rows)
     tags = tuple(columns[3] for _, columns in rows)
-    tree = Tree(heads, relations, tags)
-    return Sentence(" ".join(words), words, tree, origin=f"{path}:{rows[0][0]}")
+    text, spans, differs = _written(path, lines)
+    return Sentence(
+        text,
+        words,
+        Tree(heads, relations, tags),
+        origin=f"{path}:{rows[0][0]}",
+        spans=spans,
+        differs=differs,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Token:
+    """A token as it is written: a word, or a multiword token that is not its words in a row."""
+
+    form: str
+    num_words: int
+    end: str
+    """The space after it, or nothing."""
+
+
+def _written(path: Path, lines: _Lines) -> tuple[str, tuple[Span, ...], bool]:
+    """The text, where each word stands in it, and whether the treebank's own text was not used."""
+    tokens = _tokens(path, lines)
+    forms = [token.form for token in tokens]
+    text, spans = lines.text or "", None if lines.text is None else located(lines.text, forms)
+    differs = lines.text is not None and spans is None
+    if spans is None:
+        text = "".join(token.form + token.end for token in tokens).strip()
+        spans = located(text, forms)
+        assert spans is not None
+    each = zip(spans, tokens, strict=True)
+    return text, tuple(span for span, token in each for _ in range(token.num_words)), differs
+
+
+def _tokens(path: Path, lines: _Lines) -> list[_Token]:
+    found = [_token(columns) for _, columns in lines.rows]
+    later = len(found)
+    for number, columns in reversed(lines.ranges):
+        first, last = map(int, columns[0].split("-"))
+        if not 1 <= first <= last <= later:
+            raise CorpusError(
+                f"{path}:{number}: expected a range of the words up to {later}, got {columns[0]}. "
+                "Fix column 1."
+            )
+        token, parts = _token(columns, last - first + 1), found[first - 1 : last]
+        if "".join(part.form for part in parts) == token.form:  # "did" and "n't" in "didn't"
+            parts = [_Token(part.form, 1, "") for part in parts]
+            found[first - 1 : last] = [*parts[:-1], _Token(parts[-1].form, 1, token.end)]
+        else:
+            found[first - 1 : last] = [token]
+        later = first - 1
+    return found
+
+
+def _token(columns: Sequence[str], num_words: int = 1) -> _Token:
+    return _Token(columns[1], num_words, "" if NO_SPACE in columns[9].split("|") else " ")
 
 
 def _head(path: Path, number: int, column: str, num_words: int) -> int:

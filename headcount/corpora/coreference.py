@@ -28,8 +28,9 @@ from headcount.corpora.mentions import (
     kind_by_tag,
     kind_without_parse,
 )
-from headcount.corpora.sentence import Tree
+from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import numbered_lines
+from headcount.corpora.written import as_words
 
 ONTONOTES = {"PRP": "PRON", "PRP$": "PRON", "NNP": "PROPN", "NNPS": "PROPN"}
 """Universal tags of OntoNotes' tags that matter here."""
@@ -62,6 +63,16 @@ class Document:
     """File and line where it begins."""
     question: NameQuestion | None = None
     """Which of two names a pronoun means; None if the document does not ask."""
+    written: tuple[Sentence, ...] | None = None
+    """Every sentence as it is written, and where its words are; None if that is not known."""
+
+    def read(self, with_words_joined: bool = False) -> tuple[Sentence, ...]:
+        """The sentences as they are written, or, by choice or if need be, their words joined."""
+        if self.written is not None:
+            return tuple(map(as_words, self.written)) if with_words_joined else self.written
+        return tuple(
+            Sentence(" ".join(words), words, origin=self.origin) for words in self.sentences
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -153,26 +164,24 @@ def _read_conllu(path: Path) -> Iterator[Document]:
     """Documents of a treebank; entities are read in a pass of their own."""
     trees = iter(list(read_conllu(path)))
     found, words = _Brackets(), 0
-    sentences, parses = list[tuple[str, ...]](), list[Tree]()
+    sentences = list[Sentence]()
     name, origin, inside = path.name, f"{path}:1", False
 
     def document() -> Document:
-        return _parsed(name, sentences, parses, found.finish(), origin)
+        return _parsed(name, sentences, found.finish(), origin)
 
     for number, line in numbered_lines(path):
         if line.startswith("# newdoc"):
             if sentences:
                 yield document()
-            found, words, sentences, parses = _Brackets(), 0, [], []
+            found, words, sentences = _Brackets(), 0, []
             name, origin = line.partition("=")[2].strip() or path.name, f"{path}:{number}"
         if not line.strip() or line.startswith("#"):
             inside = False
             continue
         if not inside:
-            sentence, inside = next(trees), True
-            assert sentence.words is not None and sentence.tree is not None
-            sentences.append(sentence.words)
-            parses.append(sentence.tree)
+            inside = True
+            sentences.append(next(trees))
         columns = line.split("\t")
         if "-" in columns[0]:
             continue
@@ -211,12 +220,13 @@ def _read_entities(text: str, found: _Brackets, word: int, is_word: bool, origin
 
 def _parsed(
     name: str,
-    sentences: Sequence[tuple[str, ...]],
-    parses: Sequence[Tree],
+    written: Sequence[Sentence],
     spans: Sequence[tuple[int, int, str]],
     origin: str,
 ) -> Document:
     """The document whose mentions have heads and kinds by its trees."""
+    sentences = [each.words or () for each in written]
+    parses = [each.tree for each in written if each.tree is not None]
     place_of = [
         (number, word) for number, each in enumerate(sentences) for word in range(len(each))
     ]
@@ -227,7 +237,7 @@ def _parsed(
         head = head_by_parse(parses[number], first, last)
         kind = kind_by_tag(parses[number].tags[head], sentences[number][head])
         mentions.append(Mention(start, end, start + head - first, entity, kind))
-    return Document(name, tuple(sentences), tuple(mentions), origin)
+    return Document(name, tuple(sentences), tuple(mentions), origin, written=tuple(written))
 
 
 def _unparsed(
@@ -322,4 +332,5 @@ def _of_gap(passage: Passage) -> Document:
     pronoun, first, second = (order.index(place) for place in range(3))
     question = NameQuestion(pronoun, (first, second), passage.is_right)
     in_order = tuple(mentions[place] for place in order)
-    return Document(passage.name, (words,), in_order, passage.origin, question)
+    written = (Sentence(passage.text, words, origin=passage.origin, spans=passage.spans),)
+    return Document(passage.name, (words,), in_order, passage.origin, question, written)

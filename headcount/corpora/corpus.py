@@ -19,6 +19,7 @@ from headcount.corpora.records import check_fields, read_held, read_jsonl
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, Data
 from headcount.corpora.text import numbered_lines, read_text
+from headcount.corpora.written import as_words
 
 READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
     ".txt": read_text,
@@ -58,6 +59,8 @@ class Corpus:
         pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
         columns: names of the fields of rows, if they have others: `{"text": "review"}`.
+        as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
+            do, in place of its text as it is written.
 
     Raises:
         CorpusError: for a file that is missing or of an unknown kind; while reading, for a bad row.
@@ -75,6 +78,7 @@ class Corpus:
         *,
         pairs: bool = False,
         columns: Columns | None = None,
+        as_words: bool = False,
     ) -> None:
         if limit is not None and limit < 1:
             raise CorpusError(
@@ -84,14 +88,15 @@ class Corpus:
         check_fields(columns)
         is_memory = is_held(paths)
         listed = [] if is_memory else named_files(paths)
-        self.limit, self.pairs, self.columns = limit, pairs, columns
+        self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
         self._held: Callable[[], Iterable[Sentence]] = tuple
         """Reads the sentences in memory."""
         self._is_endless = is_memory and not hasattr(paths, "__len__")
         if is_memory:
             self._held = partial(read_held, Held(paths), columns)
-        if is_memory and isinstance(paths, Sequence):  # bad items are refused at once
+        self._is_listed = is_memory and isinstance(paths, Sequence)
+        if self._is_listed:  # bad items are refused at once
             self._held = partial(tuple, tuple(self._held()))
         self._named = tuple(map(Path, listed))
         self._paths = tuple(file for path in listed for file in _files_at(path))
@@ -103,7 +108,11 @@ class Corpus:
 
     @classmethod
     def from_sentences(
-        cls, sentences: Sequence[str | Sentence], limit: int | None = None
+        cls,
+        sentences: Sequence[str | Sentence],
+        limit: int | None = None,
+        *,
+        as_words: bool = False,
     ) -> "Corpus":
         """Hold strings or sentences in memory, even those that look like names of files."""
         held = [
@@ -112,7 +121,7 @@ class Corpus:
         ]
         if not held:
             raise CorpusError("Expected a corpus, got no sentence. Give at least one sentence.")
-        return cls(held, limit=limit)
+        return cls(held, limit=limit, as_words=as_words)
 
     def with_targets(self, path: Path) -> "Corpus":
         """The same sentences with the lines of a file as targets, replacing any they had."""
@@ -126,6 +135,15 @@ class Corpus:
         if self.is_images:
             return tuple(path.resolve().name for path in self._named)
         return tuple(path.name for path in self._files())
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """How a treebank is read, for signatures; empty without one."""
+        held = self._held() if self._is_listed else islice(self._held(), 1)
+        has_words = any(each.words is not None for each in held)
+        if has_words or ".conllu" in {path.suffix for path in self._files()}:
+            return {"treebank": "as-words" if self.as_words else "as-written"}
+        return {}
 
     @property
     def is_images(self) -> bool:
@@ -164,6 +182,7 @@ class Corpus:
         found = False
         for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
             found = True
+            sentence = as_words(sentence) if self.as_words else sentence
             yield _as_pair(sentence) if self.pairs else sentence
         if not found:
             raise CorpusError(
@@ -187,6 +206,7 @@ class Corpus:
         for sentence in islice(self._held(), self.limit if self._is_endless else None):
             parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
             chat = () if sentence.messages is None else (sentence.messages,)
+            parts = (*parts, sentence.spans) if sentence.spans else parts
             digest.update(repr(parts + chat).encode())
         return digest.hexdigest()
 

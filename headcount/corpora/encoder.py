@@ -12,14 +12,7 @@ from headcount.corpora.chats import encode_chats
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.windows import SMALLEST, in_windows
-from headcount.corpora.words import (
-    Spelling,
-    encode_pairs,
-    encode_text,
-    encode_words,
-    spell,
-    spelling_of,
-)
+from headcount.corpora.words import encode_pairs, encode_text, encode_words
 
 PieceReader = Callable[[int], str]
 
@@ -44,20 +37,28 @@ class EncodedPair:
     def arcs(self) -> Iterator[tuple[int, int, str]]:
         """Dependent, head (-1 for the root) and relation of each arc that counts here.
 
-        Both words have a piece here. An arc counts in the window that measures its later word, and
-        is out of reach if the earlier one is not in it.
+        Words are those of `word_of`. Both have a piece here. An arc counts in the window that
+        measures its later word, and is out of reach if the earlier one is not in it. An arc inside
+        a merged word connects nothing.
         """
         tree, source = self.sentence.tree, self.source
         if tree is None:
             return
-        present = range(len(tree.heads))
-        if source.num_words_cut or source.num_words_lost or source.is_measured:
-            present = set(source.word_of)
+        present = {*source.word_of}
         measured = present if source.is_measured is None else {*source.measured(source.word_of)}
-        for dependent, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-            is_here = dependent in present and (head < 0 or head in present)
+        for word, (its_head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+            dependent, head = source.place(word), source.place(its_head)
+            is_here = dependent != head and dependent in present and (head < 0 or head in present)
             if is_here and (dependent in measured or (head >= 0 and head in measured)):
                 yield dependent, head, relation
+
+    @property
+    def num_arcs_inside(self) -> int:
+        """Number of arcs that connect two words of one merged word."""
+        tree, place = self.sentence.tree, self.source.place
+        if tree is None or self.source.merged is None:
+            return 0
+        return sum(place(word) == place(head) for word, head in enumerate(tree.heads))
 
 
 @final
@@ -106,11 +107,6 @@ class Encoder:
         self.target_punctuation = PunctuationTable(self.target_piece)
 
     @cached_property
-    def _spelling(self) -> Spelling:
-        """How words are passed to the tokenizer, which is tried out once they are."""
-        return spelling_of(self.tokenizer)
-
-    @cached_property
     def start_ids(self) -> tuple[int, ...]:
         """The special tokens that the tokenizer puts in front of a text."""
         [text] = encode_text(self.tokenizer, ["a"], "text", None)
@@ -131,7 +127,7 @@ class Encoder:
         return [EncodedPair(*row) for row in zip(sentences, sources, targets, strict=True)]
 
     def sources(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        """Encode the source side: treebank words word by word, pairs as one input, else text.
+        """Encode the source side: texts, the text of a treebank with its words, pairs as one input.
 
         Texts that are too long are truncated, unless they will be read in windows.
         """
@@ -195,11 +191,16 @@ class Encoder:
                 list(self.tokenizer(word, add_special_tokens=False)["input_ids"]) for word in words
             ]
         # The second of two words is inside a text; the first is a placeholder.
-        spelled = [spell(["a", word], self._spelling)[1:] for word in words]
-        encoding = self.tokenizer(
-            spelled, is_split_into_words=True, add_special_tokens=False, verbose=False
-        )
-        return [list(ids) for ids in encoding["input_ids"]]
+        texts = [Sentence(f"a {word}", ("a", word)) for word in words]
+        encoded = encode_words(self.tokenizer, texts, None)
+        return [
+            [
+                token
+                for token, word in zip(one.ids, one.word_of, strict=True)
+                if word == one.place(1)
+            ]
+            for one in encoded
+        ]
 
     def _texts(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         texts = [sentence.text for sentence in sentences]
@@ -223,7 +224,7 @@ class Encoder:
     def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
         if not sentences:
             return []
-        return encode_words(self.tokenizer, sentences, self._spelling, self._limit)
+        return encode_words(self.tokenizer, sentences, self._limit)
 
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         if not encoded.ids:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError
+from headcount.corpora.sentence import Span
 from headcount.corpora.text import numbered_lines
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
@@ -19,17 +20,21 @@ WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 @final
 @dataclass(frozen=True)
 class Passage:
-    """One line of GAP: spans are the first and the last word."""
+    """One line of GAP."""
 
     name: str
     words: tuple[str, ...]
     pronoun: tuple[int, int]
+    """First and last word of the pronoun."""
     names: tuple[tuple[int, int], tuple[int, int]]
-    """Spans of the names A and B."""
+    """First and last word of the names A and B."""
     is_right: tuple[bool, bool]
     """Whether the pronoun means A, and whether it means B."""
     origin: str
     """File and line."""
+    text: str
+    spans: tuple[Span, ...]
+    """Where each word stands in the text."""
 
 
 def read_gap(path: Path) -> Iterator[Passage]:
@@ -66,6 +71,8 @@ def read_gap(path: Path) -> Iterator[Passage]:
             (first, second),
             (row["A-coref"].upper() == "TRUE", row["B-coref"].upper() == "TRUE"),
             origin,
+            row["Text"],
+            tuple(word.span() for word in words),
         )
 
 

@@ -59,9 +59,11 @@ class Held:
             yield origin, {"text": item} if isinstance(item, str) else item
 
     def class_names(self, column: str | int) -> list[str]:
-        """Class names of a column that numbers its classes; none for any other column."""
+        """Class names of a column that numbers its classes, alone or in lists; else none."""
         features = getattr(self.data, "features", None) or {}
-        return list(getattr(features.get(column), "names", None) or ())
+        feature = features.get(column)
+        feature = getattr(feature, "feature", feature)  # of the items of a list
+        return list(getattr(feature, "names", None) or ())
 
 
 def is_held(data: object) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, final
 
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import Sentence
+from headcount.corpora.sentence import Sentence, Span
 from headcount.corpora.tokenizing import encode_slow_text, encodings
-from headcount.corpora.word_pairs import MARKED, Span, words_of_slow
+from headcount.corpora.word_pairs import MARKED, words_of_slow
 
 SPACE = "␣"
 """Label of a piece of white space that no word follows."""
@@ -148,6 +148,8 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
     content = [token for token, is_special in rows if not is_special]
     spans = [match.span() for match in MARKED.finditer(text)]
     found = words_of_slow(encoder, text, spans, content, is_target)
+    if found is not None and any(len(words) > 1 for words in found):
+        found = None
     numbers, labels = iter(found or ()), _Labels()
     for token, is_special in rows:
         if is_special:
@@ -155,5 +157,5 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
         elif found is None:
             labels.single(piece(token).strip("▁ ") or SPACE, False)
         else:
-            labels.piece(0, text, [spans[next(numbers)]])
+            labels.piece(0, text, [spans[next(numbers)[0]]])
     return labels.tokens(tuple(encoded.ids))

@@ -1,106 +1,137 @@
-"""Aligning the pieces of running text with its words.
+"""Where the pieces of a slow tokenizer stand in the text, which it does not say itself.
 
-All functions return the word index of each piece, or None if a piece fits no single word. White
-space belongs to the word after it, as in `▁word`.
+White space belongs to the piece after it, as in `▁word`.
 """
 
+import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from headcount.core import CorpusError
-from headcount.corpora.sentence import Sentence
+from headcount.corpora.sentence import Sentence, Span
 
 WORD_MARKS = ("##", "▁", "</w>", "@@")
 """Marks that tokenizers add to a piece to show where words begin or end."""
 MOST_SHOWN = 30
 """Largest number of pieces or words that an error lists."""
+SPACED = re.compile(r"\S+")
+
+Letters = Iterator[tuple[str, int]]
+"""Letters as they are compared, each with the place of its character in the text."""
 
 
-def words_one_by_one(
-    words: Sequence[str], pieces: Sequence[str], tokenize: Callable[[str], list[str]]
-) -> list[int] | None:
-    """Tokenize word by word; None if that does not give the pieces of the complete sentence."""
-    by_word = [tokenize(word) for word in words]
-    if [piece for of_word in by_word for piece in of_word] != list(pieces):
-        return None
-    return [index for index, of_word in enumerate(by_word) for _ in of_word]
+def spans_of_pieces(
+    text: str,
+    pieces: Sequence[str],
+    ids: Sequence[str],
+    tokenize: Callable[[str], list[str]],
+    unknown: str | None,
+) -> list[Span] | None:
+    """Where each piece stands in a text; None if its letters can't be followed.
 
+    What spaces separate is tokenized by itself. If that gives the ids of the complete text, pieces
+    are looked for inside it, and are all of it where their letters differ. Otherwise their letters
+    are followed through the complete text.
 
-def words_by_offsets(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[int] | None:
-    """Word of each span [start, end) of the words joined by spaces."""
-    word_at: list[int | None] = []
-    for index, word in enumerate(words):
-        word_at += [None if letter.isspace() else index for letter in word] + [None]
-    found = []
-    for start, end in spans:
-        touched = {word for word in word_at[start:end] if word is not None}
-        if len(touched) > 1:
-            return None
-        later = (word for word in word_at[end:] if word is not None)
-        found.append(touched.pop() if touched else next(later, len(words) - 1))
+    Args:
+        text: the text.
+        pieces: its pieces, as they are spelled.
+        ids: its pieces, as `tokenize` names them.
+        tokenize: names the pieces of a part of the text.
+        unknown: how an unknown piece is spelled.
+    """
+    parts = list(SPACED.finditer(text))
+    by_part = [tokenize(part[0]) for part in parts]
+    if [*chain.from_iterable(by_part)] != [*ids]:
+        return spans_by_letters(text, pieces, unknown)
+    found, rest = list[Span](), iter(pieces)
+    for part, its in zip(parts, by_part, strict=True):
+        spelled = [next(rest) for _ in its]
+        start = part.start()
+        inside = spans_by_letters(part[0], spelled, unknown) or [(0, len(part[0]))] * len(its)
+        found += [(start + first, start + last) for first, last in inside]
     return found
 
 
-def words_by_characters(
-    words: Sequence[str], pieces: Sequence[str], unknown: str | None
-) -> list[int] | None:
-    """Match the letters of the words with the letters of the pieces, ignoring marks and case.
+def spans_by_letters(text: str, pieces: Sequence[str], unknown: str | None) -> list[Span] | None:
+    """Match the letters of a text with those of its pieces, ignoring marks and case.
 
-    Letters are compared after NFKD and lower-casing, which is what tokenizers' normalisers do. If
-    that fails, they are compared as UTF-8 bytes (ByT5). An unknown piece matches the rest of its
-    word.
+    Letters are compared after NFKD and folding of case, which is what tokenizers' normalisers do.
+    If that fails, they are compared as UTF-8 bytes (ByT5). An unknown piece matches the rest of
+    what spaces separate, or, if that fails, as little as lets the next piece follow.
     """
-    by_letters = _follow([_letters(word) for word in words], pieces, unknown, _letters)
-    if by_letters is not None:
-        return by_letters
-    utf_8 = [_bytes(word.encode().decode("latin-1")) for word in words]
-    return _follow(utf_8, pieces, unknown, _bytes)
-
-
-def _follow(
-    words: Sequence[str],
-    pieces: Sequence[str],
-    unknown: str | None,
-    letters_of: Callable[[str], str],
-) -> list[int] | None:
-    found: list[int] = []
-    word, rest = -1, ""
-    for piece in pieces:
-        while not rest and word < len(words) - 1:
-            word += 1
-            rest = words[word]
-        letters = rest if piece == unknown else _matched(piece, rest, letters_of)
-        if letters is None:
-            return None
-        found.append(word)
-        rest = rest.removeprefix(letters)
-    return None if rest or any(words[word + 1 :]) else found
-
-
-def _matched(piece: str, rest: str, letters_of: Callable[[str], str]) -> str | None:
-    """The letters of a piece if the rest of the word begins with them, with or without marks."""
-    bare = piece
-    for mark in WORD_MARKS:
-        bare = bare.removeprefix(mark).removesuffix(mark)
-    for letters in (letters_of(piece), letters_of(bare)):
-        if rest.startswith(letters):
-            return letters
+    for letters_of, spell in ((_letters, _spelled), (_bytes, _spelled_in_bytes)):
+        letters = [*letters_of(text)]
+        spelled = [None if piece == unknown else spell(piece) for piece in pieces]
+        for as_little in (False, True):
+            found = _followed(text, letters, spelled, as_little)
+            if found is not None:
+                return found
     return None
 
 
-def _letters(text: str) -> str:
+def _followed(
+    text: str,
+    letters: Sequence[tuple[str, int]],
+    pieces: Sequence[Sequence[str] | None],
+    as_little: bool,
+) -> list[Span] | None:
+    """Where pieces stand; each may be spelled in several ways, an unknown one in any."""
+    line, place_of = "".join(letter for letter, _ in letters), [place for _, place in letters]
+    ends = _ends(text, place_of)
+    found, at = list[Span](), 0
+    for piece, following in zip(pieces, chain(pieces[1:], [None]), strict=False):
+        if piece is None:
+            stop = ends[at]
+            if as_little and following is not None:
+                after = (line.find(each, at + 1, stop) for each in following)
+                stop = min((place for place in after if place > 0), default=stop)
+        else:
+            its = next((each for each in piece if line.startswith(each, at)), None)
+            if its is None:
+                return None
+            stop = at + len(its)
+        start = place_of[at] if at < len(line) else len(text)
+        found.append((start, place_of[stop - 1] + 1 if stop > at else start))
+        at = stop
+    return found if at == len(line) else None
+
+
+def _ends(text: str, place_of: Sequence[int]) -> list[int]:
+    """For each letter, the letter after the next space."""
+    ends = [len(place_of)] * (len(place_of) + 1)
+    for at in reversed(range(1, len(place_of))):
+        between = text[place_of[at - 1] + 1 : place_of[at]]
+        ends[at - 1] = at if any(map(str.isspace, between)) else ends[at]
+    return ends
+
+
+def _spelled(piece: str) -> list[str]:
+    """The letters of a piece, with and without marks."""
+    bare = piece
+    for mark in WORD_MARKS:
+        bare = bare.removeprefix(mark).removesuffix(mark)
+    return ["".join(letter for letter, _ in _letters(each)) for each in (piece, bare)]
+
+
+def _letters(text: str) -> Letters:
     """Decompose, since a letter and its accent may be in two pieces; drop invisible letters."""
-    letters = unicodedata.normalize("NFKD", text).lower()
-    return "".join(
-        letter
-        for letter in letters
-        if not letter.isspace() and not unicodedata.category(letter).startswith("C")
-    )
+    for place, character in enumerate(text):
+        for letter in unicodedata.normalize("NFKD", character).casefold():
+            if not letter.isspace() and not unicodedata.category(letter).startswith("C"):
+                yield letter, place
 
 
-def _bytes(text: str) -> str:
+def _spelled_in_bytes(piece: str) -> list[str]:
+    return [piece.replace(" ", "")]
+
+
+def _bytes(text: str) -> Letters:
     # Only the space itself is never part of a letter: U+0085 and U+00A0 are halves of letters here.
-    return text.replace(" ", "")
+    for place, character in enumerate(text):
+        if character != " ":
+            yield from ((letter, place) for letter in character.encode().decode("latin-1"))
 
 
 def not_aligned(sentence: Sentence, pieces: Sequence[str]) -> CorpusError:

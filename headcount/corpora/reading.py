@@ -105,10 +105,9 @@ def _table(sources: "Sequence[Held | _File]", columns: Columns | None, roles: Co
             if is_text and _is_blank(cells, *chosen.values()):
                 continue
             for role, name in chosen.items():
-                cell = _cell(cells, name, origin)
-                text = roles[role].text(cell, name, origin)
-                table.columns.setdefault(role, []).append(text)
-                if roles[role].is_chat(cell):
+                column, cell = roles[role], _cell(cells, name, origin)
+                table.add(role, column, column.texts(cell, name, origin))
+                if column.is_chat(cell):
                     table.chats.add(len(table))
             table.origins.append(origin)
         if chosen is None or not table.origins:
@@ -116,12 +115,17 @@ def _table(sources: "Sequence[Held | _File]", columns: Columns | None, roles: Co
         if len(sources) == 1:
             named = {role: source.class_names(name) for role, name in chosen.items()}
             table.class_names.update({role: names for role, names in named.items() if names})
+    _check_even(table, [source.name for source in sources])
+    return table
+
+
+def _check_even(table: Table, names: Sequence[str]) -> None:
+    """Check that all sources have the same columns."""
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
             f"expected a column for {uneven[0]!r} in all files, got it in some only: "
-            f"{', '.join(source.name for source in sources)}"
+            f"{', '.join(names)}"
         )
-    return table
 
 
 def _rows(path: Path, columns: Columns | None) -> Iterator[Row]:
@@ -259,15 +263,11 @@ def read_sides(files: Sequence[str | Path], columns: Columns | None, roles: Colu
     bare = [not columns and _is_bare(file, roles) for file in files]
     if not any(bare):
         return read_table(files, columns, roles)
-    table, by_number = (
-        Table({role: [] for role in roles}, []),
-        dict(zip(roles, (0, 1), strict=True)),
-    )
+    sides = [role for role, column in roles.items() if column.needed]
+    by_number, table = dict(zip(sides, (0, 1), strict=True)), Table({}, [])
     for file, is_bare in zip(files, bare, strict=True):
-        found = read_table([file], by_number if is_bare else columns, roles)
-        for role, cells in table.columns.items():
-            cells.extend(found[role])
-        table.origins.extend(found.origins)
+        table.extend(read_table([file], by_number if is_bare else columns, roles))
+    _check_even(table, [*map(str, files)])
     return table
 
 
@@ -286,7 +286,7 @@ def _is_bare(file: str | Path, roles: ColumnSpec) -> bool:
 
 
 def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
-    """The table with the columns `source` and `target`.
+    """The table with the columns `source` and `target`, and further targets if there are any.
 
     Raises:
         CorpusError: as in `read_data`; or if two text files differ in their numbers of lines.
@@ -299,8 +299,11 @@ def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Tab
     pairs = list(read_pair(Path(files[0]), Path(files[1])))
     if not pairs:
         raise CorpusError(f"{files[0]}: expected at least one example, got none")
-    sides = {"source": [pair.text for pair in pairs], "target": [str(p.target) for p in pairs]}
-    return Table(sides, [pair.origin for pair in pairs])
+    table = Table({}, [pair.origin for pair in pairs])
+    for pair in pairs:
+        for role, text in zip(("source", "target"), (pair.text, pair.target), strict=True):
+            table.add(role, roles[role], (str(text),))
+    return table
 
 
 def are_two_texts(files: Sequence[str | Path]) -> bool:

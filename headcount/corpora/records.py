@@ -13,6 +13,7 @@ from headcount.corpora.messages import messages_of, text_of
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import TEXT_NAMES, Columns
 from headcount.corpora.text import is_unicode, json_of, numbered_lines
+from headcount.corpora.written import as_written
 
 FIELDS: Mapping[str, type] = {
     "text": object,
@@ -98,7 +99,7 @@ def sentence_of(row: Mapping[str, object], columns: Columns | None, origin: str)
         messages = messages_of(cells["text"], origin)
         return Sentence(text_of(messages), origin=origin, messages=messages)
     text = _text(cells["text"], names["text"], origin)
-    return Sentence(text, words, target=target, second=second, origin=origin)
+    return as_written(Sentence(text, words, target=target, second=second, origin=origin))
 
 
 def _is_blank(row: Mapping[str, object], columns: Columns | None) -> bool:
@@ -141,4 +142,9 @@ def _checked(sentence: Sentence, origin: str) -> Sentence:
             f"{amount(num_words, 'word')}, {amount(len(tree.heads), 'head')} and "
             f"{amount(len(tree.relations), 'relation')}. Complete the tree."
         )
-    return sentence
+    if sentence.spans is not None and len(sentence.spans) != num_words:
+        raise CorpusError(
+            f"{origin}: expected a place in the text for every word, got "
+            f"{amount(len(sentence.spans), 'place')} for {amount(num_words, 'word')}. Give as many."
+        )
+    return as_written(sentence)

@@ -8,6 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+Span = tuple[int, int]
+"""First character of a stretch of text, and the one after its last."""
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -26,7 +29,7 @@ class Sentence:
     """Text, with its treebank words, other side or second sentence if it has them; or an image."""
 
     text: str
-    """Running text; for a treebank, the words joined by spaces; for an image, its SHA-256."""
+    """Running text, for a treebank as it is written; for an image, its SHA-256."""
     words: tuple[str, ...] | None = None
     """The treebank's words; None for running text."""
     tree: Tree | None = None
@@ -41,6 +44,18 @@ class Sentence:
     """The messages of a chat as JSON, whose contents are the text; None for any other text."""
     image: Path | None = None
     """File of an image, for models that read pixels; None for a text."""
+    spans: tuple[Span, ...] | None = None
+    """Where each word stands in the text, and the words of a multiword token at one place; None if
+    the words are read joined by spaces, whatever the text is (see `written`)."""
+    differs: bool = False
+    """Whether a treebank's own text has other letters than its words, and so is not read."""
+
+    def form(self, words: Sequence[int]) -> str:
+        """How neighbouring words of a treebank are written."""
+        assert self.words is not None
+        if self.spans is None:
+            return " ".join(self.words[word] for word in words)
+        return self.text[self.spans[words[0]][0] : self.spans[words[-1]][1]]
 
 
 NO_WORD = -1
@@ -53,7 +68,8 @@ class Encoded:
     ids: list[int]
     """Token ids, special tokens included."""
     word_of: list[int]
-    """Index of the word of each token; -1 for special tokens and for text without words."""
+    """Index of the word of each token; -1 for special tokens and for text without words. Merged
+    words count as one, see `merged`."""
     is_special: list[bool]
     """True for tokens added by the tokenizer; an unknown word is content."""
     full_length: int
@@ -70,6 +86,22 @@ class Encoded:
     """Number of tokens that are measured in the earlier windows of the text."""
     num_windows: int = 1
     """Number of windows that the text is read in."""
+    merged: list[int] | None = None
+    """Index in `word_of` of each word of the treebank, where some share pieces (see `written`);
+    None if none do."""
+    is_mapped: bool = True
+    """False if a treebank's words could not be laid over the pieces, so that no token has one."""
+
+    def place(self, word: int) -> int:
+        """Index in `word_of` of a word of the treebank; -1 for the root's head."""
+        return word if self.merged is None or word < 0 else self.merged[word]
+
+    def words_at(self, num_words: int) -> dict[int, list[int]]:
+        """The words of the treebank, of which there are some number, at each index of `word_of`."""
+        found: dict[int, list[int]] = {}
+        for word in range(num_words):
+            found.setdefault(self.place(word), []).append(word)
+        return found
 
     @property
     def num_before(self) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError
 from headcount.corpora.messages import messages_of, text_of
@@ -17,6 +17,10 @@ Columns = Mapping[str, str | int]
 Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any]
 """One file or several, `hf://...`, or data in memory: columns, texts, rows as dicts, an object of
 `datasets` or a data frame."""
+
+Listing = Literal["refused", "alternatives", "parts"]
+"""What a list in a cell is: an error, texts of which the first stands for all, or the parts of one
+text, without which there is none."""
 
 
 @final
@@ -29,6 +33,11 @@ class Column:
     needed: bool = True
     may_be_empty: bool = False
     """Whether a cell without text is accepted; otherwise it is an error."""
+    lists: Listing = "refused"
+    """What a list in a cell is."""
+    after: str | None = None
+    """Role that this one adds to: if the user names that one only, this one is not looked for. None
+    for the first role of the task."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More names to try, by the name that the column of the first role has."""
     may_be_chat: bool = False
@@ -38,15 +47,32 @@ class Column:
         """Whether a cell is a list of messages."""
         return self.may_be_chat and isinstance(cell, list)
 
-    def text(self, cell: object, name: str | int, origin: str) -> str:
-        """The text of a cell.
+    def texts(self, cell: object, name: str | int, origin: str) -> tuple[str, ...]:
+        """The texts of a cell: those of a list where the column takes lists, else one.
 
         Raises:
-            CorpusError: if it has none.
+            CorpusError: for a list where there must be a text, for a text where there must be a
+                list, and for an empty list or text.
         """
         if self.is_chat(cell):
-            return messages_of(cell, origin)
-        return cell_text(cell, name, origin, self.may_be_empty)
+            return (messages_of(cell, origin),)
+        if self.lists != "refused":
+            if hasattr(cell, "tolist"):  # arrays, as pandas reads lists from Parquet
+                cell = cell.tolist()  # type: ignore[union-attr]
+            if isinstance(cell, list | tuple):
+                if not cell:
+                    raise CorpusError(
+                        f"{origin}: expected some text in column {name!r}, got an empty list. "
+                        "Complete or remove the line."
+                    )
+                return tuple(cell_text(each, name, origin) for each in cell)
+        text = cell_text(cell, name, origin, self.may_be_empty)
+        if self.lists == "parts":
+            raise CorpusError(
+                f"{origin}: expected a list in column {name!r}, got the text {text!r}. Write a "
+                '.jsonl with lists, such as ["The", "dog"].'
+            )
+        return (text,)
 
 
 ColumnSpec = Mapping[str, Column]
@@ -65,6 +91,8 @@ class Table:
     """File and line of every example, for errors."""
     class_names: dict[str, list[str]] = field(default_factory=dict)
     """Class names, by the task's name of the column, if a hub data set numbers its classes."""
+    lists: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    """All texts of every cell, in columns whose cells may be lists."""
     chats: set[int] = field(default_factory=set)
     """Numbers of the rows whose text is a list of messages."""
 
@@ -80,7 +108,13 @@ class Table:
     @property
     def sha256(self) -> str:
         """Hash of the cells."""
-        return hashlib.sha256(json.dumps(self.columns).encode()).hexdigest()
+        lists = {
+            role: cells
+            for role, cells in self.lists.items()
+            if any(len(texts) != 1 for texts in cells)
+        }
+        cells = [self.columns, lists] if lists else self.columns
+        return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
     def sha256_with(self, **options: object) -> str:
         """Hash of the cells and of whatever else decides the model's input.
@@ -104,7 +138,23 @@ class Table:
                 "to read all."
             )
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
-        return replace(self, columns=columns, origins=self.origins[:limit])
+        lists = {role: cells[:limit] for role, cells in self.lists.items()}
+        return replace(self, columns=columns, origins=self.origins[:limit], lists=lists)
+
+    def extend(self, other: "Table") -> None:
+        """Add all cells of another table."""
+        self.chats.update(len(self) + number for number in other.chats)
+        for mine, its in ((self.columns, other.columns), (self.lists, other.lists)):
+            for role, cells in its.items():
+                mine.setdefault(role, []).extend(cells)  # type: ignore[arg-type]
+        self.origins.extend(other.origins)
+
+    def add(self, role: str, column: Column, texts: tuple[str, ...]) -> None:
+        """Add a cell to a column."""
+        text = " ".join(texts) if column.lists == "parts" else texts[0]
+        self.columns.setdefault(role, []).append(text)
+        if column.lists != "refused":
+            self.lists.setdefault(role, []).append(texts)
 
     def sentences(self, role: str) -> list[Sentence]:
         """A column as sentences that know their origin."""
@@ -155,7 +205,7 @@ def choose(
         elif is_numbered(columns):
             if column.needed:
                 raise InputError(f"column {role!r} has no number. Number all columns or none.")
-        elif column.needed or next(iter(roles)) not in columns:
+        elif column.needed or (column.after or next(iter(roles))) not in columns:
             more = column.beside.get(str(next(iter(chosen.values()), None)), ())
             names = tuple(dict.fromkeys((role, *column.names, *more)))
             name = next((name for name in names if name in found), None)

@@ -1,23 +1,19 @@
 """Tokenizing: how texts, words and pairs become tokens with a fast tokenizer and with a slow one.
 
-Fast tokenizers number the pieces of pre-split words and know offsets. Slow ones (Marian's, ByT5's)
-know neither.
+Fast tokenizers say where each piece is in the text. Slow ones (Marian's, ByT5's) do not.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError, ModelError, reason
-from headcount.corpora.piece_alignment import (
-    not_aligned,
-    words_by_characters,
-    words_by_offsets,
-    words_one_by_one,
-)
-from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.piece_alignment import spans_of_pieces
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence, Span
+from headcount.corpora.written import Layout
 
 
 def encodings(
@@ -97,64 +93,64 @@ def _check_separated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int]) 
         )
 
 
-def encode_split(
-    tokenizer: PreTrainedTokenizerBase, word_lists: Sequence[list[str]], max_length: int | None
+def encode_fast_words(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
 ) -> list[Encoded]:
-    """Encode pre-split words; the tokenizer says which piece belongs to which word."""
-    lists, split = list(word_lists), {"is_split_into_words": True}
-    full = encodings(tokenizer, "text", lists, **split)
-    kept = _truncated(tokenizer, "text", lists, full, max_length, **split)
+    """Encode the text of sentences with words; offsets say where pieces are in it."""
+    layouts = [Layout.of(sentence) for sentence in sentences]
+    texts = [layout.text for layout in layouts]
+    full = encodings(tokenizer, "text", texts)
+    kept = _truncated(tokenizer, "text", texts, full, max_length)
     return [
-        _labelled(after, _word_ids(before), _word_ids(after), len(words))
-        for before, after, words in zip(full, kept, lists, strict=True)
+        _of_words(layout, _read(before), _read(after), len(before.ids))
+        for layout, before, after in zip(layouts, full, kept, strict=True)
     ]
 
 
-def encode_by_offsets(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
-) -> list[Encoded]:
-    """Encode words as running text and align the pieces with them by offset."""
-    texts = [" ".join(sentence.words or ()) for sentence in sentences]
-    full = encodings(tokenizer, "text", texts)
-    kept = _truncated(tokenizer, "text", texts, full, max_length)
-    found = []
-    for sentence, before, after in zip(sentences, full, kept, strict=True):
-        words_before, words_after = (_offset_words(sentence, one) for one in (before, after))
-        found.append(_labelled(after, words_before, words_after, len(sentence.words or ())))
-    return found
+@final
+@dataclass(frozen=True)
+class _Read:
+    """Tokens as a tokenizer gives them."""
+
+    ids: list[int]
+    is_special: list[bool]
+    spans: list[Span]
+    """Where each content token stands in the text."""
 
 
-def _offset_words(sentence: Sentence, encoding: Any) -> list[int]:
-    """Words of the content tokens, -1 for special tokens."""
-    rows = zip(encoding.tokens, encoding.offsets, _is_special(encoding), strict=True)
-    content = [(piece, span) for piece, span, special in rows if not special]
-    word_of = words_by_offsets(sentence.words or (), [span for _, span in content])
-    if word_of is None:
-        raise not_aligned(sentence, [piece for piece, _ in content])
-    words = iter(word_of)
-    return [NO_WORD if special else next(words) for special in _is_special(encoding)]
+def _read(encoding: Any) -> _Read:
+    is_special = _is_special(encoding)
+    spans = [
+        span for span, special in zip(encoding.offsets, is_special, strict=True) if not special
+    ]
+    return _Read(encoding.ids, is_special, spans)
 
 
-def _labelled(encoding: Any, before: list[int], after: list[int], num_words: int) -> Encoded:
-    """Count the words lost to truncation and to the tokenizer (words `before`, `after`, in all)."""
-    present, left = set(before) - {NO_WORD}, set(after) - {NO_WORD}
+def _of_words(layout: Layout, before: _Read, after: _Read, full_length: int) -> Encoded:
+    """Lay words over tokens before and after truncation; count the words that lose all pieces."""
+    words = layout.words_of(before.spans)
+    merged = layout.merged(words)
+    places = range(len(layout.spans)) if merged is None else merged
+    found = [places[its[0]] for its in words]
+    left = found
+    if len(after.ids) < len(before.ids):
+        left = [places[its[0]] for its in layout.words_of(after.spans)]
+    present, still = set(found), set(left)
+    rest = iter(left)
     return Encoded(
-        ids=encoding.ids,
-        word_of=after,
-        is_special=_is_special(encoding),
-        full_length=len(before),
-        num_words_cut=len(present - left),
-        num_words_lost=num_words - len(present),
+        ids=after.ids,
+        word_of=[NO_WORD if special else next(rest) for special in after.is_special],
+        is_special=after.is_special,
+        full_length=full_length,
+        num_words_cut=sum(place in present and place not in still for place in places),
+        num_words_lost=sum(place not in present for place in places),
+        merged=merged,
     )
 
 
 def _is_special(encoding: Any) -> list[bool]:
     """True for tokens added by the tokenizer; the same id inside the text is content."""
     return [flag == 1 for flag in encoding.special_tokens_mask]
-
-
-def _word_ids(encoding: Any) -> list[int]:
-    return [NO_WORD if word is None else word for word in encoding.word_ids]
 
 
 def _truncated(
@@ -181,41 +177,35 @@ def encode_slow_text(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str, max_length: int | None
 ) -> list[Encoded]:
     """Encode running text."""
-    return [_encode(tokenizer, text, side, max_length, None) for text in texts]
+    return [_encode(tokenizer, text, side, max_length) for text in texts]
 
 
 def encode_slow_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
 ) -> list[Encoded]:
-    """Encode words as running text; tokenizing them one by one shows which pieces are whose."""
-    return [_encode_words(tokenizer, sentence, max_length) for sentence in sentences]
+    """Encode the text of sentences with words; tokenizing its parts shows where pieces are."""
+    return [_encode_words(tokenizer, Layout.of(sentence), max_length) for sentence in sentences]
 
 
 def _encode_words(
-    tokenizer: PreTrainedTokenizerBase, sentence: Sentence, max_length: int | None
+    tokenizer: PreTrainedTokenizerBase, layout: Layout, max_length: int | None
 ) -> Encoded:
-    words = sentence.words or ()
-    text = " ".join(words)
-    pieces = tokenizer.tokenize(text)
-    word_of = words_one_by_one(words, pieces, tokenizer.tokenize)
-    if word_of is None:
-        unknown = None if tokenizer.unk_token is None else str(tokenizer.unk_token)
-        word_of = words_by_characters(words, pieces, unknown)
-    if word_of is None:
-        raise not_aligned(sentence, pieces)
-    one = _encode(tokenizer, text, "text", max_length, word_of)
-    lost, cut = len(words) - len(set(word_of)), len(set(word_of) - set(one.word_of))
-    return Encoded(one.ids, one.word_of, one.is_special, one.full_length, cut, lost)
+    unknown = None if tokenizer.unk_token is None else str(tokenizer.unk_token)
+    pieces, tokenize = tokenizer.tokenize(layout.text), tokenizer.tokenize
+    one = _encode(tokenizer, layout.text, "text", max_length)
+    spans = spans_of_pieces(layout.text, pieces, pieces, tokenize, unknown)
+    if spans is None:
+        return replace(one, is_mapped=False, num_words_lost=len(layout.spans))
+    size = one.is_special.count(False)
+    kept = spans[-size:] if tokenizer.truncation_side == "left" and size else spans[:size]
+    full = _Read([*range(one.full_length)], [], spans)
+    return _of_words(layout, full, _Read(one.ids, one.is_special, kept), one.full_length)
 
 
 def _encode(
-    tokenizer: PreTrainedTokenizerBase,
-    text: str,
-    side: str,
-    max_length: int | None,
-    word_of: list[int] | None,
+    tokenizer: PreTrainedTokenizerBase, text: str, side: str, max_length: int | None
 ) -> Encoded:
-    """Encode running text; `word_of` labels its content pieces."""
+    """Encode running text."""
 
     def ids_of(**options: Any) -> list[int]:
         with _calling(tokenizer):
@@ -223,18 +213,12 @@ def _encode(
 
     content, ids = ids_of(add_special_tokens=False), ids_of()
     full_length, num_added = len(ids), len(ids) - len(content)
-    word_of = [NO_WORD] * len(content) if word_of is None else word_of
     if max_length is not None and full_length > max_length:
         ids = ids_of(truncation=True, max_length=max_length)
         num_kept = len(ids) - num_added
-        kept = slice(num_kept)
-        if tokenizer.truncation_side == "left":
-            kept = slice(len(content) - num_kept, None)
-        content, word_of = content[kept], word_of[kept]
-    is_special = _around(content, ids)
-    words = iter(word_of)
-    labels = [NO_WORD if special else next(words) for special in is_special]
-    return Encoded(ids, labels, is_special, full_length)
+        left = tokenizer.truncation_side == "left"
+        content = content[len(content) - num_kept :] if left else content[:num_kept]
+    return Encoded(ids, [NO_WORD] * len(ids), _around(content, ids), full_length)
 
 
 def _around(content: list[int], ids: list[int]) -> list[bool]:

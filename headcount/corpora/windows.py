@@ -78,6 +78,8 @@ def in_windows(text: Encoded, max_length: int) -> list[Encoded]:
             num_words_lost=0 if found else text.num_words_lost,
             is_measured=[place not in inside or place >= starts[measured] for place in places],
             first_token=first,
+            merged=text.merged,
+            is_mapped=text.is_mapped,
         )
         found.append(window)
         first += len(window.measured(places))

@@ -1,7 +1,8 @@
 """Pairs of texts and their words, as a model reads them: with two sides, or both in one sequence.
 
 Words are what spaces separate, or, by choice, what spaces and punctuation marks separate. A piece
-belongs to the word that it is part of; a piece of several words is an error.
+belongs to the word that it is part of. A piece of several words is an error, except in the source
+of a treebank, where its words are merged (see `written`).
 """
 
 import re
@@ -12,13 +13,11 @@ from typing import Any, final
 from headcount.core import CorpusError
 from headcount.corpora.encoder import Encoder
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.piece_alignment import not_aligned, words_by_characters, words_one_by_one
-from headcount.corpora.sentence import NO_WORD, Sentence
+from headcount.corpora.piece_alignment import SPACED, not_aligned, spans_of_pieces
+from headcount.corpora.sentence import NO_WORD, Sentence, Span
 from headcount.corpora.tokenizing import encode_slow_text, encodings
+from headcount.corpora.written import Layout
 
-Span = tuple[int, int]
-
-SPACED = re.compile(r"\S+")
 MARKED = re.compile(r"\w+(?:[-'’]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]+")
 """Words with inner hyphens and apostrophes, numbers with inner marks, runs of other marks."""
 
@@ -36,6 +35,10 @@ class WordPair:
     source_spans: tuple[Span, ...]
     target_spans: tuple[Span, ...]
     origin: str
+    is_treebank: bool = False
+    """Whether the source has a treebank's words, which may share pieces."""
+    differs: bool = False
+    """Whether the treebank's own text has other letters than its words, and so is not read."""
 
     @property
     def source_words(self) -> tuple[str, ...]:
@@ -58,13 +61,15 @@ class PairTokens:
     decoder_ids: list[int] | None
     """Token ids that the decoder reads; None for one sequence."""
     source_of: list[int]
-    """Source word of each token of `ids`."""
+    """Source word of each token of `ids`; merged words count as one, see `merged`."""
     input_of: list[int]
     """Target word that each token that attends is a piece of: of `decoder_ids`, or of `ids`."""
     output_of: list[int] | None
     """Target word of the piece that each decoder position predicts; None for one sequence."""
     type_ids: list[int] | None = None
     """Token types by the tokenizer's template for pairs."""
+    merged: list[int] | None = None
+    """Index in `source_of` of each source word, where some share pieces; None if none do."""
 
     @property
     def length(self) -> int:
@@ -82,7 +87,7 @@ def pairs_of_words(
         split_punctuation: whether punctuation marks are words of their own.
 
     Raises:
-        CorpusError: if a sentence has no target, or a treebank's word holds a space.
+        CorpusError: if a sentence has no target.
     """
     pattern = MARKED if split_punctuation else SPACED
     found = []
@@ -92,17 +97,14 @@ def pairs_of_words(
                 f"{sentence.origin}: expected a pair of texts, got a source only. Give a .tsv of "
                 "two columns, or --source and --target."
             )
-        its = pattern if sentence.words is None else SPACED
-        source_spans = tuple(match.span() for match in its.finditer(sentence.text))
-        if sentence.words is not None and len(source_spans) != len(sentence.words):
-            raise CorpusError(
-                f"{sentence.origin}: expected words without spaces, got one with a space. Give "
-                "the source as running text."
-            )
+        text, is_treebank = sentence.text, sentence.words is not None
+        source_spans = tuple(match.span() for match in pattern.finditer(text))
+        if is_treebank:
+            layout = Layout.of(sentence)
+            text, source_spans = layout.text, layout.spans
         target_spans = tuple(match.span() for match in pattern.finditer(sentence.target))
-        found.append(
-            WordPair(sentence.text, sentence.target, source_spans, target_spans, sentence.origin)
-        )
+        sides = (text, sentence.target, source_spans, target_spans)
+        found.append(WordPair(*sides, sentence.origin, is_treebank, sentence.differs))
     return found
 
 
@@ -111,14 +113,16 @@ def encode_two_sides(encoder: Encoder, pairs: Sequence[WordPair]) -> Iterator[Pa
     assert encoder.start_id is not None
     check_languages_set(encoder.tokenizer)
     for pair in pairs:
-        ids, source_of = _side(encoder, pair, is_target=False)
-        labels, target_of = _side(encoder, pair, is_target=True)
+        ids, sources = _side(encoder, pair, is_target=False)
+        labels, targets = _side(encoder, pair, is_target=True)
+        (source_of, merged), target_of = _of_source(pair, sources), _firsts(targets)
         yield PairTokens(
             ids,
             [encoder.start_id, *labels[:-1]],
             source_of,
             [NO_WORD, *target_of[:-1]],
             target_of,
+            merged=merged,
         )
 
 
@@ -151,13 +155,16 @@ def encode_one_sequence(
         encoding = encodings(tokenizer, "text", [text])[0]
         labels = _labels(text, [*pair.source_spans, *shifted], slice(len(pair.source), start))
         words = _words_of(encoding, labels, range(len(encoding.ids)), pair)
-        num_source = len(pair.source_spans)
+        num_source, none = len(pair.source_spans), range(0)
+        sources = [its if its and its[0] < num_source else none for its in words]
+        source_of, merged = _of_source(pair, sources)
         yield PairTokens(
             encoding.ids,
             None,
-            [word if word < num_source else NO_WORD for word in words],
-            [word - num_source if word >= num_source else NO_WORD for word in words],
+            source_of,
+            [word - num_source if word >= num_source else NO_WORD for word in _firsts(words)],
             None,
+            merged=merged,
         )
 
 
@@ -179,11 +186,26 @@ def _by_template(encoder: Encoder, pair: WordPair) -> PairTokens:
         places = [place for place, of in enumerate(sides) if of == side]
         by_side.append(_words_of(encoding, _labels(text, spans), places, pair))
     types = encoding.type_ids if encoder.token_types else None
-    return PairTokens(encoding.ids, None, by_side[0], by_side[1], None, types)
+    source_of, merged = _of_source(pair, by_side[0])
+    return PairTokens(encoding.ids, None, source_of, _firsts(by_side[1]), None, types, merged)
 
 
-def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int], list[int]]:
-    """The token ids of one side, and the word of each."""
+def _firsts(words: Sequence[range]) -> list[int]:
+    """The first word of each token, or -1."""
+    return [its[0] if its else NO_WORD for its in words]
+
+
+def _of_source(pair: WordPair, words: Sequence[range]) -> tuple[list[int], list[int] | None]:
+    """`source_of` and `merged`, from the source words of each token."""
+    merged = Layout(pair.source, pair.source_spans).merged([its for its in words if its])
+    firsts = _firsts(words)
+    if merged is None:
+        return firsts, None
+    return [NO_WORD if word == NO_WORD else merged[word] for word in firsts], merged
+
+
+def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int], list[range]]:
+    """The token ids of one side, and the words of each."""
     text, spans = (
         (pair.target, pair.target_spans) if is_target else (pair.source, pair.source_spans)
     )
@@ -195,22 +217,20 @@ def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int],
     encoded = encode_slow_text(tokenizer, [text], side, None)[0]
     kept = [place for place, special in enumerate(encoded.is_special) if not special]
     content = [encoded.ids[place] for place in kept]
-    word_of = words_of_slow(encoder, text, spans, content, is_target)
-    if word_of is None:
+    words = words_of_slow(encoder, text, spans, content, is_target)
+    may_merge = pair.is_treebank and not is_target
+    if words is None or any(len(its) > 1 and not may_merge for its in words):
         piece = encoder.target_piece if is_target else encoder.source_piece
-        words = tuple(text[start:end] for start, end in spans)
-        raise not_aligned(Sentence(text, words, origin=pair.origin), list(map(piece, content)))
-    by_place = dict(zip(kept, word_of, strict=True))
-    return encoded.ids, [by_place.get(place, NO_WORD) for place in range(len(encoded.ids))]
+        named = tuple(text[start:end] for start, end in spans)
+        raise not_aligned(Sentence(text, named, origin=pair.origin), list(map(piece, content)))
+    by_place = dict(zip(kept, words, strict=True))
+    return encoded.ids, [by_place.get(place, range(0)) for place in range(len(encoded.ids))]
 
 
 def words_of_slow(
     encoder: Encoder, text: str, spans: Sequence[Span], ids: Sequence[int], is_target: bool
-) -> list[int] | None:
-    """The word of every piece of a slow tokenizer, which says nothing itself.
-
-    What spaces separate is tokenized by itself; in it, words are found by their letters.
-    """
+) -> list[range] | None:
+    """The words of every piece of a slow tokenizer, which says nothing itself."""
     tokenizer, side = encoder.tokenizer, "text_target" if is_target else "text"
     piece = encoder.target_piece if is_target else encoder.source_piece
     unknown = None if tokenizer.unk_token is None else str(tokenizer.unk_token)
@@ -220,24 +240,9 @@ def words_of_slow(
         found = tokenizer(**options)
         return list(map(str, found["input_ids"]))
 
-    words, pieces = [text[start:end] for start, end in spans], list(map(piece, ids))
-    parts = list(SPACED.finditer(text))
-    part_of = words_one_by_one([part[0] for part in parts], list(map(str, ids)), tokenize)
-    if part_of is None:
-        return words_by_characters(words, pieces, unknown)
-    found = list[int]()
-    for number, part in enumerate(parts):
-        inside = [
-            word for word, (start, _) in enumerate(spans) if part.start() <= start < part.end()
-        ]
-        its = [each for each, of in zip(pieces, part_of, strict=True) if of == number]
-        word_of: list[int] | None = [0] * len(its)
-        if len(inside) > 1:
-            word_of = words_by_characters([words[word] for word in inside], its, unknown)
-        if word_of is None:
-            return None
-        found += [inside[word] for word in word_of]
-    return found
+    pieces, names = list(map(piece, ids)), list(map(str, ids))
+    found = spans_of_pieces(text, pieces, names, tokenize, unknown)
+    return None if found is None else Layout(text, tuple(spans)).words_of(found)
 
 
 def _labels(text: str, spans: Sequence[Span], joint: slice = slice(0)) -> list[int]:
@@ -251,23 +256,25 @@ def _labels(text: str, spans: Sequence[Span], joint: slice = slice(0)) -> list[i
 
 def _words_of(
     encoding: Any, labels: Sequence[int], places: Sequence[int], pair: WordPair
-) -> list[int]:
-    """The word of every token; -1 for those that are not at one of the places, and special ones.
+) -> list[range]:
+    """The words of every token; none for those that are not at one of the places, and special ones.
 
     A piece of white space alone belongs to the word after it.
     """
-    found = [NO_WORD] * len(encoding.ids)
+    found = [range(0)] * len(encoding.ids)
+    num_source = len(pair.source_spans) if pair.is_treebank else 0
     for place in places:
         if encoding.special_tokens_mask[place]:
             continue
         start, end = encoding.offsets[place]
-        touched = {label for label in labels[start:end] if label >= 0}
-        if len(touched) > 1:
+        touched = sorted({label for label in labels[start:end] if label >= 0})
+        if len(touched) > 1 and touched[-1] >= num_source:
             words = (*pair.source_words, *pair.target_words)
             raise not_aligned(Sentence("", words, origin=pair.origin), [encoding.tokens[place]])
         if touched:
-            found[place] = touched.pop()
+            found[place] = range(touched[0], touched[-1] + 1)
         elif NO_WORD not in labels[start:end]:
             after = (label for label in labels[end:] if label != _BETWEEN)
-            found[place] = next(after, NO_WORD)
+            word = next(after, NO_WORD)
+            found[place] = range(word, word + (word != NO_WORD))
     return found

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, final
 
+from transformers import PreTrainedModel
+
 from headcount.analysis import versions
 from headcount.core import (
     Progress,
@@ -34,7 +36,7 @@ from headcount.evolution.pictures import picture_points
 from headcount.evolution.state_store import has_output
 from headcount.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTENCES, TEXT, Stores
 from headcount.evolution.subjects import Subject, subjects_of
-from headcount.models import Loaded, signature
+from headcount.models import Loaded, as_loaded, signature
 from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
 
 Found = Iterator[EvolutionRow | EvolutionPoint]
@@ -43,7 +45,7 @@ Unit = Callable[[], Found]
 
 
 def evolve(
-    models: Sequence[Loaded],
+    models: Sequence[Loaded | PreTrainedModel],
     corpus: Corpus,
     options: EvolutionOptions | None = None,
     out: str | Path | None = None,
@@ -71,7 +73,9 @@ def evolve(
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else Path(out) / "state"
         folder.mkdir(parents=True, exist_ok=True)
-        return _Run(models, corpus, options or EvolutionOptions(), folder, progress).run()
+        return _Run(
+            [*map(as_loaded, models)], corpus, options or EvolutionOptions(), folder, progress
+        ).run()
 
 
 def forget_evolution(out: Path) -> None:
@@ -221,7 +225,8 @@ class _Run:
     def _key(self) -> str:
         options = self.options
         models = "+".join(signature(each.loaded, "") for each in self.subjects)
-        return f"{models}|corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}|{options}"
+        corpus = f"corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}"
+        return f"{models}|{corpus}|{self.corpus.signed}|{options}"
 
     def record(self) -> EvolutionRecord:
         """Facts about the run."""
@@ -233,6 +238,7 @@ class _Run:
             for name, value in asdict(options).items()
             if value != getattr(EvolutionOptions(), name)
         }
+        changed = {**self.corpus.signed, **changed}
         return EvolutionRecord(
             signature=signature(first, self.corpus.sha256(), models=len(self.subjects), **changed),
             models=tuple(each.name for each in self.subjects),
@@ -252,6 +258,8 @@ class _Run:
                     f"sentences longer than the model's limit, cut off: {tokens.truncated:,} of "
                     f"{tokens.num_sentences:,}"
                 )
+        if self.stores.tokens:
+            yield from next(iter(self.stores.tokens.values())).misread.warnings()
         if len(self.stores.tokens) > 1:
             yield (
                 "the models have different tokenizers, so each was measured on its own tokens and "

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError, amount
-from headcount.corpora import Corpus, Encoded, Encoder, Sentence, chunks
+from headcount.corpora import Corpus, Encoded, Encoder, Misread, Sentence, chunks
 
 NONE = -1
 """Id of a token that is not there, and number of a tag that is not known."""
@@ -33,6 +33,8 @@ class Tokens:
     """Universal parts of speech that occur; empty for text without trees."""
     truncated: int
     """Number of sentences that were longer than the model's limit."""
+    misread: Misread = Misread()
+    """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
 
     @classmethod
     def of(cls, corpus: Corpus, encoder: Encoder) -> "Tokens":
@@ -43,9 +45,10 @@ class Tokens:
         """
         ids, contents, tags, lengths = [], [], [], [0]
         names: dict[str, int] = {}
-        truncated = 0
+        truncated, misread = 0, Misread()
         for sentences in chunks(corpus, _AT_ONCE):
             encoded = encoder.sources(sentences)
+            misread = misread.add(sentences, encoded)
             for sentence, one in zip(sentences, encoded, strict=True):
                 ids += one.ids
                 contents += [not special for special in one.is_special]
@@ -59,6 +62,7 @@ class Tokens:
             np.cumsum(lengths),
             tuple(names),
             truncated,
+            misread,
         )
 
     @property
@@ -81,11 +85,14 @@ class Tokens:
 
 
 def _tags(sentence: Sentence, encoded: Encoded, names: dict[str, int]) -> Iterator[int]:
-    for word in encoded.word_of:
-        if sentence.tree is None or word < 0:
+    tree = sentence.tree
+    at = {} if tree is None else encoded.words_at(len(tree.tags))
+    for place in encoded.word_of:
+        tags = {tree.tags[word] for word in at.get(place, ())} if tree else set()
+        if len(tags) == 1:
+            yield names.setdefault(tags.pop(), len(names))
+        else:  # merged words of several tags have none
             yield NONE
-        else:
-            yield names.setdefault(sentence.tree.tags[word], len(names))
 
 
 @final

@@ -10,13 +10,11 @@ from transformers import PreTrainedModel
 from headcount.core import Gates, LayerId, ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
-from headcount.tap import Anatomy, Tap, examine, intercepted
+from headcount.tap import Anatomy, AnyModel, Tap, examined, intercepted
 
 
 @contextmanager
-def gating(
-    model: PreTrainedModel, gates: HeadGates, anatomy: Anatomy | None = None
-) -> Iterator[None]:
+def gating(model: AnyModel, gates: HeadGates, anatomy: Anatomy | None = None) -> Iterator[None]:
     """Multiply heads' outputs by gates. In training mode, every forward pass draws new gates.
 
     In the block the gates are a submodule of the model: their parameters belong to the model
@@ -27,14 +25,14 @@ def gating(
     Therefore run the backward pass of each forward pass before the next forward pass.
 
     Args:
-        model: any model that `examine` accepts.
+        model: any model that `examine` accepts, or what `load` returns.
         gates: Hard Concrete, subset or fixed gates.
         anatomy: the result of `examine(model)`; if None, the model is examined now.
 
     Raises:
         ModelError: if the gates do not fit this model, or it has gates already.
     """
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     if GATES in model._modules:
         raise ModelError(
             f"Expected a model without gates, got a {type(model).__name__} that is in a gating "

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypedDict, final
 
 import numpy as np
 from jaxtyping import Float
+from transformers import PreTrainedModel
 
 from headcount.core import Heads, HeadTable, LayerId, Progress, amount, drawn_html, silent
 from headcount.importance.ablations.cross_fit import cross_fit
@@ -35,7 +36,7 @@ from headcount.importance.statistics.significance import (
     loss_deltas,
     score_deltas,
 )
-from headcount.models import Loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import (
     AblationFacts,
     Effect,
@@ -70,7 +71,7 @@ class Assessment:
 
 
 def assess(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     options: Options | None = None,
     out: Path | None = None,
@@ -90,6 +91,7 @@ def assess(
     Raises:
         ModelError: If a loss is not a finite number, or the model has no heads left.
     """
+    loaded = as_loaded(loaded)
     check_has_heads(loaded)
     options = options or Options()
     return _Assessing(loaded, task, options, out, progress, max_tokens).run()
@@ -122,13 +124,11 @@ class _Assessing:
         record = self._about()
         for name in record.methods:
             start = perf_counter()
-            self.progress(name, 0, 1)
             if name == "ablation":
                 record = self._ablation(record)
             else:
                 column_of = {"norm": "norm_score", "sink": "sink_score"}.get(name, name)
                 self.columns[column_of] = column(self._scores(name), self.heads)
-            self.progress(name, 1, 1)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
         return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
@@ -136,13 +136,20 @@ class _Assessing:
     @cached_property
     def base(self) -> Evaluation:
         """The evaluation of the dense model, including its translations."""
-        return evaluate(self.loaded.model, self.task, self.max_tokens, texts=True)
+        return evaluate(
+            self.loaded.model, self._watched("dense model"), self.max_tokens, texts=True
+        )
+
+    def _watched(self, stage: str) -> Task:
+        """The task, whose examples are reported as a stage while a model runs on them."""
+        return self.task.watched(partial(self.progress, stage))
 
     @cached_property
     def setting(self) -> AblationSetting:
         """The setting in which heads are ablated."""
         setting = (self.loaded.model, self.task, self.loaded.anatomy)
-        stand_in = replacement(self.options.instead, *setting, self.max_tokens)
+        watched = (self.loaded.model, self._watched("mean outputs"), self.loaded.anatomy)
+        stand_in = replacement(self.options.instead, *watched, self.max_tokens)
         return AblationSetting(*setting, stand_in, self.max_tokens)
 
     def _about(self) -> ImportanceRecord:
@@ -182,7 +189,7 @@ class _Assessing:
         )
 
     def _scores(self, name: str) -> Scores:
-        model, task, options = self.loaded.model, self.task, self.options
+        model, task, options = self.loaded.model, self._watched(name), self.options
         anatomy, max_tokens = self.loaded.anatomy, self.max_tokens
         if name == "gradient":
             return gradient(

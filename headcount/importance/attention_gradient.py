@@ -31,11 +31,12 @@ from headcount.importance.scores import frozen
 from headcount.results import KINDS
 from headcount.tap import (
     Anatomy,
+    AnyModel,
     AttentionLayer,
     Block,
     Tap,
     evaluating,
-    examine,
+    examined,
     heard,
     on_gradient,
 )
@@ -70,7 +71,7 @@ class KindSums:
 
 
 def attention_gradients(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     kinds: "KindsOf",
     *,
@@ -95,7 +96,7 @@ def attention_gradients(
         InputError: if the task has no examples.
         ModelError: if a gradient is not finite.
     """
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     sums = {
         layer.layer_id: KindSums(task.num_examples, layer.num_heads) for layer in anatomy.layers
     }

@@ -21,12 +21,12 @@ from transformers import PreTrainedModel
 from headcount.core import LayerId, check_choice
 from headcount.importance.options import Level
 from headcount.importance.scores import Scores, frozen
-from headcount.tap import Anatomy, Tap, evaluating, examine
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
 
 def gradient(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     level: Level = "sample",
     normalise: bool = True,
@@ -47,7 +47,7 @@ def gradient(
         One score per head, by site and layer, in the unit of the task's loss unless normalised.
     """
     check_choice("a level", level, Level)
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     sums: dict[LayerId, Tensor] = {}
     count = 0
     with evaluating(model), frozen(model):

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, InputError, LayerId, ModelError
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, examine
+from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
 
@@ -65,7 +65,7 @@ class QuerySums:
 
 
 def query_means(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     quantity: Quantity,
     anatomy: Anatomy | None = None,
@@ -84,7 +84,7 @@ def query_means(
         InputError: If the task has no examples.
         ModelError: If a mean is not a finite number; the message names the head.
     """
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     listener = _Averaging(model, anatomy, quantity)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
@@ -165,7 +165,7 @@ class OutputNorm:
 
 
 def norm(
-    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
 ) -> dict[LayerId, Float64[Tensor, " head"]]:
     """Layer-normalised mean norm of every head's output, from one forward over a task.
 
@@ -198,7 +198,7 @@ class FirstMass:
 
 
 def sink(
-    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
 ) -> dict[LayerId, Float64[Tensor, " head"]]:
     """The negative mean weight on the first token, from one forward over a task.
 

@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
+from transformers import PreTrainedModel
 
 from headcount.analysis import Bootstrap, Estimate
 from headcount.core import Head, InputError, LayerId, Progress, check_seed, name_of, silent
@@ -20,13 +21,13 @@ from headcount.importance.attention_gradient import (
     attention_gradients,
     token_kinds,
 )
-from headcount.models import Loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
 from headcount.tasks import Task
 
 
 def sensitivity(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     *,
     max_tokens: int = 4096,
@@ -48,6 +49,7 @@ def sensitivity(
         InputError: if the task has no examples, or there are no samples.
         ModelError: if the model does not read tokens, or a gradient is not finite.
     """
+    loaded = as_loaded(loaded)
     check_seed(seed)
     if samples < 1:
         raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")

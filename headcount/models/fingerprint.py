@@ -8,11 +8,12 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount import __version__
 from headcount.core import Head, Heads, InputError, Plan
-from headcount.models.loading import Loaded
+from headcount.models.loaded import Loaded
 from headcount.results import Signature
 from headcount.tap import Anatomy
 
@@ -71,8 +72,19 @@ def revision(model: PreTrainedModel) -> str:
         if name.startswith(f"{GATES}."):
             continue
         digest.update(f"{name}{tuple(parameter.shape)}".encode())
-        digest.update(parameter.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes_of(parameter.detach()))
+    for name, module in model.named_modules():
+        if callable(weight := getattr(module, "weight", None)):  # torch's quantized modules
+            digest.update(name.encode())
+            digest.update(_bytes_of(weight()))
     return digest.hexdigest()[:12]
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The bytes of a tensor, or of what a quantized one stands for."""
+    is_other = type(tensor) is not Tensor or tensor.is_quantized
+    plain = tensor.dequantize() if is_other else tensor
+    return plain.cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 
 def plan_for(loaded: Loaded, kept: Iterable[Head], anatomy: Anatomy | None = None) -> Plan:

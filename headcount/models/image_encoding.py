@@ -2,7 +2,7 @@
 
 from headcount.core import Grid, ModelError
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder
-from headcount.models.loading import Loaded
+from headcount.models.loaded import Loaded
 from headcount.models.patches import grid_of, num_channels
 
 

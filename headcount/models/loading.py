@@ -3,128 +3,40 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, InputError, ModelError, processes, reason, small_table
-from headcount.corpora import TOKEN_TYPES, Encoder, Languages, language_in_generation, set_languages
+from headcount.core import InputError, ModelError, processes, reason
+from headcount.corpora import Languages, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.gguf_file import OPTION as GGUF
+from headcount.models.gguf_file import gguf_of, read_gguf
 from headcount.models.image_processor import image_processor
+from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
     NotLookedUpError,
     check_files,
     check_is_name,
     check_is_no_adapter,
+    code_of_others,
     file_of,
+    missing_code,
     place_of,
 )
 from headcount.models.plausible import check_plausible, first_mismatch, unknown_value
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import CERTIFICATE, LAPSED, Certificate
-from headcount.tap import Anatomy, check_is_model, examine
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
-_NO_LIMIT = 1_000_000
-"""Tokenizers without a length limit report a huge one."""
 _TRUST = "trust_remote_code=True"  # in errors of transformers about code that comes with a model
-_NEEDS_TRUST = (
-    "it needs Python files that come with it (auto_map in its config), and none runs unless you "
-    "trust them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
-)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model with its tokenizer."""
-
-    model: PreTrainedModel
-    tokenizer: Tokenizer | None
-    name: str
-    inputs: Mapping[str, Tensor] | None = None
-    """Inputs that its attention layers are found with; made up if None."""
-    image_processor: Any = None
-    """What turns images into pixels; None for models of text, and where none is saved."""
-
-    def __repr__(self) -> str:
-        tokenizer = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
-        return f"Loaded({self.name!r}: {type(self.model).__name__}, {tokenizer})"
-
-    def _repr_html_(self) -> str:
-        rows = {
-            "class": type(self.model).__name__,
-            "heads": str(self.heads),
-            "parameters": f"{self.model.num_parameters():,}",
-            "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
-            "longest text": "no limit" if self.max_length is None else f"{self.max_length} tokens",
-            "on": f"{self.model.device}, {str(self.model.dtype).removeprefix('torch.')}",
-        }
-        return small_table(self.name, list(rows.items()))
-
-    @cached_property
-    def anatomy(self) -> Anatomy:
-        """The attention layers, found and checked on first access."""
-        return examine(self.model, self.inputs)
-
-    @property
-    def heads(self) -> Heads:
-        """The grid of the model's heads."""
-        return self.anatomy.heads
-
-    @property
-    def max_length(self) -> int | None:
-        """The model's limit of tokens, including special ones; None if unlimited."""
-        return max_length(self.model, self.tokenizer)
-
-    @property
-    def takes_token_types(self) -> bool:
-        """Whether the model distinguishes the sentences of a pair; tokenizers may not know."""
-        several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
-        return several and TOKEN_TYPES in signature(self.model.forward).parameters
-
-    def encoder(self, strict: bool = False, windows: bool = False) -> Encoder:
-        """The encoder that turns sentences into the model's inputs.
-
-        Raises:
-            ModelError: if the model takes no text, or an encoder-decoder has no start token.
-        """
-        config = self.model.config
-        if self.model.main_input_name != "input_ids":
-            raise ModelError(
-                f"Expected a model that reads text here, got {self.name} ({config.model_type}), "
-                f"which reads {self.model.main_input_name}. Give folders of images to "
-                "`analyze` or to the task image-classification. In Python, `gated` and `tapped` "
-                "work with any model."
-            )
-        if self.tokenizer is None:
-            raise ModelError(
-                f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
-                "has none that loads (AutoTokenizer.from_pretrained says why), or one whose "
-                "vocabulary has at most one token besides special ones. Add one."
-            )
-        start = None
-        if config.is_encoder_decoder:
-            start = language_in_generation(self.tokenizer).get("decoder_start_token_id")
-            start = getattr(config, "decoder_start_token_id", None) if start is None else start
-            start = self.model.generation_config.decoder_start_token_id if start is None else start
-            if start is None:
-                raise ModelError(
-                    f"Expected a decoder_start_token_id in the config of {self.name}, an "
-                    "encoder-decoder, got none. Set it in config.json."
-                )
-        return Encoder(
-            self.tokenizer, self.max_length, start, strict, self.takes_token_types, windows
-        )
 
 
 def load(
@@ -138,7 +50,8 @@ def load(
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
-        name: a Hugging Face name, a folder, or `headcount:en-de`, the model shipped with headcount.
+        name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
+            `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target language of a multilingual translator, by its tokenizer's
@@ -156,21 +69,12 @@ def load(
     """
     check_is_name(name)
     where = _device(device)
-    place = place_of(name)
-    if Path(place).is_file():
-        raise ModelError(
-            f"Expected a Hugging Face model name or a folder with config.json and weights, got the "
-            f"file {str(name)!r}. Name a folder."
-        )
+    place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
-    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code}
+    options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
     try:
-        if Path(place).is_dir():
-            check_is_no_adapter(Path(place))
-            check_files(Path(place))
-            check_files(weights := Path(place, _weights_folder(place)))
-            check_plausible(weights)
-        options["subfolder"] = _weights_folder(place)
+        if not file:
+            options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
         model = _read(place, config, dtype, options)
     except InputError as error:
@@ -186,10 +90,46 @@ def load(
     return Loaded(model.to(where).eval(), tokenizer, str(name), inputs, processor)
 
 
+def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
+    """The folder of a model, or its name on the hub, and transformers' option for a GGUF file.
+
+    Raises:
+        ModelError: if it is another file, or several GGUF files.
+    """
+    place = place_of(name)
+    try:
+        gguf = gguf_of(Path(place))
+    except InputError as error:
+        raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
+    if gguf is not None:
+        return gguf.parent, {GGUF: gguf.name}
+    if Path(place).is_file():
+        raise ModelError(
+            "Expected a Hugging Face model name, a folder with config.json and weights or a GGUF "
+            f"file, got the file {str(name)!r}. Name a folder."
+        )
+    return place, {}
+
+
+def _checked(place: str | Path) -> str:
+    """The folder, inside the model's, of weights and tokenizer, after a check of the files."""
+    if not Path(place).is_dir():
+        return _weights_folder(place)
+    check_is_no_adapter(Path(place))
+    check_files(Path(place))
+    inside = _weights_folder(place)
+    check_files(weights := Path(place, inside))
+    check_plausible(weights)
+    return inside
+
+
 def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[str, Any]) -> str:
     """Why a model can't be loaded."""
+    config = f"{options['subfolder']}/config.json".removeprefix("/")
     if _TRUST in str(error):
-        return f"{name!r} can't be loaded: {_NEEDS_TRUST}"
+        return f"{name!r} can't be loaded: {_needs_trust(place, config)}"
+    if isinstance(error, OSError) and (missing := missing_code(place, config)):
+        return f"{name!r} can't be loaded: {missing}"
     why = reason(error).rstrip(".")
     if "ignore_mismatched_sizes" in why:  # transformers logs which
         why = _mismatch(place, options) or why
@@ -205,6 +145,16 @@ def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[st
     return (
         "Expected a Hugging Face model name or a folder with config.json and weights, but "
         f"{name!r} can't be loaded: {why}. {advice}"
+    )
+
+
+def _needs_trust(place: str | Path, file: str) -> str:
+    """Why a model whose code must be trusted is refused, and whose code it is."""
+    others = sorted({repo for repo, _ in code_of_others(place, file)})
+    source = f"of {', '.join(others)}" if others else "that come with it"
+    return (
+        f"it needs Python files {source} (auto_map in its config), and none runs unless you trust "
+        "them. Read them, then give --trust-remote-code, or load(..., trust_remote_code=True)."
     )
 
 
@@ -233,49 +183,6 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None) -> Loaded:
-    """The result of `load`, or a plain model with its tokenizer as `load` would return them.
-
-    Raises:
-        InputError: if it is neither; says what to pass.
-    """
-    if isinstance(model, Loaded):
-        return model
-    check_is_model(model)
-    return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
-
-
-def check_has_heads(loaded: Loaded) -> None:
-    """Check that a model has heads; one whose heads were all pruned has none.
-
-    Raises:
-        ModelError: if it has none.
-    """
-    if not len(loaded.heads):
-        raise ModelError(
-            f"Expected a model with attention heads, got {loaded.name} with none left, so there "
-            "is nothing to measure or to score."
-        )
-
-
-def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
-    """The smaller of the limits of the tokenizer and the model's position table."""
-    limits = []
-    if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
-        limits.append(tokenizer.model_max_length)
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
-        limits.append(positions - _before_positions(model))
-    return min(limits, default=None)
-
-
-def _before_positions(model: PreTrainedModel) -> int:
-    """Number of position rows up to the padding's, which no token uses (RoBERTa and relatives)."""
-    tables = [m for name, m in model.named_modules() if name.endswith(".position_embeddings")]
-    padding = (getattr(table, "padding_idx", None) for table in tables)
-    return max((index + 1 for index in padding if index is not None), default=0)
-
-
 def _weights_folder(place: str | Path) -> str:
     """The folder, inside the model's, of weights and tokenizer; empty where it is the model's."""
     try:
@@ -287,6 +194,8 @@ def _weights_folder(place: str | Path) -> str:
 def _read(
     place: str | Path, config: PreTrainedConfig, dtype: str, options: Mapping[str, Any]
 ) -> Any:
+    if GGUF in options:
+        return read_gguf(Path(place), config, dtype, options)
     stock = _model_class(config, trusted=options["trust_remote_code"])
     if is_compact(config):
         if stock is AutoModel:
@@ -390,11 +299,13 @@ def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None
 
 def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
+    file = f"{folder}/tokenizer_config.json".removeprefix("/")
     try:
-        found = file_of(name, f"{folder}/tokenizer_config.json".removeprefix("/"))
+        found = file_of(name, file)
     except NotLookedUpError:
         return
     if found is not None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        reason = _NEEDS_TRUST if _TRUST in str(error) else reason
+        reason = _needs_trust(name, file) if _TRUST in str(error) else reason
+        reason = (missing_code(name, file) or reason) if isinstance(error, OSError) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)

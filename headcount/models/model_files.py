@@ -43,6 +43,40 @@ def file_of(name: str, file: str) -> Path | None:
         raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
 
 
+def code_of_others(name: str | Path, file: str) -> list[tuple[str, str]]:
+    """Repositories and Python files of others that `auto_map` in a model's JSON file names.
+
+    It names them as `owner/repo--file.Class`; each pair is given once.
+    """
+    try:
+        if (path := file_of(str(name), file)) is None:
+            return []
+        auto_map = read_json(path, "settings of a model", "Copy the model again.")["auto_map"]
+        places = [each if isinstance(each, list) else [each] for each in auto_map.values()]
+    except (NotLookedUpError, InputError, LookupError, TypeError, AttributeError):
+        return []  # what is wrong with the file is reported elsewhere
+    found = [place for several in places for place in several if "--" in str(place)]
+    named = [place.partition("--") for place in found]
+    return [*dict.fromkeys((repo, f"{code.rpartition('.')[0]}.py") for repo, _, code in named)]
+
+
+def missing_code(name: str | Path, file: str) -> str | None:
+    """What to do about code of another repository that is not in the cache; None if none is."""
+    for repo, code in code_of_others(name, file):
+        try:
+            is_there = isinstance(try_to_load_from_cache(repo, code), str)
+        except HFValidationError:  # the path of a folder
+            continue
+        if not is_there:
+            return (
+                f"its code, {code}, is in another repository, {repo} (auto_map in {file}), which "
+                "was never fetched and can't be reached now. With a connection, fetch it once: "
+                f"hf download {repo} --include '*.py'. Or copy its Python files into the model's "
+                f"folder and delete '{repo}--' in {file}."
+            )
+    return None
+
+
 def check_files(folder: Path) -> None:
     """Check that the files of a model's folder are inside it, those that an index names, too.
 

@@ -11,10 +11,10 @@ from typing import Any, cast, final
 
 from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Normalizers
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from headcount.core import InputError, ModelError, read_json
-from headcount.models.model_files import file_of
+from headcount.models.model_files import NotLookedUpError, file_of
 
 MODULES = "modules.json"
 """File that lists the modules and the folder of each."""
@@ -26,6 +26,8 @@ TRANSFORMER_CONFIGS = tuple(
 )
 """Files with the Transformer's settings, by the names of all versions; the first one counts."""
 
+EMBEDS = "SentenceTransformer"
+"""Class of sentence-transformers whose models give embeddings."""
 _TRANSFORMER, _POOLING, _NORMALIZE = "Transformer", "Pooling", "Normalize"
 _LIBRARY = "sentence_transformers."
 _FLAG = re.compile(r"pooling_mode_(.+?)(_tokens?)?")
@@ -114,6 +116,8 @@ class SentenceEncoding:
     """Whether the prompt's tokens are pooled, too."""
     left_out: tuple[str, ...] = ()
     """Modules and settings that change embeddings and that headcount does not compute."""
+    kind: str = EMBEDS
+    """The class of sentence-transformers that the folder is for; others give no embeddings."""
 
     @classmethod
     def of(cls, name: str) -> "SentenceEncoding":
@@ -132,7 +136,34 @@ class SentenceEncoding:
                 config = _read(name, f"{module.folder}/config.json") or {}
                 pooling, pools_prompt = _pooling(config), config.get("include_prompt", True)
                 break
-        return cls(pooling, _default_prompt(name), bool(pools_prompt), _left_out(name, modules))
+        kind = _settings_of(name, SENTENCE_CONFIG).get("model_type", EMBEDS)
+        left_out = _left_out(name, modules)
+        return cls(pooling, _default_prompt(name), bool(pools_prompt), left_out, kind)
+
+
+def stated_activation(name: str, config: PreTrainedConfig) -> str | None:
+    """The function of one output that is a cross-encoder's score, e.g. `Sigmoid`.
+
+    None for other libraries' models, whose output is the score. As in sentence-transformers, the
+    folder's file counts before the configuration, and a cross-encoder that states nothing has
+    `Sigmoid`.
+
+    Args:
+        name: a folder or hub name; empty for a model made in memory.
+        config: the model's configuration.
+
+    Raises:
+        ModelError: if a file can't be read.
+    """
+    try:
+        settings = _settings_of(name, SENTENCE_CONFIG)
+    except NotLookedUpError:
+        settings = {}
+    stated = getattr(config, "sentence_transformers", None) or {}
+    older = getattr(config, "sbert_ce_default_activation_function", None)
+    if path := settings.get("activation_fn") or stated.get("activation_fn") or older:
+        return str(path).rpartition(".")[2]
+    return "Sigmoid" if stated or settings.get("model_type") == "CrossEncoder" else None
 
 
 def _module(entry: dict[str, Any]) -> SentenceModule:
@@ -225,9 +256,6 @@ def _left_out(name: str, modules: list[SentenceModule]) -> tuple[str, ...]:
     for key, value in settings.items():
         if key not in _FOLLOWED | _WITHOUT_EFFECT and value and not _is_usual(key, value):
             found.append(f"{key} in {file}")
-    kind = _settings_of(name, SENTENCE_CONFIG).get("model_type", "SentenceTransformer")
-    if kind != "SentenceTransformer":
-        found.append(f"model_type {kind} in {SENTENCE_CONFIG}")
     return tuple(found)
 
 

@@ -25,6 +25,8 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Links,
+    Misread,
+    Named,
     PairTokens,
     WordPair,
     encode_one_sequence,
@@ -35,7 +37,7 @@ from headcount.corpora import (
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.alignment_options import AlignmentOptions
 from headcount.probes.link_maps import LinkFinder, pair_batch
-from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score
+from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score, share_pieces
 from headcount.probes.other_aligners import check_names, other_links
 from headcount.results import Alignment, AlignmentRecord
 from headcount.tap import AttentionLayer, Tap, evaluating
@@ -103,6 +105,7 @@ def _signature(loaded: Loaded, pairs: Corpus, work: "_Work", options: AlignmentO
         loaded,
         pairs.sha256(),
         n=len(work.pairs),
+        **pairs.signed,
         gold=_sha256(work.gold),
         join=options.join,
         punctuation="split" if options.split_punctuation else None,
@@ -119,6 +122,8 @@ def _warnings(work: "_Work") -> Iterator[str]:
             f"pairs longer than the model's limit of {work.limit} tokens, left out: "
             f"{work.too_long:,} of {work.too_long + len(work.pairs):,}"
         )
+    differing = Named().add(pair.origin for pair in work.all_pairs if pair.differs)
+    yield from Misread(differing).warnings()
 
 
 def _sha256(gold: Sequence[Links]) -> str:
@@ -268,6 +273,8 @@ class _Counting:
         gold, takes = [work.gold[p] for p in places], [work.is_target[p] for p in places]
         num_source = max(1, *(len(work.is_source[p]) for p in places))
         gold_2BWV = gold_grid(gold, takes, num_source)
+        for row, place in enumerate(places):
+            share_pieces(gold_2BWV[:, row], work.tokens[place].merged)
         batch_B11 = np.arange(len(places))[:, None, None]
         for (layer, quantity, direction), links_BHW in finder.links.items():
             links = links_BHW.numpy()

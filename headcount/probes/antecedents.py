@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from headcount.corpora import (
     FEMININE,
@@ -54,7 +55,8 @@ class Window:
     """Number of the document."""
     first: int
     """Its first word, counted over the document."""
-    words: tuple[str, ...]
+    sentences: range
+    """Its sentences, counted over the document."""
     mentions: tuple[Mention, ...]
     """The mentions that lie in it completely, in order."""
     is_case_M: Bool[np.ndarray, " mention"]
@@ -98,13 +100,16 @@ def windows_of(
         too_long += sum(size > limit for size in sizes)
         starts = np.cumsum([0, *map(len, document.sentences)])
         for begin, resolved, end in stretches(sizes, limit):
-            window = _window(number, document, *(int(starts[i]) for i in (begin, resolved, end)))
+            words = (int(starts[i]) for i in (begin, resolved, end))
+            window = _window(number, document, range(begin, end), *words)
             cases += int(window.is_case_M.sum())
             found.append(window)
     return Windows(tuple(found), anaphoric, anaphoric - cases, too_long)
 
 
-def _window(number: int, document: Document, begin: int, resolved: int, end: int) -> Window:
+def _window(
+    number: int, document: Document, sentences: range, begin: int, resolved: int, end: int
+) -> Window:
     """The window from word `begin` to `end`, which resolves mentions that begin at `resolved`."""
     mentions = tuple(m for m in document.mentions if begin <= m.start and m.end < end)
     head_M = np.array([mention.head for mention in mentions], int)
@@ -116,17 +121,26 @@ def _window(number: int, document: Document, begin: int, resolved: int, end: int
     shares_MM = head_M[:, None] == head_M
     is_right_MM = (is_same_MM.astype(int) @ shares_MM > 0) & is_candidate_MM
     starts_here_M = np.array([mention.start >= resolved for mention in mentions], bool)
-    words = document.words[begin:end]
     is_case_M = starts_here_M & is_right_MM.any(1) if len(mentions) else starts_here_M
     return Window(
         document=number,
         first=begin,
-        words=words,
+        sentences=sentences,
         mentions=mentions,
         is_case_M=is_case_M,
         is_candidate_MM=is_candidate_MM,
         is_right_MM=is_right_MM,
     )
+
+
+def are_right(
+    weights_HMM: Float[Tensor, "head mention mention"], window: Window
+) -> Int[np.ndarray, "head case"]:
+    """Whether the largest weight among the candidates is on the head of an antecedent."""
+    size, cases = len(window.mentions), np.flatnonzero(window.is_case_M)
+    weights_HCM = weights_HMM[:, cases, :size].numpy()
+    weights_HCM = np.where(window.is_candidate_MM[cases], weights_HCM, -1.0)
+    return window.is_right_MM[cases, weights_HCM.argmax(-1)].astype(int)
 
 
 def baseline_choices(window: Window, words: Sequence[str]) -> dict[str, list[int]]:

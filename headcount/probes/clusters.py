@@ -79,7 +79,9 @@ def cluster(
         "arrange_s": round(time.perf_counter() - measured, 3),
     }
     record = ClustersRecord(
-        signature=signature(loaded, census.sha256, **_signed(options, census, encoder)),
+        signature=signature(
+            loaded, census.sha256, **corpus.signed, **_signed(options, census, encoder)
+        ),
         model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=census.num_sentences,

@@ -26,9 +26,26 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import Bootstrap, Estimate
 from headcount.core import CorpusError, Progress, amount, name_of, remove_state, silent
-from headcount.corpora import Document, Encoder, Sentence, padded, present, read_documents
+from headcount.corpora import (
+    Document,
+    Encoded,
+    Encoder,
+    Misread,
+    Sentence,
+    in_one_line,
+    padded,
+    present,
+    read_documents,
+)
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.probes.antecedents import BASELINES, Window, Windows, baseline_choices, windows_of
+from headcount.probes.antecedents import (
+    BASELINES,
+    Window,
+    Windows,
+    are_right,
+    baseline_choices,
+    windows_of,
+)
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.name_questions import NameAnswers, chosen_names
@@ -76,12 +93,16 @@ def select_antecedents(
     read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
     encoder = probe_encoder(loaded)
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
-    cut = _cut(encoder, read, size)
+    texts = [document.read(options.as_words) for document in read]
+    cut, misread = _cut(encoder, read, texts, size)
     drawing = {"samples": options.samples, "seed": options.seed}
-    signed = signature(loaded, _sha256(read), n=len(read), window=size, **drawing)
+    signed = signature(
+        loaded, _sha256(read), n=len(read), window=size, **_reading(read, options), **drawing
+    )
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
-    _choose(loaded, encoder, cut, saved, options.max_tokens, progress, documents=read)
+    lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
+    _choose(loaded, encoder, lines, cut, saved, options.max_tokens, progress, read)
     counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
     heads = list(map(str, probe_heads(loaded)))
     names = NameAnswers(read, _chosen_names(cut, saved), heads)
@@ -97,7 +118,7 @@ def select_antecedents(
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
-        **_amounts(read, cut),
+        **_amounts(read, cut, misread),
     )
     return Coreference(rows, record, tuple(names.rows(options)) if best_names else ())
 
@@ -111,7 +132,7 @@ def _chosen_names(cut: Windows, saved: SavedChoices) -> dict[int, Int[np.ndarray
     }
 
 
-def _amounts(read: Sequence[Document], cut: Windows) -> dict[str, Any]:
+def _amounts(read: Sequence[Document], cut: Windows, misread: Misread) -> dict[str, Any]:
     """What was measured and what was left out, by the record's fields."""
     cases = int(sum(window.is_case_M.sum() for window in cut.windows))
     return {
@@ -121,7 +142,7 @@ def _amounts(read: Sequence[Document], cut: Windows) -> dict[str, Any]:
         "out_of_reach": cut.out_of_reach,
         "single": sum(_single(window) for window in cut.windows),
         "too_long": cut.too_long,
-        "warnings": tuple(_warnings(cut, cases)),
+        "warnings": (*_warnings(cut, cases), *misread.warnings()),
     }
 
 
@@ -146,23 +167,33 @@ def _single(window: Window) -> int:
     return int((window.is_candidate_MM[window.is_case_M].sum(1) == 1).sum())
 
 
+def _reading(documents: Sequence[Document], options: CoreferenceOptions) -> dict[str, str]:
+    """How texts are read, for signatures; empty if only their words are known."""
+    if all(document.written is None for document in documents):
+        return {}
+    return {"treebank": "as-words" if options.as_words else "as-written"}
+
+
 def _sha256(documents: Sequence[Document]) -> str:
     parts = [(document.sentences, document.mentions) for document in documents]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
-    """The windows of all documents.
+def _cut(
+    encoder: Encoder,
+    documents: Sequence[Document],
+    texts: Sequence[Sequence[Sentence]],
+    size: int,
+) -> tuple[Windows, Misread]:
+    """The windows of all documents, whose sentences are `texts`, and which are misread.
 
     Raises:
         CorpusError: if no mention has an antecedent in reach.
     """
-    lengths = []
-    for document in documents:
-        sentences = [
-            Sentence(" ".join(words), words, origin=document.origin) for words in document.sentences
-        ]
+    lengths, misread = [], Misread()
+    for sentences in texts:
         encoded = Encoder(encoder.tokenizer, None).sources(sentences)
+        misread = misread.add(sentences, encoded)
         lengths.append([sum(not special for special in one.is_special) for one in encoded])
     special = sum(encoder.sources([Sentence("a", ("a",))])[0].is_special)
     cut = windows_of(documents, lengths, size - special)
@@ -173,7 +204,7 @@ def _cut(encoder: Encoder, documents: Sequence[Document], size: int) -> Windows:
             f"{amount(sum(len(document.mentions) for document in documents), 'mention')}. Give a "
             "corpus with coreference, or a larger window."
         )
-    return cut
+    return cut, misread
 
 
 @final
@@ -228,13 +259,14 @@ def forget_coreference(out: Path) -> None:
 def _choose(
     loaded: Loaded,
     encoder: Encoder,
+    lines: Sequence[Sentence],
     cut: Windows,
     saved: SavedChoices,
     max_tokens: int,
     progress: Progress,
     documents: Sequence[Document],
 ) -> None:
-    """Add the choices of all windows to those that are saved."""
+    """Add the choices of all windows, whose texts are `lines`, to those that are saved."""
     model, layers = loaded.model, probe_layers(loaded)
     body = (
         model.get_encoder()
@@ -244,8 +276,7 @@ def _choose(
     more: dict[str, Any] = {}
     if "use_cache" in parameters_of(body.forward).parameters:
         more = {"use_cache": False}
-    texts = [Sentence(" ".join(window.words), window.words) for window in cut.windows]
-    encoded = encoder.sources(texts)
+    encoded = encoder.sources(lines)
     chooser = _Chooser(layers)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
         for places in _groups([len(one.ids) for one in encoded], max_tokens):
@@ -257,8 +288,7 @@ def _choose(
                 "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
             }
             windows = [cut.windows[place] for place in places]
-            words = padded([encoded[place].word_of for place in places], -1)
-            chooser.start(_pieces(windows, words), model.device)
+            chooser.start(_pieces(windows, [encoded[place] for place in places]), model.device)
             body(**inputs, **more)
             for row, place in enumerate(places):
                 weights_HMM, window = chooser.weights_BHMM[row], cut.windows[place]
@@ -266,7 +296,7 @@ def _choose(
                 name_H = None if question is None else chosen_names(weights_HMM, question)
                 saved.add(place, are_right(weights_HMM, window), name_H)
             saved.save()
-            progress("choosing antecedents", len(saved), len(texts))
+            progress("choosing antecedents", len(saved), len(encoded))
 
 
 def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
@@ -280,25 +310,16 @@ def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
 
 
 def _pieces(
-    windows: Sequence[Window], word_BN: Int[np.ndarray, "batch token"]
+    windows: Sequence[Window], encoded: Sequence[Encoded]
 ) -> Float[Tensor, "batch mention token"]:
     """1 where a token is a piece of the head of a mention."""
+    word_BN = padded([one.word_of for one in encoded], -1)
     most = max(1, *(len(window.mentions) for window in windows))
     head_BM = np.full((len(windows), most), -2)
     for row, window in enumerate(windows):
-        heads = [mention.head - window.first for mention in window.mentions]
+        heads = [encoded[row].place(each.head - window.first) for each in window.mentions]
         head_BM[row, : len(heads)] = heads
     return torch.from_numpy(word_BN[:, None] == head_BM[:, :, None]).float()
-
-
-def are_right(
-    weights_HMM: Float[Tensor, "head mention mention"], window: Window
-) -> Int[np.ndarray, "head case"]:
-    """Whether the largest weight among the candidates is on the head of an antecedent."""
-    size, cases = len(window.mentions), np.flatnonzero(window.is_case_M)
-    weights_HCM = weights_HMM[:, cases, :size].numpy()
-    weights_HCM = np.where(window.is_candidate_MM[cases], weights_HCM, -1.0)
-    return window.is_right_MM[cases, weights_HCM.argmax(-1)].astype(int)
 
 
 @final

@@ -18,6 +18,9 @@ class CoreferenceOptions:
     """Number of padded tokens in a batch; lower it if memory runs out."""
     samples: int = 1000
     """Number of bootstrap samples of documents for the intervals."""
+    as_words: bool = False
+    """Read words joined by spaces ("did n't bark ,"), as papers do, instead of the text as it is
+    written; CoNLL-2012 has no other text."""
     seed: int = 0
     """Seed of the samples, and of the halves that the best head is chosen and reported on."""
 

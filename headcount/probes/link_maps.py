@@ -21,6 +21,7 @@ from typing import final
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId
@@ -83,7 +84,7 @@ def pair_batch(
     outputs = [pair.output_of for pair in tokens if pair.output_of is not None]
     return PairBatch(
         inputs,
-        _one_hot([pair.source_of for pair in tokens]),
+        _sources(tokens, max(map(len, is_source))),
         tuple(_one_hot(each) for each in ([outputs, *rows] if outputs else rows)),
         torch.from_numpy(padded([list(map(int, each)) for each in is_source], 0)).bool(),
     )
@@ -100,6 +101,16 @@ def _one_hot(words: Sequence[Sequence[int]]) -> Float[Tensor, "batch token word"
     word_BN = torch.from_numpy(padded(words, -1))
     num_words = max(1, int(word_BN.max()) + 1)
     return (word_BN[..., None] == torch.arange(num_words)).float()
+
+
+def _sources(pairs: Sequence[PairTokens], num_words: int) -> Float[Tensor, "batch token word"]:
+    """1 where a token is a piece of a source word; merged words have the same pieces."""
+    source_BNV = _one_hot([pair.source_of for pair in pairs])
+    source_BNV = functional.pad(source_BNV, (0, num_words - source_BNV.shape[-1]))
+    for row, pair in enumerate(pairs):
+        if pair.merged is not None:
+            source_BNV[row, :, : len(pair.merged)] = source_BNV[row][:, pair.merged]
+    return source_BNV
 
 
 @final

@@ -80,6 +80,22 @@ def gold_grid(
     return grid_2PWV
 
 
+def share_pieces(
+    gold_2WV: Bool[np.ndarray, "kind target source"], merged: Sequence[int] | None
+) -> None:
+    """Make a link to one of some merged source words a link to all of them, in place.
+
+    Args:
+        gold_2WV: the links of one pair.
+        merged: number of the merged word that each source word is part of; None if none is.
+    """
+    if merged is not None:
+        place_V = np.array(merged)
+        its_2WV = gold_2WV[..., : len(place_V)]
+        by_place_VV = place_V[:, None] == place_V
+        its_2WV[:] = its_2WV.astype(int) @ by_place_VV.astype(int) > 0
+
+
 def score(
     found: Mapping[Place, Found], gold: GoldCounts, samples: int, seed: int
 ) -> list[AlignmentRow]:

@@ -22,6 +22,9 @@ class TreebankOptions:
     """Largest number of words in a sentence; longer sentences are left out and counted."""
     allow_overlap: bool = False
     """Test on sentences that are among the training sentences, too; they are counted."""
+    as_words: bool = False
+    """Read words joined by spaces ("did n't bark ,"), as papers do, instead of the text as it is
+    written."""
 
 
 @final

@@ -136,6 +136,7 @@ class _Probing:
             self.train.sha256,
             test=self.test.sha256[:12],
             n=f"{len(self.train.sentences)}+{len(self.test.sentences)}",
+            **self.test.reading,
             max_words=options.max_words,
             vectors=options.vectors,
             subtypes=options.subtypes or None,

@@ -1,4 +1,10 @@
-"""Treebanks for probes: sentences with trees that the model reads whole, counted and checked."""
+"""Treebanks for probes: sentences with trees that the model reads whole, counted and checked.
+
+Words that share a piece ("did" and "n't" if a piece is "didn"), and those of a multiword token
+("zum"), have one state and one row of attention. They are one word of the tree here, written as the
+text has it: it takes the head, relation and tag of the one nearest to the root. The arcs of its
+others are dropped and counted.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +16,15 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError, amount
-from headcount.corpora import Corpus, Encoded, Encoder, Sentence, chunks
+from headcount.corpora import (
+    Corpus,
+    Encoded,
+    Encoder,
+    Misread,
+    Sentence,
+    Tree,
+    chunks,
+)
 from headcount.probes.options import ProbeOptions
 
 PUNCTUATION = "PUNCT"
@@ -59,6 +73,12 @@ class Treebank:
     """Number of sentences left out, by the reason in words."""
     sha256: str
     """Hash of the files."""
+    reading: Mapping[str, str]
+    """How words are read, for signatures."""
+    arcs_dropped: int = 0
+    """Number of arcs of words that share their pieces with one nearer to the root."""
+    misread: Misread = Misread()
+    """Sentences whose words do not fit their text or the tokenizer's pieces."""
 
     @property
     def num_words(self) -> int:
@@ -68,10 +88,16 @@ class Treebank:
     def warnings(self, side: str) -> list[str]:
         """A sentence for everything that was left out."""
         total = len(self.sentences) + sum(self.lost.values())
-        return [
+        found = [
             f"{side} sentences left out, {count:,} of {total:,}: {why}"
             for why, count in sorted(self.lost.items())
         ]
+        if self.arcs_dropped:
+            found.append(
+                f"{side} arcs of words that share their pieces with another, left out: "
+                f"{self.arcs_dropped:,} of {self.num_words + self.arcs_dropped:,}"
+            )
+        return [*found, *(f"{side} {warning}" for warning in self.misread.warnings())]
 
 
 def read_treebank(
@@ -82,7 +108,8 @@ def read_treebank(
     Raises:
         CorpusError: if a sentence has no tree, relations or tags, or no sentence can be used.
     """
-    corpus = Corpus(paths)
+    corpus = Corpus(paths, as_words=options.as_words)
+    dropped, misread = 0, Misread()
     found: list[ProbeSentence] = []
     lost: Counter[str] = Counter()
     for sentences in chunks(corpus, _AT_ONCE):
@@ -93,13 +120,19 @@ def read_treebank(
         for sentence in sentences:
             if limit is not None and len(found) == limit:
                 break
-            why, one = _fits(sentence, options), None
-            if why is None and ((one := next(encoded)).num_words_cut or one.num_words_lost):
-                why = INCOMPLETE
-            if why is not None or one is None:
-                lost[why or INCOMPLETE] += 1
-            else:
-                found.append(_sentence(sentence, one, options.subtypes))
+            why = _fits(sentence, options)
+            if why is None:
+                one = next(encoded)
+                misread = misread.add([sentence], [one])
+                if one.num_words_cut or one.num_words_lost:
+                    why = INCOMPLETE
+                elif one.merged is not None and one.merged[-1] == 0:
+                    why = TOO_SHORT
+                else:
+                    found.append(probe_sentence(sentence, one, options.subtypes))
+                    dropped += len(sentence.words or ()) - len(found[-1].words)
+            if why is not None:
+                lost[why] += 1
         if limit is not None and len(found) == limit:
             break
     if len(found) < 2:
@@ -107,7 +140,8 @@ def read_treebank(
             f"Expected at least 2 sentences of 2 to {amount(options.max_words, 'word')} in "
             f"{', '.join(corpus.names)}, got {len(found)}. Give more files or raise --max-words."
         )
-    return Treebank(corpus.names, tuple(found), dict(lost), corpus.sha256())
+    sha256, signed = corpus.sha256(), corpus.signed
+    return Treebank(corpus.names, tuple(found), dict(lost), sha256, signed, dropped, misread)
 
 
 def overlap(train: Treebank, test: Treebank) -> list[ProbeSentence]:
@@ -160,13 +194,27 @@ def _check(sentence: Sentence, options: ProbeOptions) -> None:
         )
 
 
-def _sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> ProbeSentence:
-    assert sentence.tree is not None and sentence.words is not None
-    relations = sentence.tree.relations
+def probe_sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> ProbeSentence:
+    """A sentence as probes read it, in which merged words are one word of the tree."""
+    tree, words = sentence.tree, sentence.words
+    assert tree is not None and words is not None
+    groups = [*encoded.words_at(len(words)).values()]
+    depths = [_depth(tree, word) for word in range(len(words))]
+    tops = [min(each, key=depths.__getitem__) for each in groups]
+    head_W = np.array([encoded.place(tree.heads[word]) for word in tops], dtype=np.int64)
+    head_W[head_W < 0] = len(head_W)
+    relations = tuple(tree.relations[word] for word in tops)
     if not subtypes:
         relations = tuple(relation.partition(":")[0] for relation in relations)
-    head_W = np.array(sentence.tree.heads, dtype=np.int64)
-    head_W[head_W < 0] = len(head_W)
-    return ProbeSentence(
-        sentence.words, head_W, relations, sentence.tree.tags, encoded, sentence.origin
-    )
+    if encoded.merged is not None:
+        words = tuple(map(sentence.form, groups))
+    tags = tuple(tree.tags[word] for word in tops)
+    return ProbeSentence(words, head_W, relations, tags, encoded, sentence.origin)
+
+
+def _depth(tree: Tree, word: int) -> int:
+    """Number of arcs between a word and the root."""
+    steps = 0
+    while (word := tree.heads[word]) >= 0:
+        steps += 1
+    return steps

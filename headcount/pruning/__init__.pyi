@@ -36,3 +36,5 @@ from .pipeline import Pruned as Pruned
 from .pipeline import Pruning as Pruning
 from .pipeline import choose_heads as choose_heads
 from .pipeline import prune as prune
+from .protecting import Roles as Roles
+from .protecting import check_protect as check_protect

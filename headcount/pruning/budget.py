@@ -3,8 +3,8 @@
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import SupportsIndex, final
 
@@ -38,7 +38,10 @@ class Units:
     units: tuple[Unit, ...]
     """Heads that share a score, a gate and a place in the order."""
     groups: tuple[tuple[Unit, ...], ...] = ()
-    """For every layer that keeps equally many heads of each group: its groups, of equal size."""
+    """For every layer that keeps equally many heads of each group: its groups, of equal size unless
+    heads are protected."""
+    protected: tuple[Head, ...] = ()
+    """Heads that could be pruned but are kept whatever the budget; they are in no unit."""
 
     @classmethod
     def of(
@@ -74,6 +77,32 @@ class Units:
                     evenly.append(tuple(shared))
         return cls(heads, tuple(units), tuple(evenly))
 
+    def protecting(self, protected: Iterable[Head]) -> "Units":
+        """The units that hold none of some heads, which all methods keep.
+
+        In a layer that keeps equally many heads of each group, no group loses more heads than the
+        group with the most protected heads can lose.
+
+        >>> heads = Heads({"decoder.self": (4,)})
+        >>> pairs = tuple(tuple(heads)[i : i + 2] for i in (0, 2))
+        >>> [str(head) for head in Units(heads, pairs).protecting([pairs[1][1]]).protected]
+        ['dec.0.2', 'dec.0.3']
+        """
+        named = set(protected)
+        kept = named.union(*(unit for unit in self.units if named.intersection(unit)))
+        layers = [
+            tuple(tuple(head for head in group if head not in kept) for group in groups)
+            for groups in self.groups
+        ]
+        full = {head for groups in layers if not all(groups) for group in groups for head in group}
+        kept |= full
+        return Units(
+            self.heads,
+            tuple(unit for unit in self.units if not kept.intersection(unit)),
+            tuple(groups for groups in layers if all(groups)),
+            tuple(head for unit in self.units for head in unit if head in kept),
+        )
+
     @property
     def sha256(self) -> str:
         """Hash of the names of the heads that can be pruned, unit by unit."""
@@ -89,19 +118,21 @@ class Units:
         if not isinstance(keep, Mapping):
             return self
         units = tuple(unit for site in keep for unit in self.at(site))
-        return Units(self.heads, units, tuple(each for each in self.groups if _site(each) in keep))
+        groups = tuple(each for each in self.groups if _site(each) in keep)
+        return replace(self, units=units, groups=groups)
 
     def alone(self) -> "Units":
-        """The same units, without the heads of sites where none can be pruned.
+        """The same units, without the heads of sites where none can be pruned or is protected.
 
         >>> heads = Heads({"encoder.self": (2,), "decoder.self": (3,)})
         >>> alone = Units(heads, tuple((head,) for head in heads if head.site[0] == "e")).alone()
         >>> len(alone.heads), len(alone.units)
         (2, 2)
         """
-        sites = dict.fromkeys(unit[0].site for unit in self.units)
+        could = (*self.protected, *(unit[0] for unit in self.units))
+        sites = dict.fromkeys(head.site for head in could)
         heads = Heads({site: self.heads.counts[site] for site in sites})
-        return Units(heads, self.units, self.groups)
+        return replace(self, heads=heads)
 
     def tied(self) -> "Units":
         """Units for layers with equally many heads per group: one for each place in the groups.
@@ -112,10 +143,10 @@ class Units:
         >>> [list(map(str, unit)) for unit in tied.units]
         [['dec.0.0', 'dec.0.2'], ['dec.0.1', 'dec.0.3']]
         """
-        rows = {row[0]: row for groups in self.groups for row in zip(*groups, strict=True)}
-        later = {head for row in rows.values() for head in row[1:]}
-        units = (rows.get(unit[0], unit) for unit in self.units if unit[0] not in later)
-        return Units(self.heads, tuple(units))
+        rows = {row[0]: row for groups in self.groups for row in zip(*groups, strict=False)}
+        others = {head for groups in self.groups for group in groups for head in group} - set(rows)
+        units = (rows.get(unit[0], unit) for unit in self.units if unit[0] not in others)
+        return replace(self, units=tuple(units), groups=())
 
     def sizes(self, site: str | None = None) -> list[int]:
         """Number of heads pruned at once, for everything prunable at one site or in all.
@@ -131,8 +162,8 @@ class Units:
         """What is pruned at once at one site or in all, lowest place first.
 
         A unit has the place of its first head. In a layer that keeps equally many heads of each
-        group, the first head of every group is pruned at once, then the second of every group; each
-        such set has the mean of its heads' places.
+        group, the first head of every group is pruned at once, then the second of every group, as
+        long as every group has one; each such set has the mean of its heads' places.
 
         Args:
             site: the site, or None for all.
@@ -142,9 +173,9 @@ class Units:
         rows = [
             row
             for groups in evenly
-            for row in zip(*(sorted(group, key=place) for group in groups), strict=True)
+            for row in zip(*(sorted(group, key=place) for group in groups), strict=False)
         ]
-        among = {head for row in rows for head in row}
+        among = {head for groups in evenly for group in groups for head in group}
         places = {
             unit: min(map(place, unit)) for unit in self.at(site) if not among.intersection(unit)
         }
@@ -205,7 +236,8 @@ def by_site(units: Units, keep: GivenKeep) -> Mapping[str | None, int]:
                 f"Expected between {possible[0]} and {amount(possible[-1], 'head')} to keep "
                 f"{'in all' if site is None else f'at {site}'}"
                 f"{_in_groups(units, site)}, got {number}. The nearest is "
-                f"{nearest(possible, number)}.{_by_single_heads(units, site, number)}"
+                f"{nearest(possible, number)}{_protected(units, site)}."
+                f"{_by_single_heads(units, site, number)}"
             )
     return budgets
 
@@ -294,7 +326,8 @@ def _by_single_heads(units: Units, site: str | None, number: int) -> str:
     if not layers:
         return ""
     single = tuple((head,) for unit in units.units for head in unit)
-    possible = Units(units.heads, single, tuple(map(tuple, layers.values()))).possible(site)
+    groups = tuple(map(tuple, layers.values()))
+    possible = Units(units.heads, single, groups, units.protected).possible(site)
     whole = units.possible(site)
     shown = ", ".join(map(str, whole if len(whole) < 12 else [*whole[:3], "...", *whole[-3:]]))
     found = nearest(possible, number)
@@ -302,6 +335,13 @@ def _by_single_heads(units: Units, site: str | None, number: int) -> str:
     return (
         f" Possible are {shown}, since heads that share keys and values are pruned together. "
         f"Without this (--no-groups, or whole_groups=False) {also}."
+    )
+
+
+def _protected(units: Units, site: str | None) -> str:
+    number = sum(site in (None, head.site) for head in units.protected)
+    return f"; {amount(number, 'head')} there {'is' if number == 1 else 'are'} protected" * bool(
+        number
     )
 
 

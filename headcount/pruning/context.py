@@ -1,8 +1,8 @@
 """Context: what a method chooses heads with, and the settings that it is made from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
@@ -10,6 +10,7 @@ from headcount.core import Progress, silent
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
+from headcount.pruning.protecting import Roles, known_roles, protected_heads
 from headcount.tasks import Task, drawn
 from headcount.training import TrainingRun
 
@@ -32,11 +33,21 @@ class PruningContext:
     calibration: int = CALIBRATION
     """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
     scores of heads, folding, rescaling."""
+    roles: Roles = field(default_factory=dict)
+    """Roles of the heads, by head name; empty if none were looked for."""
 
     @cached_property
     def sample(self) -> Task:
         """The examples for steps without training."""
         return drawn(self.train, self.calibration, self.seed)
+
+    def watched(self, task: Task, stage: str) -> Task:
+        """A task whose examples are reported as a stage while a model runs on them."""
+        return task.watched(partial(self.progress, stage))
+
+    def scored(self, name: str) -> Task:
+        """The examples for steps without training, reported as a score runs on them."""
+        return self.watched(self.sample, name)
 
     def training_run(
         self, stage: str, state: Path | None, about: Mapping[str, Any] | None = None
@@ -70,6 +81,12 @@ class PruneSettings:
     whole_groups: bool = True
     """Whether heads that share keys and values are pruned together; otherwise a layer keeps equally
     many heads of every group."""
+    protect: tuple[str, ...] = ()
+    """Names of heads that are kept whatever the method, or roles whose heads are; a protected head
+    protects its whole group."""
+    roles: Roles | None = None
+    """Roles of the heads by an analysis, such as `read_roles` gives; of causal models, induction
+    and the like are found without."""
     calibration: int = PruningContext.calibration
     """Number of training examples drawn for steps without training: scores, folding, rescaling."""
     seed: int = 0
@@ -81,25 +98,32 @@ class PruneSettings:
     progress: Progress = silent
     """Function called with a stage's name, how much is done, and the total."""
 
-    def context(self, loaded: Loaded, train: Task) -> PruningContext:
+    def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.
 
         Args:
             loaded: the model.
             train: the data to choose heads with.
+            with_roles: whether to find roles even if no head is protected, which takes seconds.
 
         Raises:
-            InputError: for a site that the model does not have.
+            InputError: for a site or a protected head that the model does not have, or a protected
+                role that no head has.
         """
+        units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups)
+        roles: Roles = {}
+        if self.protect or with_roles:
+            roles = known_roles(loaded, self.seed, self.roles, self.progress)
         return PruningContext(
             loaded,
             train,
-            Units.of(loaded.anatomy, self.sites or None, self.whole_groups),
+            units.protecting(protected_heads(self.protect, loaded, roles)),
             seed=self.seed,
             max_tokens=self.max_tokens,
             state=self.state,
             progress=self.progress,
             calibration=self.calibration,
+            roles=roles,
         )
 
     @property
@@ -108,5 +132,6 @@ class PruneSettings:
         return {
             "sites": "+".join(self.sites) or None,
             "groups": self.whole_groups,
+            "protect": "+".join(self.protect) or None,
             "calibration": self.calibration,
         }

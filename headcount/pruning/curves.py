@@ -125,7 +125,8 @@ class Trial:
         numbers: dict[str, float] = {}
         for prefix, task in (("", self.dev), ("test_", self.test)):
             if task is not None:
-                found = self._numbers(selection, task)
+                stage = f"gated model on {'test' if prefix else 'dev'}"
+                found = self._numbers(selection, self.context.watched(task, stage))
                 numbers |= {f"{prefix}{name}": number for name, number in found.items()}
         return CurvePoint(
             method=point.method,

@@ -149,7 +149,8 @@ def choose(
 
     def measured(selection: Selection) -> float:
         if limit.max_drop is not None:
-            after = evaluate_gated(selection.loaded, selection.plan, dev, context.max_tokens)
+            measured = context.watched(dev, "gated model on dev")
+            after = evaluate_gated(selection.loaded, selection.plan, measured, context.max_tokens)
             return drop(dev, base, after)
         assert latency is not None
         return latency(selection)

@@ -4,7 +4,8 @@ The compact model itself is measured, on the development set and, if there is on
 that no choice depends on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -22,8 +23,15 @@ from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
 from headcount.pruning.compensation.stages import Compensation, run_stages
 from headcount.pruning.context import PruneSettings, PruningContext
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
-from headcount.pruning.methods.method import Method, Ranking, RankingMethod, check_finetunings
+from headcount.pruning.methods.method import (
+    Method,
+    Ranking,
+    RankingMethod,
+    Selection,
+    check_finetunings,
+)
 from headcount.pruning.methods.registry import method as named
+from headcount.pruning.protecting import known_roles, losses_of, protected_heads
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,
@@ -35,7 +43,7 @@ from headcount.results import (
     PruneRecord,
     SliceChange,
 )
-from headcount.speed import ceiling, latency
+from headcount.speed import cache_record, ceiling, latency
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
@@ -64,9 +72,9 @@ def control(
         # No teacher: the control measures training on the data, and would start as its own teacher.
         tuning = given.untaught()
         state = context.state and context.state / f"control-{name}"
-        tuned = finetune(
-            loaded, context.train, tuning, run=context.training_run("control", state)
-        ).loaded
+        context.progress("control", 0, tuning.updates)
+        run = context.training_run("control", state)
+        tuned = finetune(loaded, context.train, tuning, run=run).loaded
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(asdict(tuning), given.is_taught, is_kept))
@@ -74,7 +82,7 @@ def control(
 
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
-    return evaluate(loaded.model, dev, context.max_tokens).loss
+    return evaluate(loaded.model, context.watched(dev, "control on dev"), context.max_tokens).loss
 
 
 def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
@@ -137,43 +145,32 @@ class Pruning:
             ModelError: if the model can't be made smaller exactly.
         """
         loaded, start = self.context.loaded, perf_counter()
-        # Impossible requests raise an error before time is spent on them.
-        self.limit.budget(self.context.units)
-        check_prunable(loaded, self.context.units)
-        check_finetunings(self.context, self.method, self.stages.recovery)
+        self._check()
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})
-        before = {name: self._evaluated(loaded, task) for name, task in tasks.items()}
+        before = self._evaluated("dense model", loaded, tasks)
         chosen = choose(
-            self.limit,
-            self.method,
-            self.context,
-            self.dev,
-            before["dev"],
-            lambda selection: milliseconds(
-                _compact(selection.loaded, selection.plan, None), self.dev
-            ),
+            self.limit, self.method, self.context, self.dev, before["dev"], self._latency
         )
         plan = replace(chosen.selection.plan, model=revision(loaded.model))
         if self.context.state is not None:
             plan.write(self.context.state / "plan.json")
         done = run_stages(chosen.selection, self.stages, self.context, self.dev)
-        smaller = _compact(done.loaded, plan, plan.model)
-        after = {name: self._evaluated(smaller, task) for name, task in tasks.items()}
-        compared = {
-            name: self._compared(task, before[name], after[name]) for name, task in tasks.items()
-        }
+        with self._step("cut"):
+            smaller = _compact(done.loaded, plan, plan.model)
+            possible, cache = self._ceiling(plan), cache_record(loaded, smaller)
+        after = self._evaluated("pruned model", smaller, tasks)
+        compared = self._compared(tasks, before, after)
         limit = self.limit
         latency = None if limit.latency is None else milliseconds(smaller, self.dev)
         within_limit = kept_limit(
             limit, {name: each.score.drop for name, each in compared.items()}, latency
         )
         control = self._control(tasks, before, after)
-        heads = loaded.heads
         record = PruneRecord(
             model=Path(loaded.name).name,
-            heads=heads.counts,
-            kept=tuple(map(str, plan.kept_heads(heads))),
-            pruned=tuple(map(str, plan.pruned_heads(heads))),
+            heads=loaded.heads.counts,
+            kept=tuple(map(str, plan.kept_heads(loaded.heads))),
+            pruned=tuple(map(str, plan.pruned_heads(loaded.heads))),
             choice=self._choice(chosen),
             pipeline=PipelineRecord(
                 stages=done.results,
@@ -183,14 +180,44 @@ class Pruning:
                 control=control,
                 seconds=round(perf_counter() - start, 1),
             ),
-            ceiling=self._ceiling(plan),
+            ceiling=possible,
+            cache=cache,
             data_sets=compared,
-            warnings=(*broken_limit(limit, within_limit, latency), *_few(tasks)),
+            warnings=(
+                *broken_limit(limit, within_limit, latency),
+                *_few(tasks),
+                *losses_of(plan, loaded, self.context.roles, chosen.selection.scores),
+            ),
         )
         return Pruned(plan, done.loaded, smaller, record, self.dev)
 
-    def _evaluated(self, loaded: Loaded, task: Task) -> Evaluation:
-        return evaluate(loaded.model, task, self.context.max_tokens, texts=True)
+    def _check(self) -> None:
+        """Raise the errors of impossible requests before time is spent on them."""
+        self.limit.budget(self.context.units)
+        with self._step("trial cut"):
+            check_prunable(self.context.loaded, self.context.units)
+        check_finetunings(self.context, self.method, self.stages.recovery)
+
+    def _latency(self, selection: Selection) -> float:
+        """Milliseconds of the compact model of a choice."""
+        return milliseconds(_compact(selection.loaded, selection.plan, None), self.dev)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        """Report a stage that has no parts."""
+        self.context.progress(name, 0, 1)
+        yield
+        self.context.progress(name, 1, 1)
+
+    def _evaluated(
+        self, what: str, loaded: Loaded, tasks: Mapping[str, Task]
+    ) -> dict[str, Evaluation]:
+        """A model's results on every data set."""
+        found = {}
+        for name, task in tasks.items():
+            watched = self.context.watched(task, f"{what} on {name}")
+            found[name] = evaluate(loaded.model, watched, self.context.max_tokens, texts=True)
+        return found
 
     def _choice(self, chosen: Chosen) -> ChoiceRecord:
         found, selection = chosen.found, chosen.selection
@@ -205,11 +232,24 @@ class Pruning:
             swept=selection.swept,
             compared=selection.compared,
             history=selection.history,
+            protected=tuple(map(str, self.context.units.protected)),
         )
 
-    def _compared(self, task: Task, before: Evaluation, after: Evaluation) -> DataSetChange:
-        parts = slices(task, self.context.train, self.context.max_tokens)
-        return BeforeAfter(task, before, after).changes(parts, self.context.seed)
+    def _compared(
+        self,
+        tasks: Mapping[str, Task],
+        before: Mapping[str, Evaluation],
+        after: Mapping[str, Evaluation],
+    ) -> dict[str, DataSetChange]:
+        """The changes on every data set, with intervals."""
+        found = dict[str, DataSetChange]()
+        for number, (name, task) in enumerate(tasks.items()):
+            self.context.progress("intervals", number, len(tasks))
+            parts = slices(task, self.context.train, self.context.max_tokens)
+            both = BeforeAfter(task, before[name], after[name])
+            found[name] = both.changes(parts, self.context.seed)
+        self.context.progress("intervals", len(tasks), len(tasks))
+        return found
 
     def _ceiling(self, plan: Plan) -> CeilingRecord | None:
         """The largest possible speedup of one forward pass; None for models that take no tokens."""
@@ -226,7 +266,7 @@ class Pruning:
         made = control(self.stages, self.method, self.context, self.dev)
         if made is None:
             return None
-        after = {name: self._evaluated(made.loaded, task) for name, task in tasks.items()}
+        after = self._evaluated("control", made.loaded, tasks)
         seed, found = self.context.seed, {}
         for name, task in tasks.items():
             trained = BeforeAfter(task, before[name], after[name]).changes(seed=seed)
@@ -268,7 +308,7 @@ def prune(
     settings, loaded = settings or PruneSettings(), as_loaded(model, None)
     method, compensation = _method(method), compensation or Compensation()
     pruned = Pruning(
-        settings.context(loaded, splits.train),
+        settings.context(loaded, splits.train, with_roles=True),
         method,
         keep if isinstance(keep, BudgetSpec) else BudgetSpec(keep),
         splits.dev,
@@ -309,6 +349,7 @@ def choose_heads(
     keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
+    protect: Sequence[str] = (),
 ) -> Plan:
     """The plan of the heads that a method keeps; the model is not changed.
 
@@ -320,6 +361,8 @@ def choose_heads(
         keep: number of heads to keep, in all or at each site named.
         sites: sites whose heads can be pruned; all if None.
         seed: seed of all random draws.
+        protect: names of heads that are kept whatever the method; of causal models also the roles
+            induction, duplicate and previous, whose heads are.
 
     Raises:
         InputError: for an unknown method, or a budget that can't be met; the error names the
@@ -327,6 +370,9 @@ def choose_heads(
     """
     method, loaded = _method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
+    if protect:
+        roles = known_roles(loaded, seed)
+        units = units.protecting(protected_heads(protect, loaded, roles))
     selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
 

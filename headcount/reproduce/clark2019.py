@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from transformers import PreTrainedModel
 
 from headcount.analysis import analyze
 from headcount.core import Progress, silent, table
 from headcount.corpora import Corpus
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.probes import ProbeOptions
 from headcount.reproduce.clark2019_heads import (
     clusters_run,
@@ -57,7 +58,7 @@ RELATIONS = {
 
 
 def reproduce_clark2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     files: tuple[Files, Files],
     out: Path,
     options: ProbeOptions | None = None,
@@ -82,13 +83,15 @@ def reproduce_clark2019(
     Returns:
         The path of `clark2019.md`.
     """
+    loaded = as_loaded(loaded)
     options = replace(options or ProbeOptions(), probes=("attention", "words"))
     found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     relations, parts = None, list[str]()
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
     if not loaded.model.config.is_encoder_decoder:
-        relations = analyze(loaded, Corpus(files[1]), progress=progress).relations
+        corpus = Corpus(files[1], as_words=options.as_words)
+        relations = analyze(loaded, corpus, progress=progress).relations
         parts += clusters_section(clusters_run(loaded, files[1], out, options, progress))
     text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
     return write_document(out / "clark2019.md", text)

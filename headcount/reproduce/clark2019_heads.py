@@ -46,7 +46,7 @@ def coreference_runs(
 
     The results of the first corpus are written into `out`, those of others into `out/other`.
     """
-    how = CoreferenceOptions(samples=options.samples, seed=options.seed)
+    how = CoreferenceOptions(samples=options.samples, seed=options.seed, as_words=options.as_words)
     folders = dict.fromkeys(Path(each).parent for each in documents)
     found = list[Coreference]()
     for folder in folders:
@@ -66,7 +66,7 @@ def clusters_run(
     progress: Progress,
 ) -> Clusters:
     """Measure distances between all heads on a treebank; write tables, document and map."""
-    corpus = Corpus(files, limit=options.test_limit)
+    corpus = Corpus(files, limit=options.test_limit, as_words=options.as_words)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
     write_clusters(found, out)
     write_clusters_document(out)

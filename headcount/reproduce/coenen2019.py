@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from headcount.core import Progress, silent, table
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.probes import ProbeOptions
 from headcount.reproduce.document import write_document
 from headcount.reproduce.probing import Files, about, apart, points, run_probes, verdict
@@ -31,7 +33,7 @@ CONTROLS = {
 
 
 def reproduce_coenen2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     files: tuple[Files, Files],
     out: Path,
     options: ProbeOptions | None = None,
@@ -51,6 +53,7 @@ def reproduce_coenen2019(
     Returns:
         The path of `coenen2019.md`.
     """
+    loaded = as_loaded(loaded)
     options = replace(options or ProbeOptions(), probes=("edges",))
     found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     return write_document(out / "coenen2019.md", coenen2019_document(found))

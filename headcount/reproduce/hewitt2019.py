@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from headcount.core import Progress, silent, table
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.probes import ProbeOptions
 from headcount.reproduce.document import write_document
 from headcount.reproduce.probing import Files, about, apart, points, run_probes, verdict
@@ -33,7 +35,7 @@ HEWITT_RANKS = (64, *(rank for rank in RANKS if rank != 64))
 
 
 def reproduce_hewitt2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     files: tuple[Files, Files],
     out: Path,
     options: ProbeOptions | None = None,
@@ -53,6 +55,7 @@ def reproduce_hewitt2019(
     Returns:
         The path of `hewitt2019.md`.
     """
+    loaded = as_loaded(loaded)
     options = replace(options or ProbeOptions(ranks=HEWITT_RANKS), probes=("structure",))
     found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
     return write_document(out / "hewitt2019.md", hewitt2019_document(found))

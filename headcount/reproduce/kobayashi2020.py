@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from transformers import PreTrainedModel
 
 from headcount.analysis import MIXINGS, measure_contributions
 from headcount.core import (
@@ -27,7 +28,7 @@ from headcount.core import (
     table,
 )
 from headcount.corpora import Corpus
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.reports import SITE_TITLES
 from headcount.reproduce.document import write_document
 from headcount.reproduce.probing import names, verdict
@@ -48,7 +49,7 @@ _COLOURS: Mapping[str, str] = dict(zip(KINDS, (ACCENT, "#0072B2", "#009E73", INK
 
 
 def reproduce_kobayashi2020(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     corpus: Corpus,
     out: Path,
     *,
@@ -71,6 +72,7 @@ def reproduce_kobayashi2020(
     Returns:
         The path of `kobayashi2020.md`.
     """
+    loaded = as_loaded(loaded)
     found = measure_contributions(
         loaded, corpus, samples=samples, max_tokens=max_tokens, progress=progress
     )

@@ -74,10 +74,16 @@ class TunedCase:
     """CoNLL-U files with tagged words; none leaves out attention to classes of words."""
     treebank_limit: int | None = 500
     """Largest number of their sentences."""
+    as_words: bool = False
+    """Whether their words are read joined by spaces, in place of the text as it is written."""
     samples: int = 1000
     """Number of resamples of the examples."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the command, for the record."""
+
+    def words(self) -> Corpus:
+        """The treebank."""
+        return Corpus(self.treebank, limit=self.treebank_limit, as_words=self.as_words)
 
     def corpus(self) -> Corpus:
         """The task's texts or pairs, as sentences."""
@@ -150,6 +156,7 @@ def measure_tuned_maps(
             task=case.task.name,
             n=total,
             metric=case.task.signature,
+            **(case.words().signed if case.treebank else {}),
             samples=case.samples,
         ),
         model=name_of(case.before.name),
@@ -172,8 +179,7 @@ def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:
     """Attention to classes of words before and after, and the number of sentences."""
     if not case.treebank:
         return [], 0
-    corpus = Corpus(case.treebank, limit=case.treebank_limit)
-    encoder = case.before.encoder()
+    corpus, encoder = case.words(), case.before.encoder()
     census = take_census(corpus, encoder)
     bootstrap = Bootstrap(census.num_sentences, case.samples, 0)
     rows = []

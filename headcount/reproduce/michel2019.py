@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from transformers import PreTrainedModel
 
 from headcount.core import (
     ACCENT,
@@ -45,7 +46,7 @@ from headcount.importance import (
     effects,
     write_assessment,
 )
-from headcount.models import Loaded, revision
+from headcount.models import Loaded, as_loaded, revision
 from headcount.reports import SITE_TITLES, write_report
 from headcount.reproduce.document import in_unit, scale, write_document
 from headcount.results import (
@@ -141,7 +142,7 @@ translation."""
 
 
 def reproduce_michel2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     out: Path,
     *,
@@ -171,6 +172,7 @@ def reproduce_michel2019(
     Raises:
         InputError: if a folder holds results of another model.
     """
+    loaded = as_loaded(loaded)
     beside = None if other is None else out / "other"
     tasks = [(out, task, beside)]
     if other is not None and beside is not None:

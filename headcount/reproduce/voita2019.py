@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from transformers import PreTrainedModel
 
 from headcount.analysis import Options, analyze
 from headcount.core import (
@@ -30,7 +31,7 @@ from headcount.core import (
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.reports import SITE_TITLES, write_report
 from headcount.reproduce.document import write_document
 from headcount.reproduce.voita2019_figures import (
@@ -65,7 +66,7 @@ SYNTACTIC = {
 
 
 def reproduce_voita2019(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     treebank: Corpus,
     out: Path,
@@ -92,6 +93,7 @@ def reproduce_voita2019(
     Returns:
         The path of `voita2019.md`.
     """
+    loaded = as_loaded(loaded)
     options = options or Options()
     analysis = analyze(loaded, treebank, options, out, progress)
     write_results(analysis, out, arguments, keep_scores)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from transformers import PreTrainedModel
+
 from headcount.core import Progress, ResumePolicy, amount, changed, silent, table
 from headcount.corpora import Corpus
 from headcount.evolution import QUANTITIES, EvolutionOptions, evolve
@@ -93,7 +95,7 @@ def trained_models(
 
 
 def reproduce_voita2019evolution(
-    models: Sequence[Loaded],
+    models: Sequence[Loaded | PreTrainedModel],
     corpus: Corpus,
     out: Path,
     options: EvolutionOptions = OPTIONS,

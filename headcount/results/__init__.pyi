@@ -5,6 +5,9 @@ from .alignment import read_alignment as read_alignment
 from .alignment import write_alignment as write_alignment
 from .analysis import Analysis as Analysis
 from .analysis import write_results as write_results
+from .cache import CachePart as CachePart
+from .cache import CacheRecord as CacheRecord
+from .cache import cache_rows as cache_rows
 from .certificate import CERTIFICATE as CERTIFICATE
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate

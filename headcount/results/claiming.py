@@ -10,6 +10,7 @@ from headcount.core import (
     check_no_earlier_run,
     entries,
     hold,
+    is_main_process,
     make_folder,
     remove_leftovers,
 )
@@ -116,6 +117,8 @@ FOLDERS = ("state", "figures", "other", CURVE)
 def claim(folder: Path, policy: ResumePolicy) -> None:
     """Check that a run may write into a folder; nothing is deleted.
 
+    The main process holds the folder, for all processes of the run.
+
     Raises:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
@@ -134,7 +137,8 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     if present:
         check_no_earlier_run(folder, "an earlier run", policy)
     make_folder(folder / "state")
-    hold(folder)
+    if is_main_process():
+        hold(folder)
 
 
 def claim_probes(folder: Path, policy: ResumePolicy) -> None:
@@ -186,7 +190,7 @@ def start_over(folder: Path) -> None:
     """
     for pattern in STATE:
         for file in (folder / "state").glob(pattern):
-            file.unlink()
+            file.unlink(missing_ok=True)  # another process of this run may have been first
     (folder / "targets.txt").unlink(missing_ok=True)
     make_folder(folder / "state")
 

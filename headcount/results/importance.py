@@ -19,7 +19,12 @@ from headcount.core import (
 from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
 from headcount.results.sealing import Described
 
-METRICS: Mapping[str, str] = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
+METRICS: Mapping[str, str] = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "f1": "F1",
+    "macro-f1": "macro-F1",
+}
 """Spelling of the metrics that are not written like their names."""
 
 

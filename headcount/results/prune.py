@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import brief_repr
+from headcount.results.cache import CacheRecord
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
 
@@ -60,6 +61,8 @@ class ChoiceRecord:
 
     history: tuple[Mapping[str, Any], ...] | None = None
     """Log entries of a training with gates; None if the method trains nothing."""
+    protected: tuple[str, ...] = omitted(())
+    """Names of the heads that were kept whatever the method."""
 
     def __post_init__(self) -> None:
         if len(self.limit) != 1:
@@ -119,6 +122,8 @@ class PruneRecord:
     """What followed the choice; None if nothing did, or training made it untrue."""
     ceiling: CeilingRecord | None = None
     """The largest possible speedup; None if it is unknown."""
+    cache: CacheRecord | None = None
+    """What the key/value cache costs; None for a model that generates nothing."""
     data_sets: Mapping[str, DataSetChange] = field(default_factory=dict)
     """Numbers before and after, by the data set's name: `dev` and `test`."""
     compensated_by: tuple[str, ...] | None = None
@@ -162,6 +167,7 @@ class PruneRecord:
             found["warnings"] = self.warnings
         optional = {
             "ceiling": self.ceiling,
+            "cache": self.cache,
             "mended": self.compensated_by,
             "trained_on": self.trained_on,
             "signature": self.signature,
@@ -190,6 +196,7 @@ class PruneRecord:
             choice=found.decode(ChoiceRecord) if "method" in found else None,
             pipeline=PipelineRecord.from_json(found) if "gains" in found else None,
             ceiling=found.optional("ceiling", CeilingRecord),
+            cache=found.optional("cache", CacheRecord),
             data_sets=by_data_set(found, DataSetChange.from_json),
             compensated_by=found.optional("mended", tuple[str, ...]),
             trained_on=found.optional("trained_on", int),

@@ -48,6 +48,8 @@ class Counts:
     """Number of windows that they were read in."""
     out_of_reach: int = omitted(0)
     """Number of dependency arcs between words without a common window."""
+    arcs_inside: int = omitted(0)
+    """Number of dependency arcs between words that share a piece, or a multiword token."""
 
 
 @final

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from headcount.analysis import check_text, word_attention
-from headcount.models import Loaded
+from headcount.models import Loaded, check_is_loaded
 from headcount.reports import attention_data, sharpest
 from headcount.serve.asking import Question
 from headcount.serve.predicting import (
@@ -43,6 +43,7 @@ class LiveModel:
     """The dense model's answer to the last text."""
 
     def __post_init__(self) -> None:
+        check_is_loaded(self.loaded)
         self.kind = kind_of(self.loaded)
         _ = self.loaded.anatomy  # found now, so that the first answer comes as fast as the others
 

@@ -17,7 +17,7 @@ from headcount.analysis import HeadGates, check_text, check_tokens, inputs_of, t
 from headcount.corpora import encode_text, label_source, label_target
 from headcount.models import Loaded
 from headcount.tap import evaluating, tapped
-from headcount.tasks import Similarity, fitting
+from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_regression
 
 Kind = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 """Kinds of predictions, named as the tasks; a model makes the first that fits it."""
@@ -109,8 +109,11 @@ def _translations(
 def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) -> list[Prediction]:
     source = label_source(loaded.encoder(), text, second)
     logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0].float()
+    if is_regression(loaded):
+        number = ACTIVATIONS[activation_of(loaded)](logits_V[0])
+        return [Number("Score", float(number))]
     config = loaded.model.config
-    several = config.problem_type == "multi_label_classification" or len(logits_V) == 1
+    several = config.problem_type == "multi_label_classification"
     probability_V = logits_V.sigmoid() if several else logits_V.softmax(-1)
     names: dict[Any, Any] = dict(config.id2label or {})
     return [Choices("Label", probability_V, lambda index: str(names.get(index, index)))]

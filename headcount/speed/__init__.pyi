@@ -1,3 +1,5 @@
+from .cache import cache_parts as cache_parts
+from .cache import cache_record as cache_record
 from .case import Case as Case
 from .case import Cost as Cost
 from .case import Timing as Timing

@@ -7,10 +7,11 @@ from typing import final
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from headcount.core import InputError, Progress, amount, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded
+from headcount.models import Loaded, as_loaded
 from headcount.speed.case import Case, Cost, Timing
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
@@ -41,8 +42,8 @@ class Speed:
 
 
 def compare_speed(
-    dense: Loaded,
-    pruned: Loaded,
+    dense: Loaded | PreTrainedModel,
+    pruned: Loaded | PreTrainedModel,
     options: Options | None = None,
     corpus: Corpus | None = None,
     progress: Progress = silent,
@@ -59,6 +60,7 @@ def compare_speed(
     Raises:
         InputError: If the models can't replace each other, or there is nothing to run.
     """
+    dense, pruned = as_loaded(dense), as_loaded(pruned)
     options = options or Options()
     options.check_sizes()
     check_fits(dense, pruned)

@@ -24,6 +24,8 @@ from transformers.utils import (
 )
 
 from headcount.models import Loaded, place_of
+from headcount.results import CachePart
+from headcount.speed.cache import cache_parts
 
 Work = Callable[[], object]
 """A call to count or time, with its inputs bound."""
@@ -97,6 +99,8 @@ class Size:
     """Bytes in the number format that the model runs in."""
     disk_bytes: int | None
     """Bytes of the weight files; None for a model that is not in a folder."""
+    cache: tuple[CachePart, ...] = ()
+    """Parts of the key/value cache; none for a model that generates nothing."""
 
     @classmethod
     def of(cls, loaded: Loaded) -> "Size":
@@ -106,6 +110,7 @@ class Size:
             sum(each.numel() for each in parameters),
             sum(each.numel() * each.element_size() for each in parameters),
             _on_disk(folder) if _holds(folder := Path(place_of(loaded.name)), loaded) else None,
+            cache_parts(loaded),
         )
 
 

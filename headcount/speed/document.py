@@ -23,7 +23,7 @@ from headcount.core import (
     table,
     write_readable,
 )
-from headcount.results import write_sealed
+from headcount.results import cache_rows, write_sealed
 from headcount.speed.case import Case, Timing
 from headcount.speed.comparison import Speed
 from headcount.speed.costs import Size
@@ -86,6 +86,10 @@ def size_rows(dense: Size, pruned: Size) -> list[list[str]]:
         ["parameters", *(f"{each.parameters:,}" for each in (dense, pruned))],
         ["parameters, MB", *(f"{each.parameter_bytes / 1e6:,.2f}" for each in (dense, pruned))],
         ["weights on disk, MB", *(_megabytes(each.disk_bytes) for each in (dense, pruned))],
+        *(
+            [f"key/value cache, {name}", f"{before:,}", f"{after:,}"]
+            for name, before, after in cache_rows(dense.cache, pruned.cache)
+        ),
     ]
 
 

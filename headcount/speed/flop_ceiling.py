@@ -24,7 +24,15 @@ from headcount.core import Heads, InputError, LayerId, Plan
 from headcount.models import Loaded, check_plan, max_length
 from headcount.speed.costs import counter
 from headcount.speed.inputs import TokenRows, check_takes_text, forward
-from headcount.tap import Anatomy, AttentionLayer, dispatching, evaluating, examine, plain_attention
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    AttentionLayer,
+    dispatching,
+    evaluating,
+    examined,
+    plain_attention,
+)
 
 _PRODUCTS = ("bmm", "baddbmm", "scaled_dot_product")
 """Names of the operations that multiply activations with each other: scores and values."""
@@ -71,7 +79,7 @@ class ModelFlops:
 
 
 def ceiling(
-    model: PreTrainedModel, plan: Plan, length: int = 128, anatomy: Anatomy | None = None
+    model: AnyModel, plan: Plan, length: int = 128, anatomy: Anatomy | None = None
 ) -> float:
     """Largest speedup of one forward at a length that a plan can reach, at any batch size.
 
@@ -84,7 +92,7 @@ def ceiling(
     Raises:
         InputError: If the plan is not for this model, or the length is below 1 or too large.
     """
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     check_plan(plan, model, anatomy.heads)
     return model_flops(model, anatomy, length).ceiling(plan)
 

@@ -20,15 +20,16 @@ from transformers import PreTrainedModel
 
 from headcount.analysis import versions
 from headcount.speed.costs import Work
-from headcount.tap import evaluating, implementation_of
+from headcount.tap import AnyModel, evaluating, implementation_of, model_of
 
 SHORTEST = 0.1
 """Minimum seconds that a round spends on a call; short calls are repeated for a median."""
 MOST_REPEATS = 50
 
 
-def latency(model: PreTrainedModel, inputs: Mapping[str, Any], rounds: int = 5) -> float:
+def latency(model: AnyModel, inputs: Mapping[str, Any], rounds: int = 5) -> float:
     """Seconds of one forward: the median of several rounds after a discarded one."""
+    model = model_of(model)
 
     def work() -> object:
         return model(**inputs)

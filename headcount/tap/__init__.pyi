@@ -1,12 +1,17 @@
 from .anatomy import Anatomy as Anatomy
 from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
+from .anatomy import is_packed as is_packed
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
+from .given_model import AnyModel as AnyModel
+from .given_model import Holder as Holder
+from .given_model import check_is_model as check_is_model
+from .given_model import model_of as model_of
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
@@ -20,8 +25,8 @@ from .sample_run import SampleRun as SampleRun
 from .sample_run import outputs as outputs
 from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
-from .selfcheck import check_is_model as check_is_model
 from .selfcheck import examine as examine
+from .selfcheck import examined as examined
 from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard

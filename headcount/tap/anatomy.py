@@ -74,7 +74,7 @@ class AttentionLayer:
                 "them (`merge_and_unload()` of PEFT)."
             )
         projection = model.get_submodule(self.output)
-        if isinstance(projection, nn.Linear):
+        if isinstance(projection, nn.Linear) and not is_packed(projection.weight):
             weight = projection.weight.T
         elif isinstance(projection, Conv1D):
             weight = projection.weight  # which has its inputs in rows
@@ -138,10 +138,16 @@ class Anatomy:
         return layers
 
 
+def is_packed(weight: Tensor) -> bool:
+    """Whether a weight is quantized: packed in a tensor of another class, or in single bytes."""
+    is_plain = type(weight) in (Tensor, nn.Parameter)
+    return not (is_plain and weight.is_floating_point() and weight.element_size() > 1)
+
+
 def _weight_of_affine(
     projection: nn.Module, width: int, model: PreTrainedModel
 ) -> Float[Tensor, "width hidden"]:
-    """The weight of an affine module of any kind, such as a low-rank adapter around a linear map.
+    """The weight of an affine module of any kind: an adapter around a linear map, a quantized one.
 
     Row i is what the module makes of the i-th unit vector, less what it makes of 0.
     """

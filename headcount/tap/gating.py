@@ -10,13 +10,14 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.selfcheck import examine
+from headcount.tap.given_model import AnyModel
+from headcount.tap.selfcheck import examined
 from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
 
 
 @contextmanager
 def tapped(
-    model: PreTrainedModel,
+    model: AnyModel,
     listener: Listener | Callable[[Block], None] | None = None,
     gates: Mapping[str, int | float] | None = None,
     anatomy: Anatomy | None = None,
@@ -30,15 +31,15 @@ def tapped(
     ...     model(**inputs)
 
     Args:
-        model: a transformers model.
+        model: a transformers model, or what `load` returns.
         listener: a `Listener`, or a function that is called with every `Block` of attention.
         gates: factors by head name, e.g. `{"enc.3.7": 0.0}`; heads not named keep 1.
-        anatomy: the result of an earlier `examine(model)`, or `loaded.anatomy`; examined now if
-            None, which takes a dozen forward passes on short inputs.
+        anatomy: the result of an earlier `examine(model)`; examined now if None, which takes a
+            dozen forward passes on short inputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
     """
     check_gates(gates or {})
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     heard = FunctionListener(listener) if callable(listener) else listener
     with Tap(model, anatomy, heard, _gates(model, anatomy, gates or {}), replacement) as tap:
         yield tap
@@ -46,7 +47,7 @@ def tapped(
 
 @contextmanager
 def gated(
-    model: PreTrainedModel, gates: Mapping[str, int | float], anatomy: Anatomy | None = None
+    model: AnyModel, gates: Mapping[str, int | float], anatomy: Anatomy | None = None
 ) -> Iterator[None]:
     """Multiply heads' outputs by factors, e.g. `{"enc.3.7": 0}`: the head mask that v5 removed.
 
@@ -54,10 +55,10 @@ def gated(
     ...     output = model(**inputs)
 
     Args:
-        model: a transformers model.
+        model: a transformers model, or what `load` returns.
         gates: factors by head name; heads not named keep 1.
-        anatomy: the result of an earlier `examine(model)`, or `loaded.anatomy`; examined now if
-            None, which takes a dozen forward passes on short inputs.
+        anatomy: the result of an earlier `examine(model)`; examined now if None, which takes a
+            dozen forward passes on short inputs.
 
     Raises:
         InputError: for a name that is not a head of the model.

@@ -23,13 +23,18 @@ class SampleRun:
         """Every floating-point tensor that the model returns for the batch."""
         return self._steps(model) if self.cached else outputs(run_tiny(model, self.batch))
 
+    def cache(self, model: PreTrainedModel) -> Any:
+        """The cache that a model returns for the batch."""
+        output: Any = model(**self.batch, use_cache=True)
+        name = _cache_name(model)
+        return output[name] if name in output else output.past_key_values
+
     def _steps(self, model: PreTrainedModel) -> list[Tensor]:
         """Outputs for the last tokens, two and then one, after the first went into a cache."""
         side = "decoder_" if model.config.is_encoder_decoder else ""
         ids, mask = self.batch[f"{side}input_ids"], self.batch[f"{side}attention_mask"]
         others = {name: each for name, each in self.batch.items() if not name.startswith(side)}
-        # Named `past_key_values` up to transformers 5.23
-        name = "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
+        name = _cache_name(model)
         length, cache, found = ids.shape[1], None, list[Tensor]()
         for begin, end in ((0, length - 3), (length - 3, length - 1), (length - 1, length)):
             step = {f"{side}input_ids": ids[:, begin:end], f"{side}attention_mask": mask[:, :end]}
@@ -37,6 +42,11 @@ class SampleRun:
             cache = output[name] if name in output else output.past_key_values
             found += outputs(output) if begin else []
         return found
+
+
+def _cache_name(model: PreTrainedModel) -> str:
+    """Name of the cache as an argument; it was `past_key_values` up to transformers 5.23."""
+    return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
 
 
 def sample_runs(

@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, LayerId, ModelError, amount
+from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
+from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.sample_inputs import ERRORS
@@ -91,11 +92,16 @@ _LARGEST_ROUNDING = 1e-4
 half as much."""
 
 
-def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
+def examined(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[PreTrainedModel, Anatomy]:
+    """A model, whoever holds it, with its anatomy, which is found now if it is not known."""
+    return model_of(model), anatomy or examine(model)
+
+
+def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
     """Find the model's attention layers and check the tap on them.
 
     Args:
-        model: Any transformers model.
+        model: Any transformers model, or what `load` returns, which keeps the anatomy.
         inputs: Inputs of the model, such as those of its processor, for models that headcount can't
             make inputs for, or whose attention depends on what they are given (images beside text).
             The check is then made on these alone.
@@ -110,6 +116,9 @@ def examine(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) 
             model, if outputs are not finite (names the head), or if attention weights were drawn
             at random.
     """
+    if isinstance(model, Holder) and inputs is None:
+        return model.anatomy
+    model = model_of(model)
     check_is_model(model)
     check_no_random_weights(model)
     check_no_block_sparse(model)
@@ -175,48 +184,6 @@ def _keeping_modules(model: PreTrainedModel) -> Iterator[None]:
             f"replaced {changed[0]} on a short text, so it is no longer the model that was given. "
             "Load it again, with attention that does not depend on the length of texts."
         )
-
-
-def check_is_model(model: object) -> None:
-    """Check that something is a transformers model that can be tapped.
-
-    Raises:
-        InputError: if it is not; says what to pass instead.
-    """
-    if isinstance(model, PreTrainedModel):
-        return
-    kind = type(model).__name__
-    names = [base.__name__ for base in type(model).__mro__ if base.__name__ in _UNWRAPPED]
-    otherwise = "Pass a PreTrainedModel, or what headcount.load returns."
-    advice = _UNWRAPPED[names[0]] if names else otherwise
-    if names == ["PeftModel"] and _has_virtual_tokens(model):
-        advice = (
-            "Its virtual tokens are added outside the transformers model, where heads can't be "
-            "measured with them. `.get_base_model()` is the model without them."
-        )
-    if isinstance(model, str):
-        advice = "Pass the result of headcount.load(...), which reads names and folders."
-    raise InputError(f"Expected a transformers model, got {_article(kind)} {kind}. {advice}")
-
-
-def _has_virtual_tokens(model: object) -> bool:
-    """Whether a PeftModel tunes a prompt or prefix, not the weights."""
-    return bool(getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False))
-
-
-_UNWRAPPED = {
-    "OptimizedModule": "Pass the model that torch.compile was given (`._orig_mod`).",
-    "DataParallel": "Pass the model inside (`.module`).",
-    "DistributedDataParallel": "Pass the model inside (`.module`).",
-    "FullyShardedDataParallel": "Pass the model before it was sharded.",
-    "PeftModel": "Pass `.get_base_model()`, or the merged model, `.merge_and_unload()`.",
-    "SentenceTransformer": "Pass headcount.load(folder or name), or its `[0].auto_model`.",
-}
-"""What to pass in place of objects that hold a model, by their class."""
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[0] in "AEIOUaeiou" else "a"
 
 
 def _with_arithmetic(

@@ -1,4 +1,6 @@
 from .causal import CausalLanguageModelling as CausalLanguageModelling
+from .choice import Choice as Choice
+from .choice import asked_logits as asked_logits
 from .classification import Classification as Classification
 from .image_classification import ImageClassification as ImageClassification
 from .likelihood import IGNORED as IGNORED
@@ -7,12 +9,17 @@ from .masked import SHARE_RANDOM as SHARE_RANDOM
 from .masked import MaskedLanguageModelling as MaskedLanguageModelling
 from .options import COLUMNS as COLUMNS
 from .options import OPTIONS as OPTIONS
+from .options import LikelihoodPer as LikelihoodPer
 from .options import Masking as Masking
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName
 from .options import check_metric as check_metric
 from .registry import TASKS as TASKS
 from .registry import build as build
+from .regression import ACTIVATIONS as ACTIVATIONS
+from .regression import Regression as Regression
+from .regression import activation_of as activation_of
+from .regression import is_regression as is_regression
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
 from .sampling import some as some
@@ -21,6 +28,7 @@ from .scoring import score as score
 from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
+from .splits import read_examples as read_examples
 from .splits import warning as warning
 from .supported import fitting as fitting
 from .task import Answers as Answers
@@ -28,6 +36,7 @@ from .task import Evaluation as Evaluation
 from .task import Losses as Losses
 from .task import Task as Task
 from .task import TaskBatch as TaskBatch
+from .token_classification import TokenClassification as TokenClassification
 from .token_rows import padded as padded
 from .token_rows import text_inputs as text_inputs
 from .translation import Translation as Translation

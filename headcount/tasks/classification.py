@@ -13,6 +13,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 import torch
 from jaxtyping import Int, Int64
+from torch import Tensor
 from transformers import PreTrainedConfig
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
@@ -123,6 +124,14 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
     return rows, len(long)
 
 
+def inputs_of(rows: Sequence[Row], pad_id: int) -> dict[str, Int64[Tensor, "row token"]]:
+    """Token ids of rows with their attention mask and, if the model has them, token types."""
+    inputs = text_inputs([row.ids for row in rows], pad_id)
+    if all(row.types is not None for row in rows):
+        inputs[TOKEN_TYPES] = padded([row.types or [] for row in rows], 0)
+    return inputs
+
+
 def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
     """Rows of text columns; not verbose, since we report overlong text ourselves."""
     encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
@@ -139,7 +148,7 @@ class Classification(ClassTask):
     `num_truncated`.
 
     Args:
-        loaded: a `...ForSequenceClassification` with its tokenizer.
+        loaded: a `...ForSequenceClassification` with a label for each class, and its tokenizer.
         data: files, or `{"text": [...], "label": [...]}`.
         columns: `{"text": NAME, "label": NAME}`, with `"second"` for pairs. Labels are names of
             the config's `label2id` or `id2label`, or numbers of classes.
@@ -159,7 +168,8 @@ class Classification(ClassTask):
     ) -> None:
         check_choice("a metric", metric, ClassMetric)
         check_fits(loaded.model, self.name)
-        _check_problem_type(loaded)
+        check_chooses(loaded)
+        check_knows_padding(loaded)
         self.metric, self.higher_is_better = metric, True
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256
@@ -182,16 +192,17 @@ class Classification(ClassTask):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of texts with their classes."""
-        rows = [self._rows[index] for index in index_E]
-        inputs = text_inputs([row.ids for row in rows], self._pad_id)
-        if all(row.types is not None for row in rows):
-            inputs[TOKEN_TYPES] = padded([row.types or [] for row in rows], 0)
+        inputs = inputs_of([self._rows[index] for index in index_E], self._pad_id)
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-        return TaskBatch(inputs, labels, torch.arange(len(rows)), torch.from_numpy(index_E))
+        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
 
-def _check_problem_type(loaded: Loaded) -> None:
-    check_chooses(loaded)
+def check_knows_padding(loaded: Loaded) -> None:
+    """Check that a classifier can tell padding from text.
+
+    Raises:
+        ModelError: if its config has no id of padding.
+    """
     text_config = loaded.model.config.get_text_config()
     # These find the last token that is not padding by its id.
     if text_config.pad_token_id is None:

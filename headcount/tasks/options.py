@@ -8,33 +8,61 @@ from headcount.core import InputError, check_choice, check_known
 from headcount.corpora import TEXT_NAMES, Column, ColumnSpec
 
 TaskName = Literal[
-    "translation", "classification", "causal-lm", "masked-lm", "similarity", "image-classification"
+    "translation",
+    "classification",
+    "causal-lm",
+    "masked-lm",
+    "similarity",
+    "image-classification",
+    "token-classification",
+    "choice",
 ]
 Pooling = Literal["mean", "cls"]
 ClassMetric = Literal["accuracy", "f1", "matthews"]
+TokenMetric = Literal["accuracy", "macro-f1"]
+SPEARMAN = "spearman"
+"""The metric of numbers: of similarity, and of classifiers with one output."""
 TranslationMetric = Literal["bleu", "chrf"]
+LikelihoodPer = Literal["choice", "token", "character"]
 Replacement = Literal["mask", "bert"]
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "translation": get_args(TranslationMetric),
-    "classification": get_args(ClassMetric),
+    "classification": (*get_args(ClassMetric), SPEARMAN),
     "image-classification": get_args(ClassMetric),
+    "token-classification": get_args(TokenMetric),
 }
 """Metrics of the tasks that have several."""
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "translation": ("num_beams", "tokenize", "prefix"),
+    "classification": ("scale",),
     "similarity": ("scale", "pooling"),
     "causal-lm": ("max_length", "start", "roles"),
     "masked-lm": ("max_length",),
+    "choice": ("likelihood_per",),
 }
 """Options that only some tasks have."""
+
+MORE_TARGETS = tuple(f"target{number}" for number in range(2, 10))
+"""Further references of a translation, beside `target`."""
+
+
+def _more_target(role: str) -> Column:
+    """A column of further references, where a cell may be empty."""
+    number = role.removeprefix("target")
+    names = [f"{name}{bar}{number}" for name in ("target", "tgt", "reference") for bar in ("", "_")]
+    return Column(tuple(names), needed=False, may_be_empty=True, after="target")
+
 
 _TEXT = Column(TEXT_NAMES[:-1])
 COLUMNS: Mapping[str, ColumnSpec] = {
     "translation": {
         "source": Column(("source", "src")),
-        "target": Column(("target", "tgt", "reference")),
+        "target": Column(
+            ("target", "tgt", "reference", "targets", "references"), lists="alternatives"
+        ),
+        **{role: _more_target(role) for role in MORE_TARGETS},
     },
     "classification": {
         "text": Column(
@@ -51,7 +79,16 @@ COLUMNS: Mapping[str, ColumnSpec] = {
         "image": Column(("image", "file_name", "path", "file")),
         "label": Column(("label", "labels", "class")),
     },
+    "token-classification": {
+        "words": Column(("words", "tokens", "forms"), lists="parts"),
+        "labels": Column(("labels", "tags", "ner_tags", "pos_tags", "upos"), lists="parts"),
+    },
     "causal-lm": {"text": Column(TEXT_NAMES, may_be_chat=True)},
+    "choice": {
+        "prompt": Column(("prompt", "question", "query", "ctx", "context")),
+        "choices": Column(("choices", "options", "endings"), lists="parts"),
+        "answer": Column(("answer", "label", "gold", "answer_index")),
+    },
     "masked-lm": {"text": _TEXT},
     "similarity": {
         "sentence1": Column(("sentence1", "first", "text1", "sentence_1")),

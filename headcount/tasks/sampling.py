@@ -50,7 +50,7 @@ class Drawn(Task):
         self.name, self.metric = whole.name, whole.metric
         self.higher_is_better, self.writes = whole.higher_is_better, whole.writes
         self.distils = whole.distils
-        self.num_examples = len(index_N)
+        self.num_examples, self.outcome_shape = len(index_N), whole.outcome_shape
         self.sha256 = whole.sha256_of(index_N)
         self._length_N = whole.length_N[index_N]
 
@@ -124,10 +124,10 @@ class Drawn(Task):
 
     def _spread(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation in the numbering of the original task; other entries are never read."""
-        shape = self.whole.num_examples
-        loss, count = np.full(shape, np.nan), np.ones(shape, np.int64)
-        kind = evaluation.outcome_N.dtype
-        outcome = np.full(shape, "" if kind.hasobject else np.nan, kind)
+        number = self.whole.num_examples
+        loss, count = np.full(number, np.nan), np.ones(number, np.int64)
+        kind, shape = evaluation.outcome_N.dtype, evaluation.outcome_N.shape[1:]
+        outcome = np.full((number, *shape), "" if kind.hasobject else np.nan, kind)
         loss[self._index_N], count[self._index_N] = evaluation.loss_N, evaluation.count_N
         outcome[self._index_N] = evaluation.outcome_N
         return Evaluation(loss, count, outcome)

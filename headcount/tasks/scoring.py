@@ -11,15 +11,15 @@ from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
 from headcount.core import ModelError, amount, check_is_folder, write_text
-from headcount.models import Loaded, signature
+from headcount.models import Loaded, as_loaded, signature
 from headcount.results import EvaluationRecord
-from headcount.tap import evaluating
+from headcount.tap import AnyModel, evaluating, model_of
 from headcount.tasks.task import Evaluation, Losses, Task
 from headcount.tasks.translation import Translation
 
 
 def evaluate(
-    model: PreTrainedModel, task: Task, max_tokens: int = 4096, texts: bool = False
+    model: AnyModel, task: Task, max_tokens: int = 4096, texts: bool = False
 ) -> Evaluation:
     """Run the model on every example; results are in the order of the data.
 
@@ -32,8 +32,9 @@ def evaluate(
     Raises:
         ModelError: if a loss is not finite; names the example.
     """
+    model = model_of(model)
     loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
-    outcome_N = np.full(task.num_examples, np.nan)
+    outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
     with evaluating(model), torch.inference_mode():
         for batch in task.batches(max_tokens):
             losses = task.losses(model, batch.to(model.device))
@@ -89,7 +90,7 @@ class Scored:
         replace(self.record, arguments=arguments or {}).write(folder / "evaluation.json", texts)
 
 
-def score(loaded: Loaded, task: Task, max_tokens: int = 4096) -> Scored:
+def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = 4096) -> Scored:
     """Measure a model's loss and score; translations are scored by chrF too.
 
     Args:
@@ -100,6 +101,7 @@ def score(loaded: Loaded, task: Task, max_tokens: int = 4096) -> Scored:
     Raises:
         ModelError: If a loss is not finite.
     """
+    loaded = as_loaded(loaded)
     evaluation = evaluate(loaded.model, task, max_tokens, texts=True)
     scores, signatures = {task.metric: float(task.score(evaluation))}, {}
     num_truncated = 0
@@ -121,5 +123,5 @@ def score(loaded: Loaded, task: Task, max_tokens: int = 4096) -> Scored:
 def _chrf(task: Translation, evaluation: Evaluation) -> tuple[float, str]:
     """The chrF of the translations, and its signature."""
     chrf = CHRF()
-    found = chrf.corpus_score(list(evaluation.outcome_N), [task.references]).score
+    found = chrf.corpus_score(list(evaluation.outcome_N), task.reference_streams).score
     return float(found), str(chrf.get_signature())

@@ -25,14 +25,13 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, amount, check_choice
-from headcount.corpora import Columns, Data, Encoder, Sentence, Table, read_data
+from headcount.corpora import Columns, Data, Encoder, Sentence, read_data
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
-from headcount.tasks.options import COLUMNS, Pooling
+from headcount.tasks.options import COLUMNS, SPEARMAN, Pooling
+from headcount.tasks.rank_correlation import Scale, gold_numbers, spearmans
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, text_inputs
-
-Scale = tuple[int | float, int | float]
 
 STS_SCALE = (0, 5)
 """The scale of the STS tasks."""
@@ -70,10 +69,10 @@ class Similarity(Task):
     ) -> None:
         check_fits(loaded.model, self.name)
         self._encoding = encoding = _encoding(loaded, pooling)
-        self.metric, self.higher_is_better = "spearman", True
+        self.metric, self.higher_is_better = SPEARMAN, True
         table = read_data(data, columns, COLUMNS[self.name]).first(limit)
         low, high = STS_SCALE if scale is None else scale
-        self.gold_N = _gold(table, low, high)
+        self.gold_N = gold_numbers(table, "score", (low, high))
         """Gold similarity of every pair, as in the data."""
         if scale is None:
             _check_scale(self.gold_N)
@@ -132,17 +131,7 @@ class Similarity(Task):
 
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """The score as a function of the pairs drawn: Pearson's correlation of their ranks."""
-        from scipy.stats import rankdata
-
-        def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-            sides = (evaluation.outcome_N, self.gold_N)
-            x_DS, y_DS = (rankdata(side[index_DS], axis=1) for side in sides)
-            x_DS, y_DS = (each - each.mean(1, keepdims=True) for each in (x_DS, y_DS))
-            spread_D = np.sqrt((x_DS**2).sum(1) * (y_DS**2).sum(1))
-            unknown_D = np.full(len(index_DS), np.nan)
-            return np.divide((x_DS * y_DS).sum(1), spread_D, out=unknown_D, where=spread_D > 0)
-
-        return scores
+        return spearmans(evaluation.outcome_N, self.gold_N)
 
     def cosines(
         self, hidden_RNW: Float[Tensor, "row token width"], batch: TaskBatch
@@ -218,27 +207,6 @@ def _encoding(loaded: Loaded, asked: Pooling | None) -> SentenceEncoding:
             stacklevel=3,
         )
     return replace(stated, pooling=pooling)
-
-
-def _gold(table: Table, low: int | float, high: int | float) -> Float[np.ndarray, " example"]:
-    """Gold numbers, which must lie on the scale and differ."""
-    if not low < high:
-        raise InputError(
-            f"Expected a scale from a lower to a higher number, got {low:g} to {high:g}."
-        )
-    numbers = table.numbers("score")
-    for number, origin in zip(numbers, table.origins, strict=True):
-        if not low <= number <= high:
-            raise CorpusError(
-                f"{origin}: expected a score between {low:g} and {high:g}, got {number:g}. Fix "
-                "the line, or give the scale of the data with --scale LOW HIGH."
-            )
-    if len(set(numbers)) < 2:
-        raise CorpusError(
-            "Expected different scores for Spearman's correlation, got "
-            f"{amount(len(numbers), 'score')} of {numbers[0]:g} each."
-        )
-    return np.array(numbers)
 
 
 def _check_scale(gold_N: Float[np.ndarray, " example"]) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
+from transformers import PreTrainedModel
+
 from headcount.core import amount, brief_repr
 from headcount.corpora import (
     Columns,
@@ -17,9 +19,10 @@ from headcount.corpora import (
     read_data,
     read_labelled_images,
     read_parallel,
+    read_word_labels,
 )
-from headcount.models import Loaded, signature
-from headcount.tasks.options import COLUMNS
+from headcount.models import Loaded, as_loaded, signature
+from headcount.tasks.options import COLUMNS, MORE_TARGETS
 from headcount.tasks.registry import build
 from headcount.tasks.task import Task
 
@@ -27,7 +30,7 @@ NAMES = ("train", "dev", "test")
 """Names of the three data sets, for warnings."""
 
 
-GOLD = frozenset({"target", "label", "score"})
+GOLD = frozenset({"target", *MORE_TARGETS, "label", "labels", "score", "answer"})
 """Columns with the right answer; examples count as the same if all other columns are equal."""
 
 
@@ -61,7 +64,7 @@ class TaskSplits:
     def build(
         cls,
         task: str,
-        loaded: Loaded,
+        loaded: Loaded | PreTrainedModel,
         *,
         train: Data,
         dev: Data,
@@ -86,6 +89,7 @@ class TaskSplits:
             ModelError: if the task does not fit the model.
             InputError: for an unknown task or option, and for data that can't be used.
         """
+        loaded = as_loaded(loaded)
         held_out = None if test is None else build(task, loaded, test, columns, **options)
         learned, measured = (build(task, loaded, data, columns, **options) for data in (train, dev))
         tasks = dict(zip(names, (learned, measured, held_out), strict=True))
@@ -125,8 +129,29 @@ class TaskSplits:
         )
 
 
-_READERS = {"translation": read_parallel, "image-classification": read_labelled_images}
+_READERS = {
+    "translation": read_parallel,
+    "image-classification": read_labelled_images,
+    "token-classification": read_word_labels,
+}
 """Functions that read the data of some tasks."""
+
+
+def read_examples(
+    task: str, data: Data, columns: Columns | None = None, limit: int | None = None
+) -> Table:
+    """The table of a task's data.
+
+    Args:
+        task: name of the task.
+        data: the task's data.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        limit: largest number of examples.
+
+    Raises:
+        CorpusError: if the data can't be read.
+    """
+    return _READERS.get(task, read_data)(data, columns, COLUMNS[task]).first(limit)
 
 
 @final
@@ -141,8 +166,7 @@ class DataSet:
 
     def inputs(self) -> list[tuple[str, ...]]:
         """The model's inputs, one tuple for each example."""
-        reader = _READERS.get(self.task, read_data)
-        table: Table = reader(self.files, self.columns, COLUMNS[self.task]).first(self.limit)
+        table = read_examples(self.task, self.files, self.columns, self.limit)
         if "image" in table:  # the same one may have several names
             return [(digest,) for digest in image_digests(table["image"])]
         given = [cells for role, cells in table.columns.items() if role not in GOLD]

@@ -1,4 +1,9 @@
-"""Which tasks a model can do, by its class and its config."""
+"""Which tasks a model can do: those that score the head it was trained with.
+
+A model with another head, such as one that answers questions, has no task. The cosine of mean
+states is what a bare encoder and a sentence-transformers model give; it is not the answer of a
+model with a head, whose own answer it would ignore.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +16,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from headcount.core import ModelError
+from headcount.models import EMBEDS, NotLookedUpError, SentenceEncoding
 
 
 @final
@@ -90,8 +96,23 @@ def _fills(model: PreTrainedModel) -> bool:
     return _takes_text(model) and _named(model, "ForMaskedLM")
 
 
+def _labels_words(model: PreTrainedModel) -> bool:
+    return _takes_text(model) and _named(model, "ForTokenClassification")
+
+
 def _embeds(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _is_encoder(model)
+    """Whether a model gives states of a text: it has no head, or a folder says how to pool them.
+
+    Such a folder may name a class with a head, which was there before it was trained.
+    """
+    if not (_takes_text(model) and _is_encoder(model)):
+        return False
+    is_bare = model.base_model is model
+    try:
+        stated = SentenceEncoding.of(model.config.name_or_path or "")
+    except NotLookedUpError:
+        return is_bare
+    return stated.kind == EMBEDS and (is_bare or stated.pooling is not None)
 
 
 def _class_names(mapping: dict) -> list[str]:
@@ -107,7 +128,11 @@ NEEDS = {
     "classification": Need("a ...ForSequenceClassification", _classifies),
     "causal-lm": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
     "masked-lm": Need("an encoder with a masked-language-modelling head (...ForMaskedLM)", _fills),
-    "similarity": Need("a text encoder", _embeds),
+    "similarity": Need(
+        "a text encoder without a head (AutoModel) or a sentence-transformers folder", _embeds
+    ),
     "image-classification": Need("a ...ForImageClassification", _classifies_images),
+    "token-classification": Need("a ...ForTokenClassification", _labels_words),
+    "choice": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
 }
 """Tasks by name."""

@@ -1,5 +1,6 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError
+from headcount.core import InputError, Steps, silent_steps
 from headcount.tasks.token_rows import groups
 
 
@@ -96,8 +97,9 @@ class Losses:
     """Summed loss of each example, in nats if it is a cross-entropy; gradients flow."""
     count_E: Int[Tensor, " example"]
     """Number of terms in the loss: predicted tokens, or 1."""
-    outcome_E: Float[Tensor, " example"]
-    """The score's input: a predicted class, a cosine; NaN if the score is made of the losses."""
+    outcome_E: Float[Tensor, " example *outcome"]
+    """The score's input: a predicted class, a cosine, or counts of the task's `outcome_shape`; NaN
+    if the score is made of the losses."""
 
 
 @final
@@ -122,7 +124,7 @@ class Evaluation:
 
     loss_N: Float[np.ndarray, " example"]
     count_N: Int[np.ndarray, " example"]
-    outcome_N: Shaped[np.ndarray, " example"]
+    outcome_N: Shaped[np.ndarray, " example *outcome"]
     """Numbers, or texts (objects) if the model writes."""
 
     @property
@@ -152,8 +154,12 @@ class Task(ABC):
     distils: ClassVar[Distils | None] = None
     """What `answers` returns: one of several at each place (logits), or embeddings; None if a model
     can't learn from another's output here."""
+    outcome_shape: tuple[int, ...] = ()
+    """Shape of the outcome of one example; empty for one number."""
     num_truncated: int = 0
     """Number of texts longer than the model's limit, which were truncated."""
+    steps: Steps = staticmethod(silent_steps)
+    """Called as the examples of `batches` are run: see `watched`."""
 
     @property
     def signature(self) -> str:
@@ -201,7 +207,25 @@ class Task(ABC):
 
     def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
         """Every example once, sorted by length; the same batches every time."""
-        return map(self.batch, groups(self.length_N, max_tokens))
+        return self._reported(map(self.batch, groups(self.length_N, max_tokens)))
+
+    def _reported(self, batches: Iterator[TaskBatch]) -> Iterator[TaskBatch]:
+        done = 0
+        self.steps(done, self.num_examples)
+        for batch in batches:
+            yield batch
+            done += batch.num_examples
+            self.steps(done, self.num_examples)
+
+    def watched(self, steps: Steps) -> "Task":
+        """The same task, which reports how many of its examples were run, batch by batch.
+
+        Args:
+            steps: called with the number of examples so far, and of all.
+        """
+        found = copy.copy(self)
+        found.steps = steps
+        return found
 
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Run the model on a batch. Rows do not influence each other.

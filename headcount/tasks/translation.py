@@ -2,7 +2,8 @@
 
 Loss: NLL of the target's tokens, including the end, in nats, with the target as decoder input
 (teacher forcing), without label smoothing. Score: sacreBLEU's BLEU or chrF of beam-search
-translations, between 0 and 100.
+translations, between 0 and 100. An example may have several references: the loss is of the first,
+the score compares with all of them, as sacreBLEU does.
 Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
@@ -10,6 +11,7 @@ https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.or
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -34,11 +36,14 @@ from headcount.corpora import (
 from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
-from headcount.tasks.options import COLUMNS, TranslationMetric
+from headcount.tasks.options import COLUMNS, MORE_TARGETS, TranslationMetric
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.text_scores import bleu, chrf
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
+
+VARYING = -1
+"""SacreBLEU's number of references if examples differ in theirs."""
 
 
 def shifted_right(
@@ -64,7 +69,8 @@ class Translation(Task):
     """Translation by an encoder-decoder.
 
     Sources and targets longer than the model's limit are truncated for the loss and counted in
-    `num_truncated`; the score compares with complete references.
+    `num_truncated`; the score compares with complete references. Further references are in columns
+    `target2` to `target9`, whose cells may be empty, or a target is a list of references.
 
     Args:
         loaded: an encoder-decoder with its tokenizer, whose languages are set if it has any;
@@ -106,11 +112,10 @@ class Translation(Task):
         self.metric, self.higher_is_better = metric, True
         table = read_parallel(data, columns, COLUMNS[self.name]).first(limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
-        self.references = table["target"]
-        """Texts that translations are compared with."""
+        self.references = _references(table)
+        """Texts that each translation is compared with."""
         self.scorer: BLEU | CHRF = _bleu(tokenize) if metric == "bleu" else CHRF()
         """sacreBLEU's metric, for its own tests of significance."""
-        self.scorer.num_refs = 1  # so that it has a signature before there is a score
         self._loaded, self._num_beams = loaded, num_beams
         self._tokenize = tokenize if metric == "bleu" else None
         reported = language_in_generation(loaded.encoder().tokenizer)
@@ -124,14 +129,25 @@ class Translation(Task):
     @property
     def signature(self) -> str:
         """SacreBLEU's signature of the score, the beams, and other arguments of `generate`."""
+        self.scorer.num_refs = self._num_references  # also before there is a score
         decoding = {"beams": self._num_beams, **dict(sorted(self._generation.items()))}
         reported = "|".join(f"{name}:{value}" for name, value in decoding.items())
         return f"{self.scorer.get_signature()}|{reported}"
 
     @property
     def signed_options(self) -> Mapping[str, object]:
-        """Number of beams and, for BLEU, sacreBLEU's tokenizer."""
-        return {"beams": self._num_beams, "tok": self._tokenize}
+        """Number of beams and, for BLEU, sacreBLEU's tokenizer; of references, if not 1."""
+        number = self._num_references
+        refs = {1: None, VARYING: "var"}.get(number, number)
+        return {"beams": self._num_beams, "tok": self._tokenize, "refs": refs}
+
+    @property
+    def reference_streams(self) -> list[list[Any]]:
+        """All first references, all second ones and so on, None where an example has no more.
+
+        SacreBLEU takes None there, though its types say text.
+        """
+        return [[*stream] for stream in zip_longest(*self.references)]
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -178,12 +194,14 @@ class Translation(Task):
         A translation has at most twice as many tokens as its source, rounded up to a multiple of
         16, plus 16. It does not depend on the other sources.
         """
-        texts = [""] * self.num_examples
+        texts, done = [""] * self.num_examples, 0
+        self.steps(done, self.num_examples)
         with evaluating(model), torch.inference_mode():
             for index_E, longest in self._searches(max_tokens):
                 generated = self._generated(model, index_E, longest)
                 for index, text in zip(index_E, generated, strict=True):
                     texts[index] = text
+                self.steps(done := done + len(index_E), self.num_examples)
         return texts
 
     def with_texts(
@@ -230,8 +248,14 @@ class Translation(Task):
                 "Use evaluate(model, task, texts=True) or task.with_texts(evaluation, model)."
             )
         # As sacreBLEU's own tests of significance do; there is no public name for it
-        hypotheses, references = list(evaluation.outcome_N), [list(self.references)]
+        hypotheses, references = list(evaluation.outcome_N), self.reference_streams
         return np.array(self.scorer._extract_corpus_statistics(hypotheses, references))
+
+    @property
+    def _num_references(self) -> int:
+        """Number of references of every example; `VARYING` if they differ."""
+        numbers = {len(each) for each in self.references}
+        return numbers.pop() if len(numbers) == 1 else VARYING
 
     def _source_inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, torch.Tensor]:
         return text_inputs([self._sources[index].ids for index in index_E], self._pad_id)
@@ -259,6 +283,16 @@ class Translation(Task):
         tokenizer = self._loaded.encoder().tokenizer
         texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)
         return [" ".join(text.split()) for text in texts]
+
+
+def _references(table: Table) -> list[tuple[str, ...]]:
+    """All references of every example, those of its target first."""
+    more = [table[role] for role in MORE_TARGETS if role in table]
+    others = zip(*more, strict=True) if more else [()] * len(table)
+    return [
+        (*first, *filter(None, others_of))
+        for first, others_of in zip(table.lists["target"], others, strict=True)
+    ]
 
 
 def _sides(loaded: Loaded, table: Table, prefix: str) -> tuple[list[Encoded], list[Encoded]]:

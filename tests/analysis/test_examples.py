@@ -19,6 +19,7 @@ SIDE = Side(
     is_content=np.array([False, True, True, True, False]),
     rarest=2,
     segment=np.zeros(5),
+    label_of={0: 1, 1: 2, 2: 3},
 )
 
 
@@ -55,6 +56,18 @@ def test_syntactic_directions() -> None:
     role = Role("syntactic", "", 0.2, relation="nsubj", direction="dependent->head")
     assert best([right], 0, role)[0].caption == "nsubj dependent->head: 1 of 1"
     assert best([right], 0, Role("syntactic", "", 0.2, relation="obj", direction="")) == []
+
+
+def test_arcs_inside_a_merged_word_are_not_shown() -> None:
+    """Two words may stand under one label; arcs to either lead to it."""
+    one = drawn(0, 0, 2, 1, 0)
+    word = np.array([-1, 0, 0, 1, -1])
+    merged = replace(SIDE, word=word, label_of={0: 1, 1: 1, 2: 3})
+    shown = replace(one, queries=merged, keys=merged)
+    det = Role("syntactic", "", 0.2, relation="det", direction="dependent->head")
+    subject = replace(det, relation="nsubj", direction="head->dependent")
+    assert best([shown], 0, det) == []
+    assert best([shown], 0, subject)[0].caption == "nsubj head->dependent: 1 of 1"
 
 
 def test_rare_sink_and_no_role() -> None:

@@ -11,7 +11,12 @@ import headcount
 from headcount import Corpus
 from headcount.analysis import Options
 from headcount.analysis.induction import RepeatedTokens, pattern_means
-from headcount.analysis.repeated_tokens import LENGTH, TEXTS, repeated_profiles
+from headcount.analysis.repeated_tokens import (
+    LENGTH,
+    TEXTS,
+    repeated_profiles,
+    repeated_roles,
+)
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.models import Loaded
 from tests import saved
@@ -69,6 +74,22 @@ def test_planted_heads_are_found_and_no_others(
         assert tended.get(head, []) == ["induction"] * tends
     evidence = roles[str(next(iter(loaded.heads)))][0].evidence
     assert "of attention goes to the token after the earlier copy (5% without a copy)" in evidence
+
+
+def test_roles_alone(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the profiles, and the heads that surely give the previous token half or more."""
+    random, num_heads = np.random.default_rng(1), len(loaded.heads)
+    other = random.uniform(0.0, 0.1, (3, TEXTS, num_heads))
+    repeated = other.copy()
+    repeated[0, :, 0] += 0.8 + random.normal(0, 0.02, TEXTS)
+    repeated[1, :, 1] += 0.8 + random.normal(0, 0.02, TEXTS)
+    repeated[2, :, 1] = random.normal(0.6, 0.02, TEXTS)
+    repeated[2, :, 2] = random.normal(0.5, 0.2, TEXTS)  # the interval reaches below 0.5
+    monkeypatch.setattr(
+        "headcount.analysis.repeated_tokens.pattern_means", lambda *_: (repeated, other)
+    )
+    first, second, *rest = repeated_roles(loaded).values()
+    assert (first, second) == (["induction"], ["duplicate", "previous"]) and not any(rest)
 
 
 def test_analyses_of_causal_models_have_these_traits(bert_like: Path, loaded: Loaded) -> None:

@@ -18,7 +18,7 @@ from headcount.analysis.streaming import run
 from headcount.analysis.tuned_rows import kappa
 from headcount.analysis.word_classes import WORD_CLASSES, attention_to_words, classes_of
 from headcount.core import CorpusError, ModelError
-from headcount.corpora import batches, take_census
+from headcount.corpora import Sentence, Tree, batches, take_census
 from headcount.measures import Patterns
 from tests import saved, tiny
 from tests.cli.conftest import SAMPLE
@@ -112,7 +112,12 @@ def test_kappa_is_the_textbook() -> None:
 
 
 def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
-    corpus, loaded = Corpus([SAMPLE], limit=4), models[0]
+    spans = ((0, 3), (4, 8), (4, 8), (9, 15))  # "can" and "not" are one multiword token
+    tree = Tree((1, 3, 3, -1), ("nsubj", "aux", "advmod", "root"), ("PRON", "AUX", "PART", "VERB"))
+    words = ("she", "can", "not", "sleeps")
+    merged = Sentence("she cant sleeps", words, tree, spans=spans)
+    sample = list(Corpus([SAMPLE], limit=4))
+    corpus, loaded = Corpus.from_sentences([*sample, merged]), models[0]
     encoder = loaded.encoder()
     census = take_census(corpus, encoder)
     found = attention_to_words(loaded, batches(corpus, encoder, census, max_tokens=1))
@@ -125,8 +130,9 @@ def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
         for s, (batch, A) in enumerate(maps):
             classes_WC = classes_of(batch.sentences[0])
             word_N = batch.source.word_BN[0].tolist()
+            words = batch.words_at(0)  # a piece of several words is of the classes of all
             for c in range(len(WORD_CLASSES)):
-                is_of_class = [word >= 0 and bool(classes_WC[word, c]) for word in word_N]
+                is_of_class = [any(classes_WC[w, c] for w in words.get(at, ())) for at in word_N]
                 expected = textbook.attention_to(A[layer][0].numpy(), is_of_class)
                 assert each.weight_SHC[s, :, c] == pytest.approx(expected, rel=1e-4, abs=1e-6)
                 assert each.tokens_SC[s, c] == sum(is_of_class)

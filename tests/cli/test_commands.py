@@ -56,6 +56,25 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert f"Report: {out / 'report.html'}" in output
 
 
+def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
+    """The signature says how a treebank is read, and the option needs one."""
+    few = ("--limit", 20, "--out")
+    for folder, options, reading in (("a", (), "as-written"), ("b", ("--as-words",), "as-words")):
+        status, output, errors = headcount(
+            "analyze", bert, SAMPLE, *options, *few, tmp_path / folder
+        )
+        assert status == 0 and f"|treebank:{reading}|" in output, errors
+    again = ("analyze", bert, SAMPLE, *few, tmp_path / "b", "--resume")
+    assert "--resume needs the same model, data and options" in headcount(*again)[2]
+    text = tmp_path / "text.txt"
+    text.write_text("The old dog.\n")
+    for command in ("analyze", "cluster"):
+        status, _, errors = headcount(command, bert, text, "--as-words", *few, tmp_path / command)
+        assert (
+            status == 2 and "Expected a treebank (.conllu) for --as-words, got text.txt" in errors
+        )
+
+
 def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out[seed=1]"  # no markup
     status, output, _ = headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)

@@ -5,7 +5,6 @@ import re
 import signal
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,15 +14,11 @@ import torch
 from headcount import load
 from headcount.artifact import claim_artifact
 from headcount.artifact.surviving_roles import read_again
-from headcount.cli.data_arguments import TrialArguments
-from headcount.cli.evaluate import Evaluate
-from headcount.cli.importance import Importance
-from headcount.cli.reproduce import Voita2019
 from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
-from headcount.results import PruneRecord, read_clusters
+from headcount.results import PruneRecord, RunRecord, read_clusters
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
@@ -57,6 +52,48 @@ def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Pa
     nothing = ("--one-per-group", tmp_path / "nothing")
     status, _, errors = run("prune", bert, data, tmp_path / "no", "--keep", 2, *nothing)
     assert status == 2 and "clusters.json" in errors
+
+
+def test_protected_heads_are_kept(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out, quick = tmp_path / "out", ("--method", "random", "--no-fold", "--no-rescale")
+    protect = ("--protect", "enc.0.1", "enc.1.2")
+    status, output, errors = run("prune", bert, data, out, "--keep", 2, *quick, *protect)
+    assert status == 0, errors
+    assert PruneRecord.read(out).kept == ("enc.0.1", "enc.1.2") and "loses all" not in output
+    card = (out / "README.md").read_text()
+    assert "Protected, so kept by any method: enc.0.1, enc.1.2." in card
+    one = (*quick, "--keep", 1, "--overwrite")
+    status, output, errors = run("prune", bert, data, out, *one, *protect)
+    assert status == 2 and "got 1. The nearest is 2; 2 heads there are protected." in errors
+    status, output, errors = run("prune", bert, data, out, *one, *protect[:2])
+    assert status == 0, errors
+    sentence = "layer enc.1 loses all of its 3 heads. Keep a head of it with --protect"
+    assert sentence in output and sentence in (out / "README.md").read_text()
+    assert sentence in PruneRecord.read(out).warnings
+    status, output, errors = run("prune", bert, data, out, *one, "--protect", "positional")
+    assert status == 2 and "Expected heads with the role positional to protect" in errors
+    assert "--analysis" in errors
+    status, output, errors = run("prune", tmp_path / "no", data, out, *one, "--protect", "sinks")
+    assert status == 2 and "Expected a head such as dec.17.3, or a role" in errors
+    curve, more = tmp_path / "curve", ("--keep", 1, 2, "--methods", "random", "--seeds", 3)
+    status, _, errors = run("curve", bert, data, curve, *more, *protect[:2])
+    assert status == 0, errors
+    heads = pd.read_parquet(curve / "curve.parquet")["heads"].iloc[1:]
+    assert len(heads) == 6 and all("enc.0.1" in kept for kept in heads)
+
+
+def test_roles_of_an_analysis_are_protected(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    out, analysis = tmp_path / "out", tmp_path / "analysis"
+    assert headcount("analyze", bert, SAMPLE, *LAX, "--limit", 9, "--out", analysis)[0] == 0
+    roles = RunRecord.read(analysis / "run.json").roles
+    kept = [head for head, each in roles.items() if "positional" in {role.role for role in each}]
+    given = ("--keep", len(kept), "--protect", "positional", "--analysis", analysis)
+    assert kept
+    status, _, errors = run("prune", bert, data, out, *given, "--method", "random")
+    assert status == 0, errors
+    assert sorted(PruneRecord.read(out).kept) == sorted(kept)
+    status, _, errors = run("curve", bert, data, tmp_path / "curve", *given, "--methods", "random")
+    assert status == 0, errors
 
 
 def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
@@ -367,24 +404,6 @@ def test_not_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.Monk
         claim_artifact(Path(), ResumePolicy.REFUSE)
     claim_artifact(Path("new"), ResumePolicy.REFUSE)
     assert [path.name for path in tmp_path.iterdir()] == ["new.state"]
-
-
-def test_one_process(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several processes would each do all the work and write the folder."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(
-        "headcount.core.distributed.processes", lambda: SimpleNamespace(num_processes=2)
-    )
-    given = {"task": "masked-lm", "data": ("a",), "out": bert / "out"}
-    for command in (
-        TrialArguments(str(bert), task="masked-lm", data=("a",), dev=("b",)),
-        Importance(str(bert), **given),
-        Evaluate(str(bert), **given),
-    ):
-        with pytest.raises(InputError, match="Expected one process, got 2"):
-            command.check()
-    with pytest.raises(InputError, match="Expected one process"):
-        Voita2019(str(bert), **given, treebank=(bert / "config.json",)).run()
 
 
 def test_interrupted_runs_are_not_mixed(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from headcount import tap
 from headcount.compaction import compact, layout
-from headcount.compaction.compaction import layers_of
+from headcount.compaction.compaction import check_equal, layers_of
 from headcount.compaction.head_plan import set_layer_config
 from headcount.core import Head, Heads, InputError, ModelError, Plan
 from headcount.models import (
@@ -162,6 +163,21 @@ def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> N
     _generates_the_same(model, Plan({"decoder.self": {dead: ()}}))
     with pytest.raises(ModelError, match="can be gated but not made smaller"):
         compact(model, Plan({"decoder.self": {dead: (0, 1, 2)}}))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_rounding_is_no_difference(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deep models amplify it beyond any tolerance for float32; in float64 only a fault is left."""
+    tight = dict.fromkeys(tap.TOLERANCE, 1e-10)
+    monkeypatch.setattr("headcount.compaction.compaction.TOLERANCE", tight)
+    model, anatomy = examined("llama")
+    plan = Plan.keeping(anatomy.heads, [Head("decoder.self", 1, index) for index in range(3)])
+    if not broken:
+        assert len(examine(compact(model, plan)).heads) == 3
+        return
+    wrong = Plan.keeping(anatomy.heads, [Head("decoder.self", 1, index) for index in range(3, 6)])
+    with pytest.raises(ModelError, match="to differ from the gated one by at most 1e-10"):
+        check_equal(model, anatomy, wrong, compact(model, plan))
 
 
 def test_refuses_a_model_that_differs_with_a_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:

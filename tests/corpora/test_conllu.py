@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcount.core import CorpusError
+from headcount.corpora import Sentence
 from headcount.corpora.conllu import read_conllu
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -27,9 +28,18 @@ def rows(*heads: str) -> str:
     return "".join(lines) + "\n"
 
 
+def parts(sentence: Sentence) -> list[str]:
+    """What is written where each word stands."""
+    assert sentence.spans is not None
+    return [sentence.text[start:end] for start, end in sentence.spans]
+
+
 def test_words_heads_relations_tags(tmp_path: Path, treebank: str) -> None:
     english, german, russian = read_conllu(write(tmp_path, treebank))
-    assert english.text == "The dogs did n't bark ."
+    assert english.text == "The dogs didn't bark."
+    assert parts(english) == ["The", "dogs", "did", "n't", "bark", "."]
+    assert parts(german) == ["Im", "Im", "Dorf", "schläft", "Großvater", "."]
+    assert parts(russian) == ["Он", "заплатил", "10 000", "рублей", "!"]
     assert english.words == ("The", "dogs", "did", "n't", "bark", ".")
     assert english.tree is not None
     assert english.tree.heads == (1, 4, 4, 4, -1, 4)
@@ -37,6 +47,43 @@ def test_words_heads_relations_tags(tmp_path: Path, treebank: str) -> None:
     assert english.tree.tags == ("DET", "NOUN", "AUX", "PART", "VERB", "PUNCT")
     assert german.words == ("In", "dem", "Dorf", "schläft", "Großvater", ".")
     assert russian.words == ("Он", "заплатил", "10 000", "рублей", "!")
+
+
+def test_without_a_text_the_forms_give_it(tmp_path: Path, treebank: str) -> None:
+    """`SpaceAfter=No` and the forms of multiword tokens say what is written."""
+    expected = [(each.text, each.spans) for each in read_conllu(write(tmp_path, treebank))]
+    bare = "".join(line for line in treebank.splitlines(True) if not line.startswith("# text"))
+    found = list(read_conllu(write(tmp_path, bare)))
+    assert [(each.text, each.spans) for each in found] == expected
+    assert not any(each.differs for each in found)
+
+
+def test_spaces_are_those_of_the_text(tmp_path: Path, treebank: str) -> None:
+    path = write(tmp_path, broken(treebank, "= The dogs didn't", "=   The  dogs\u00a0didn't"))
+    sentence = next(read_conllu(path))
+    assert sentence.text == "The  dogs\u00a0didn't bark."
+    assert parts(sentence) == ["The", "dogs", "did", "n't", "bark", "."] and not sentence.differs
+
+
+def test_a_text_of_other_letters_is_not_read(tmp_path: Path, treebank: str) -> None:
+    """The forms say what is written, and the sentence that it does not agree."""
+    for text in ("The dogs did not bark.", "The dogs didn't bark", "The dogs didn't bark. No"):
+        path = write(tmp_path, broken(treebank, "The dogs didn't bark.", text))
+        english, german, _ = read_conllu(path)
+        assert english.text == "The dogs didn't bark." and english.differs
+        assert not german.differs
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("3-4\tdidn't", "3-9\tdidn't"), ("3-4\tdidn't", "4-3\tdidn't"), ("1-2\tIm", "0-2\tIm")],
+)
+def test_a_range_of_words_that_there_are_not(
+    tmp_path: Path, treebank: str, old: str, new: str
+) -> None:
+    path = write(tmp_path, broken(treebank, old, new))
+    with pytest.raises(CorpusError, match=f"expected a range of the words up to 6, got {new[:3]}"):
+        list(read_conllu(path))
 
 
 def test_origin_is_the_line_of_the_first_word(tmp_path: Path, treebank: str) -> None:
@@ -104,7 +151,7 @@ def test_what_is_broken_is_named(
 
 def test_sentences_before_the_broken_one_are_read(tmp_path: Path, treebank: str) -> None:
     reader = read_conllu(write(tmp_path, broken(treebank, "\t4\tobl", "\tx\tobl")))
-    assert next(reader).text == "The dogs did n't bark ."
+    assert next(reader).text == "The dogs didn't bark."
     with pytest.raises(CorpusError, match=":16: .* got 'x'"):
         next(reader)
 
@@ -154,7 +201,8 @@ def test_agrees_with_the_conllu_library(name: str) -> None:
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"needs {name} in ../shared/data")
-    ours = [(sentence.words, sentence.tree) for sentence in read_conllu(path)]
+    read = list(read_conllu(path))
+    ours = [(sentence.words, sentence.tree) for sentence in read]
     with path.open(encoding="utf-8") as file:
         blocks = list(conllu.parse_incr(file))
     assert len(ours) == len(blocks)
@@ -165,3 +213,6 @@ def test_agrees_with_the_conllu_library(name: str) -> None:
         assert tree.heads == tuple(token["head"] - 1 for token in theirs)
         assert tree.relations == tuple(token["deprel"] for token in theirs)
         assert tree.tags == tuple(token["upos"] for token in theirs)
+    texts = [block.metadata["text"] for block in blocks]
+    assert [sentence.text for sentence in read] == [text.strip() for text in texts]
+    assert not any(sentence.differs for sentence in read)

@@ -66,6 +66,9 @@ def test_entities_in_conllu(tmp_path: Path) -> None:
         ("e9", "nominal", "sister", "Her sister"),
     ]
     assert told(second)[2][::3] == ("e5", ", her own")  # from its first part to its last
+    assert [each.words for each in first.read()] == [*first.sentences]
+    assert first.written is not None and all(each.spans for each in first.written)
+    assert [each.text for each in first.read(True)] == [" ".join(s) for s in first.sentences]
 
 
 def test_conll_2012(tmp_path: Path) -> None:
@@ -84,6 +87,7 @@ def test_conll_2012(tmp_path: Path) -> None:
         text += f"nw/a 0 {number} {word} {tag} * - {entity}\n" if row else "\n"
     text += "#end document\n"
     (document,) = read_documents([write(tmp_path / "a.v4_auto_conll", text)])
+    assert [each.text for each in document.read()] == ["The old judge", "He met Ann"]
     assert document.name == "(nw/a); part 000" and list(map(len, document.sentences)) == [3, 3]
     assert told(document) == [
         ("1", "nominal", "judge", "The old judge"),
@@ -105,6 +109,9 @@ def test_gap(tmp_path: Path) -> None:
         ("it", "pronoun", "She", "She"),
     ]
     assert document.question == NameQuestion(2, (0, 1), (True, False))
+    (read,) = document.read()
+    assert read.text == text and read.form([3, 4]) == "Bo's"
+    assert document.read(True)[0].text == "Ann Lee met Bo 's aunt . She left ."
     path = write(tmp_path / "b.tsv", content.replace("\t23\t", "\t22\t"))
     with pytest.raises(CorpusError, match=re.escape(f"{path}:2: expected 'She' at offset 22")):
         read_documents([path])

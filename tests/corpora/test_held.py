@@ -64,7 +64,7 @@ def test_fields_of_a_sentence() -> None:
     ]
     assert list(Corpus(rows)) == [
         Sentence("A dog.", target="Ein Hund.", second="A cat.", origin="row 1"),
-        Sentence("A dog", ("A", "dog"), origin="row 2"),
+        Sentence("A dog", ("A", "dog"), spans=((0, 1), (2, 5)), origin="row 2"),
         Sentence("A cat.", origin="row 3"),
     ]
     given = [Sentence("A dog.", target="x"), "A cat."]

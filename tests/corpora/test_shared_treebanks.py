@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora import Corpus, Encoder, batches, take_census
+from headcount.corpora import Corpus, Encoder, Misread, batches, take_census
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 LIMIT = 150
@@ -19,21 +19,28 @@ LIMIT = 150
         "UD_Russian-GSD/ru_gsd-ud-dev.conllu",
     ],
 )
-def test_every_word_and_every_arc_arrives(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
+@pytest.mark.parametrize("as_words", [False, True])
+def test_every_word_and_every_arc_arrives(
+    name: str, tokenizer: PreTrainedTokenizerBase, as_words: bool
+) -> None:
     if not (SHARED / name).exists():
         pytest.skip(f"needs {name} in ../shared/data")
-    corpus, encoder = Corpus(SHARED / name, limit=LIMIT), Encoder(tokenizer)
+    corpus = Corpus(SHARED / name, limit=LIMIT, as_words=as_words)
+    encoder = Encoder(tokenizer)
     census = take_census(corpus, encoder)
+    assert census.misread == Misread()
     num_words = num_arcs = num_tokens = 0
     for batch in batches(corpus, encoder, census):
         assert batch.arcs is not None
         num_arcs += len(batch.arcs.head_A)
         num_tokens += int(batch.source.is_token_BN.sum())
-        for row in batch.source.word_BN:
-            num_words += len(row[row >= 0].unique())
+        for row, word_N in enumerate(batch.source.word_BN):
+            at = batch.words_at(row)
+            num_words += sum(len(at[int(place)]) for place in word_N[word_N >= 0].unique())
     assert census.num_sentences == LIMIT
     assert num_words == census.num_words - census.num_words_lost
     assert num_tokens == census.num_tokens
     # Every word but the root of its sentence depends on another word.
     assert census.num_words_lost == 0
-    assert num_arcs == census.num_words - census.num_sentences
+    assert num_arcs == census.num_words - census.num_sentences - census.num_arcs_inside
+    assert not as_words or census.num_arcs_inside == 0

@@ -1,5 +1,6 @@
 """States of chosen tokens: those of transformers, in every view; a killed run resumes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 import headcount
 from headcount.core import CorpusError, InputError
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, Sentence, Tree
 from headcount.evolution.options import EvolutionOptions
 from headcount.evolution.state_store import StateStore, fill, rows_of
 from headcount.evolution.stores import Stores
@@ -31,6 +32,17 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def tokens(subject: Subject) -> Tokens:
     return Tokens.of(Corpus(SAMPLE, limit=12), subject.encoder)
+
+
+def test_a_piece_of_words_with_several_tags_has_none(subject: Subject) -> None:
+    spans = ((0, 3), (4, 7), (4, 7), (8, 12))
+    tree = Tree((1, -1, 1, 1), ("det", "root", "case", "obj"), ("X", "ADP", "DET", "DET"))
+    merged = Sentence("the old dogs", ("the", "zu", "dem", "dogs"), tree, spans=spans)
+    same = replace(merged, tree=replace(tree, tags=("X", "ADP", "ADP", "DET")))
+    for sentence, expected in ((merged, ["X", None, "DET"]), (same, ["X", "ADP", "DET"])):
+        found = Tokens.of(Corpus.from_sentences([sentence]), subject.encoder)
+        tags = [found.tags[tag] if tag >= 0 else None for tag in found.tag_T[found.is_content_T]]
+        assert [*dict.fromkeys(tags)] == expected
 
 
 def filled(

@@ -71,6 +71,8 @@ class Example:
     heads: list[int]
     """Head of each word, -1 for the root; empty if words do not matter."""
     relations: list[str]
+    number: list[int] | None = None
+    """Number in `word_of` of each word of the tree, where some share pieces."""
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,18 @@ from tests.textbook import confidence, patterns, positional, surface, syntactic
 
 
 def _sentences() -> list[Sentence]:
-    """The tokenizer's own sentences with chains and stars as trees, whatever the grammar."""
+    """The tokenizer's own sentences with chains and stars as trees, whatever the grammar.
+
+    Some words are parts of what is written, so that they share pieces with others.
+    """
     made = []
     for number, text in enumerate(tiny_tokenizers.SENTENCES):
-        words = tuple(text.split())
+        written = text.split()
+        cut = [
+            2 if number % 3 and place % 4 == 1 else len(each) for place, each in enumerate(written)
+        ]
+        parts = [(each[:at], each[at:]) for each, at in zip(written, cut, strict=True)]
+        words = tuple(part for both in parts for part in both if part)
         root = number % len(words)
         chain = [word - 1 if word > root else word + 1 for word in range(len(words))]
         heads = [root] * len(words) if number % 2 else chain
@@ -55,7 +63,8 @@ def _examples(batch: Batch, maps: torch.Tensor) -> list[Example]:
         assert sentence.tree is not None
         tree = [*sentence.tree.heads], [*sentence.tree.relations]
         A, nothing = maps[row, :, :length, :length].numpy(), np.zeros(0)
-        found.append(Example(A, nothing, nothing, side, side, *tree))
+        merged = batch.encoded[row].merged
+        found.append(Example(A, nothing, nothing, side, side, *tree, merged))
     return found
 
 
@@ -79,6 +88,8 @@ def layers(request: pytest.FixtureRequest) -> tuple[list[Case], tuple[str, ...]]
     census = take_census(corpus, encoder)
     made = [*batches(corpus, encoder, census, max_tokens=120)]
     assert len(made) > 2 and any(len(batch.sentences) > 1 for batch in made)
+    assert any(one.merged for batch in made for one in batch.encoded)
+    assert census.num_arcs_inside > 0
     totals = run(model, examine(model), made, MEASURES)
     assert (totals.num_batches, totals.num_sentences) == (len(made), 15)
     with softmax_in_double():
@@ -134,6 +145,7 @@ def test_relations_of_a_treebank_are_the_textbook(layers: tuple[list[Case], tupl
                 word_of=lambda e: e.keys.word_of,
                 heads=lambda e: e.heads,
                 relations=lambda e: e.relations,
+                number=lambda e: e.number,
             )
         )
         assert len(table) == 5 * len(expected) == 5 * 9

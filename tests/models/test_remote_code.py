@@ -135,6 +135,36 @@ def test_no_code_runs_and_nobody_is_asked(
     assert not (tmp_path / "marker").exists()
 
 
+@pytest.mark.parametrize("kind", ["own class", "changed class", "changed config"])
+def test_code_of_another_repository_that_was_never_fetched(tmp_path: Path, kind: str) -> None:
+    """No network, and nothing in the cache; what is advised helps."""
+    path = marked(tmp_path / "model", KINDS[kind])
+    KINDS[kind](path, "someone/code--")
+    with pytest.raises(ModelError) as caught:
+        headcount.load(path, trust_remote_code=True)
+    said = "its code, modeling_marked.py, is in another repository, someone/code (auto_map in "
+    assert said in str(caught.value) and "Copy or save it again" not in str(caught.value)
+    assert "hf download someone/code --include '*.py'" in str(caught.value)
+    assert "delete 'someone/code--' in config.json" in str(caught.value)
+    config = path / "config.json"
+    config.write_text(config.read_text().replace("someone/code--", ""))
+    assert headcount.load(path, trust_remote_code=True).heads
+
+
+def test_whose_code_must_be_trusted(tmp_path: Path) -> None:
+    path = marked(tmp_path / "model", own_class)
+    own_class(path, "someone/code--")
+    with pytest.raises(ModelError, match=r"it needs Python files of someone/code \(auto_map in"):
+        headcount.load(path)
+
+
+def test_a_tokenizer_of_another_repository(tmp_path: Path) -> None:
+    path = marked(tmp_path / "model", own_tokenizer)
+    own_tokenizer(path, "someone/code--")
+    with pytest.warns(UserWarning, match=r"someone/code \(auto_map in tokenizer_config.json\)"):
+        assert headcount.load(path, trust_remote_code=True).tokenizer is None
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_trusted_code_runs(tmp_path: Path, asked: list[str], kind: str) -> None:
     path = marked(tmp_path / "model", KINDS[kind])

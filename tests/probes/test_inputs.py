@@ -1,18 +1,29 @@
 """Treebanks and vectors: what is used, what is left out and counted, what is refused."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headcount
 from headcount.core import CorpusError, InputError
+from headcount.corpora import Encoded, Sentence, Tree
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions
 from headcount.probes.extraction import probe_encoder
-from headcount.probes.treebank import Treebank, check_no_overlap, overlap, read_treebank
+from headcount.probes.treebank import (
+    Treebank,
+    check_no_overlap,
+    overlap,
+    probe_sentence,
+    read_treebank,
+)
 from headcount.probes.vectors import GLOVE, check_vectors, word_vectors
 from tests import saved
+from tests.textbook import written
 
 ROW = "{0}\t{1}\t_\t{2}\t_\t_\t{3}\t{4}\t_\t_\n"
 
@@ -68,6 +79,63 @@ def test_a_sentence_that_the_model_does_not_see_whole_is_left_out(
     treebank = read(loaded, file, max_words=80)
     assert len(treebank.sentences) == 2
     assert "a word that the model does not see" in treebank.warnings("test")[0]
+
+
+def test_words_that_share_pieces_are_one_word_of_the_tree(loaded: Loaded, tmp_path: Path) -> None:
+    """It has the head, relation and tag of the word nearest to the root; other arcs are counted."""
+    rows = [
+        ("1", "the", "DET", 2, "det"),
+        ("2", "dog", "NOUN", 4, "nsubj"),
+        ("3-4", "village's", "_", "_", "_"),  # not its words in a row, so they share its pieces
+        ("3", "in", "ADP", 4, "case"),
+        ("4", "village", "VERB", 0, "root"),
+        ("5", "moon", "NOUN", 3, "obj"),
+    ]
+    text = "".join(ROW.format(*row) for row in rows)
+    whole = "".join(ROW.format(*row) for row in [("1-2", "dogs", *"___"), *rows[:2]])
+    path = tmp_path / "a.conllu"
+    path.write_text(f"{text}\n{text}\n{whole.replace('4', '0')}\n", encoding="utf-8")
+    treebank = read(loaded, path)
+    sentence = treebank.sentences[0]
+    assert sentence.words == ("the", "dog", "village's", "moon")
+    assert sentence.head_W.tolist() == [1, 2, 4, 2]
+    assert sentence.relations == ("det", "nsubj", "root", "obj")
+    assert sentence.tags == ("DET", "NOUN", "VERB", "NOUN")
+    assert treebank.warnings("test") == [
+        "test sentences left out, 1 of 3: one word, so no arc",
+        "test arcs of words that share their pieces with another, left out: 2 of 10",
+    ]
+    options = ProbeOptions(as_words=True)
+    joined = read_treebank([path], probe_encoder(loaded), options, None)
+    assert joined.sentences[0].words == ("the", "dog", "in", "village", "moon")
+    assert joined.reading == {"treebank": "as-words"} and treebank.reading != joined.reading
+
+
+@given(st.data())
+def test_contracted_trees_by_the_book(data: st.DataObject) -> None:
+    size = data.draw(st.integers(2, 9))
+    order = data.draw(st.permutations(range(size)))
+    heads = [-1] * size
+    for place, word in enumerate(order[1:], start=1):
+        heads[word] = order[data.draw(st.integers(0, place - 1))]
+    merged = [
+        *accumulate(
+            data.draw(st.lists(st.booleans(), min_size=size - 1, max_size=size - 1)), initial=0
+        )
+    ]
+    relations, words = tuple(f"r{word}" for word in range(size)), tuple("w" * size)
+    tree = Tree(tuple(heads), relations, ("X",) * size)
+    encoded = Encoded([*merged], [*merged], [False] * size, size, merged=merged)
+    found = probe_sentence(Sentence(" ".join(words), words, tree), encoded, True)
+    expected, taken = written.contracted(heads, merged)
+    num_words = len(expected)
+    assert found.head_W.tolist() == [num_words if head < 0 else head for head in expected]
+    assert found.relations == tuple(relations[word] for word in taken)
+    for word in range(num_words):  # no cycle
+        steps = 0
+        while word < num_words:
+            word, steps = int(found.head_W[word]), steps + 1
+            assert steps <= num_words
 
 
 def test_overlap_is_counted_and_refused(loaded: Loaded, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from headcount.core import Head, InputError, ModelError, Plan
 from headcount.tap import (
     AttentionLayer,
     SampleRun,
+    check_is_model,
     exact_products,
     examine,
     gated,
@@ -25,7 +26,6 @@ from headcount.tap import (
     tiny_inputs,
 )
 from headcount.tap.gating import check_gates
-from headcount.tap.selfcheck import check_is_model
 from tests import tiny
 from tests.examined import examined
 from tests.laws import leaving_no_trace
@@ -278,7 +278,7 @@ def test_virtual_tokens_are_not_merged(kind: Any):
         (nn.DataParallel(nn.Linear(2, 2)), r"got a DataParallel. Pass the model inside"),
         (
             torch.compile(nn.Linear(2, 2), backend="eager"),
-            "got an OptimizedModule. Pass the model that torch.compile was given",
+            "got an OptimizedModule. What torch.compile returns has",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Tiny models with matching tokenizers, and one task for each, made once."""
 
+import copy
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -14,11 +15,14 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.models import Loaded
 from headcount.tasks import (
     CausalLanguageModelling,
+    Choice,
     Classification,
     MaskedLanguageModelling,
     Masking,
+    Regression,
     Similarity,
     Task,
+    TokenClassification,
     Translation,
 )
 from tests import tiny, tiny_tokenizers
@@ -83,8 +87,18 @@ def _centred(model: PreTrainedModel, tokens: Tokenizer) -> PreTrainedModel:
         return model
     with torch.no_grad():
         rows = [model(torch.tensor([tokens(text)["input_ids"]])).logits[0] for text in TEXTS]
-        head -= torch.stack(rows).mean(0)
+        head -= torch.stack([row.reshape(-1, *shape).mean(0) for row in rows]).mean(0)
     return model
+
+
+def shaken(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of a model whose answers differ: every weight is moved at random."""
+    other = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight += 0.3 * torch.randn(weight.shape, generator=generator)
+    return other
 
 
 KINDS = {
@@ -100,14 +114,58 @@ KINDS = {
 TASKS: dict[str, Callable[[], tuple[Loaded, Task]]] = {}
 
 
-def _add(name: str, model: str, task: Callable[..., Task], data: dict, **options: Any) -> None:
+def _add(
+    name: str,
+    model: str,
+    task: Callable[..., Task],
+    data: dict,
+    config: tuple[tuple[str, Any], ...] = (),
+    **options: Any,
+) -> None:
     @cache
     def make() -> tuple[Loaded, Task]:
-        return loaded(model), task(loaded(model), data, **options)
+        made = loaded(model, **dict(config))
+        return made, task(made, data, **options)
 
     TASKS[name] = make
 
 
+WORDS = {
+    "words": [text.split() for text in TEXTS],
+    "labels": [
+        [(index + number) % 3 for number, _ in enumerate(text.split())]
+        for index, text in enumerate(TEXTS)
+    ],
+}
+NUMBERS = {"text": TEXTS, "second": PAIRS["sentence2"], "label": PAIRS["score"]}
+ONE_OUTPUT = (("num_labels", 1),)
+
+_add("words-bert", "BertForTokenClassification", TokenClassification, WORDS, metric="macro-f1")
+_add("words-gpt2", "GPT2ForTokenClassification", TokenClassification, WORDS)
+_add("numbers", "BertForSequenceClassification", Regression, NUMBERS, ONE_OUTPUT)
+CHOICES = {
+    "prompt": [
+        "The old dog",
+        "In the kitchen",
+        "A",
+        "What did you see",
+        "Dogs",
+        "The dog",
+        "Tired",
+    ],
+    "choices": [
+        ["barked at the moon.", "slept"],
+        ["three children ran", "was the river", "a"],
+        ["dog", "the", "old", "ran"],
+        ["dogs", "last night?"],
+        ["and", "of the river and the moon", "the"],
+        ["ran.", "ran away"],
+        ["children ran.", "children"],
+    ],
+    "answer": [1, 0, 3, 0, 2, 1, 0],
+}
+_add("choice-gpt2", "GPT2LMHeadModel", Choice, CHOICES)
+_add("choice-llama", "LlamaForCausalLM", Choice, CHOICES, likelihood_per="token")
 _add("classes-bert", "BertForSequenceClassification", Classification, CLASSES)
 _add("classes-bart", "BartForSequenceClassification", Classification, CLASSES)
 _add(
@@ -129,7 +187,7 @@ _add(
     "masked-roberta", "RobertaForMaskedLM", MaskedLanguageModelling, {"text": TEXTS}, max_length=13
 )
 _add("similarity-bert", "BertModel", Similarity, PAIRS)
-_add("similarity-cls", "RobertaForMaskedLM", Similarity, PAIRS, pooling="cls")
+_add("similarity-cls", "RobertaModel", Similarity, PAIRS, pooling="cls")
 for _model in (
     "MarianMTModel",
     "BartForConditionalGeneration",

@@ -27,7 +27,9 @@ def test_losses_and_scores_are_those_of_the_whole_task(name: str) -> None:
     np.testing.assert_array_equal(few.length_N, task.length_N[index_N])
     assert (few.name, few.metric) == (task.name, task.metric)
     if isinstance(task, Translation):
-        whole = replace(whole, outcome_N=np.array(task.references[::-1], dtype=object))
+        whole = replace(
+            whole, outcome_N=np.array([first for (first,) in task.references[::-1]], dtype=object)
+        )
         found = replace(found, outcome_N=whole.outcome_N[index_N])
     assert few.score(found) == pytest.approx(task.score(whole, index_N), rel=1e-5)
     twice_S = np.array([1, 1, 0])

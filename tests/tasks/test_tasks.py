@@ -302,6 +302,9 @@ def test_labels_that_the_model_has_not_are_refused(labels: list, line: int, labe
 def test_models_that_choose_no_class_are_refused() -> None:
     with pytest.raises(ModelError, match="one of several .* with 3 labels and problem_type 'regr"):
         classification([0], problem_type="regression")
+    one = small.loaded("BertForSequenceClassification", num_labels=1)
+    with pytest.raises(ModelError, match="one of several .* with 1 label and problem_type None"):
+        Classification(one, {"text": ["a"], "label": [1]})
     loaded = small.loaded("GPT2ForSequenceClassification")
     with pytest.raises(ModelError, match="a pad_token_id in .* got none, .* Set model.config.pad"):
         Classification(loaded, {"text": ["a"], "label": [1]})
@@ -337,7 +340,8 @@ def test_texts_that_are_too_long_are_counted_and_the_tokenizer_is_as_before() ->
 
 # ------------------------------------------------------------------ which tasks fit
 
-ENCODER_LM = ["masked-lm", "similarity"]
+CAUSAL = ["causal-lm", "choice"]
+ENCODER_LM = ["masked-lm"]
 FITTING = {
     "bert": ENCODER_LM,
     "roberta": ENCODER_LM,
@@ -345,12 +349,12 @@ FITTING = {
     "electra": ENCODER_LM,
     "albert": ENCODER_LM,
     "modernbert": ENCODER_LM,
-    "gpt2": ["causal-lm"],
-    "gpt_neox": ["causal-lm"],
-    "llama": ["causal-lm"],
-    "qwen3": ["causal-lm"],
-    "gemma2": ["causal-lm"],
-    "gemma3_text": ["causal-lm"],
+    "gpt2": CAUSAL,
+    "gpt_neox": CAUSAL,
+    "llama": CAUSAL,
+    "qwen3": CAUSAL,
+    "gemma2": CAUSAL,
+    "gemma3_text": CAUSAL,
     "marian": ["translation"],
     "bart": ["translation"],
     "m2m_100": ["translation"],
@@ -369,17 +373,38 @@ def test_tasks_that_fit(name: str) -> None:
     ("model", "expected"),
     [
         (hf.BertModel, ["similarity"]),
-        (hf.BertForSequenceClassification, ["classification", "similarity"]),
-        (hf.BertLMHeadModel, ["similarity"]),  # sees later tokens too
+        (hf.BertForSequenceClassification, ["classification"]),
+        (hf.BertForTokenClassification, ["token-classification"]),
+        (hf.BertForMaskedLM, ["masked-lm"]),
+        (hf.BertLMHeadModel, []),  # sees later tokens too
+        (hf.BertForQuestionAnswering, []),
+        (hf.BertForMultipleChoice, []),
+        (hf.BertForNextSentencePrediction, []),
+        (hf.BertForPreTraining, []),
+        (hf.T5EncoderModel, ["similarity"]),
+        (hf.T5ForTokenClassification, ["token-classification"]),
+        (hf.T5ForSequenceClassification, ["classification"]),
+        (hf.T5ForQuestionAnswering, []),
+        (hf.T5Model, []),
+        (hf.BartForSequenceClassification, ["classification"]),
+        (hf.BartForQuestionAnswering, []),
+        (hf.BartForCausalLM, CAUSAL),
+        (hf.GPT2ForTokenClassification, ["token-classification"]),
+        (hf.LlamaForSequenceClassification, ["classification"]),
+        (hf.LlamaForTokenClassification, ["token-classification"]),
+        (hf.LlamaForQuestionAnswering, []),
+        (hf.LlamaModel, []),
     ],
 )
-def test_tasks_that_fit_other_heads(model: Any, expected: list[str]) -> None:
-    assert fitting(model(hf.BertConfig(**tiny.ENCODER))) == expected
+def test_tasks_score_the_head_that_was_trained(model: Any, expected: list[str]) -> None:
+    """A model whose head no task scores has none: the cosine of its states is not its answer."""
+    kind = model.config_class.model_type
+    assert fitting(model(tiny.MODELS[kind]().config)) == expected
 
 
 def test_a_bert_that_is_a_decoder_continues_text() -> None:
     config = hf.BertConfig(**tiny.ENCODER, is_decoder=True)
-    assert fitting(hf.BertLMHeadModel(config)) == ["causal-lm"]
+    assert fitting(hf.BertLMHeadModel(config)) == CAUSAL
 
 
 @pytest.mark.parametrize(
@@ -394,8 +419,8 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
         (
             "similarity",
             "GPT2LMHeadModel",
-            "a text encoder for similarity, .* a GPT2LMHeadModel (a decoder). Tasks that fit: "
-            "causal-lm",
+            "or a sentence-transformers folder for similarity, .* a GPT2LMHeadModel (a decoder). "
+            "Tasks that fit: causal-lm, choice",
         ),
         (
             "classification",
@@ -403,8 +428,20 @@ def test_a_bert_that_is_a_decoder_continues_text() -> None:
             "Expected a ...ForSequenceClassification for classification, .* a MarianMTModel (an "
             "encoder-decoder). Tasks that fit: translation",
         ),
-        ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm, similarity"),
-        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm"),
+        ("causal-lm", "BertForMaskedLM", "Tasks that fit: masked-lm."),
+        ("similarity", "BertForMaskedLM", "Expected a text encoder without a head (AutoModel) or "),
+        (
+            "similarity",
+            "BertForSequenceClassification",
+            "a BertForSequenceClassification (an encoder). Tasks that fit: classification.",
+        ),
+        ("similarity", "BertForQuestionAnswering", "(an encoder). Tasks that fit: none."),
+        (
+            "classification",
+            "BertForTokenClassification",
+            "(an encoder). Tasks that fit: token-classification.",
+        ),
+        ("masked-lm", "LlamaForCausalLM", "Tasks that fit: causal-lm, choice"),
     ],
 )
 def test_a_task_that_does_not_fit_says_which_do(task: str, model: str, message: str) -> None:
@@ -432,4 +469,6 @@ def fitting_names() -> list[str]:
         "masked-lm",
         "similarity",
         "image-classification",
+        "token-classification",
+        "choice",
     ]

@@ -60,7 +60,11 @@ def most_attended(weights: list[float], own: int) -> int | None:
 
 
 def of_sentence(
-    A: np.ndarray, word_of: list[int], heads: list[int], relations: list[str]
+    A: np.ndarray,
+    word_of: list[int],
+    heads: list[int],
+    relations: list[str],
+    number: list[int] | None = None,
 ) -> dict[tuple[str, str], Counts]:
     """Counts by relation and direction; `heads` holds each word's syntactic head, -1 for the root.
 
@@ -69,10 +73,17 @@ def of_sentence(
     (`head->dependent`). Clark et al. (2019), besides the first: the word that attends most to the
     dependent is taken for its head (`head<-dependent`). No word predicts itself. Clark et al. count
     `all` words together as well, of which a root is always missed.
+
+    Words of the tree that share pieces are one word of the text, whose `number` is given for each:
+    arcs inside it are none, the others are those of all of its words.
     """
+    number = [*range(len(heads))] if number is None else number
     between = word_map(A, word_of)
     counts: dict[tuple[str, str], Counts] = {}
-    for dependent, (head_word, relation) in enumerate(zip(heads, relations, strict=True)):
+    for word, (its_head, relation) in enumerate(zip(heads, relations, strict=True)):
+        dependent, head_word = number[word], -1 if its_head < 0 else number[its_head]
+        if dependent == head_word:
+            continue
         if head_word < 0:
             for direction in DIRECTIONS:
                 counts.setdefault(("all", direction), Counts([0] * A.shape[0])).roots += 1

@@ -80,3 +80,39 @@ def cosine_of_means(first: np.ndarray, second: np.ndarray) -> float:
 def perplexity(losses: Sequence[float], counts: Sequence[int]) -> float:
     """The exponential of the mean surprise at a token."""
     return math.exp(sum(losses) / sum(counts))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Pearson's correlation of the ranks; equal numbers share the mean of their ranks."""
+    sides = []
+    for numbers in (first, second):
+        ranks = []
+        for number in numbers:
+            below = sum(1 for other in numbers if other < number)
+            equal = sum(1 for other in numbers if other == number)
+            ranks.append(below + (equal + 1) / 2)
+        mean = sum(ranks) / len(ranks)
+        sides.append([rank - mean for rank in ranks])
+    product = sum(a * b for a, b in zip(*sides, strict=True))
+    return product / math.sqrt(math.prod(sum(a * a for a in side) for side in sides))
+
+
+def macro_f1(right: Sequence[int], predicted: Sequence[int]) -> float:
+    """Mean of F1 over the classes that are right or predicted for some word."""
+    found = []
+    for label in set(right) | set(predicted):
+        hits = wrong = missed = 0
+        for gold, guess in zip(right, predicted, strict=True):
+            hits += gold == guess == label
+            wrong += guess == label != gold
+            missed += gold == label != guess
+        found.append(2 * hits / (2 * hits + wrong + missed))
+    return sum(found) / len(found)
+
+
+def continuation(logits: np.ndarray, ids: Sequence[int], num_context: int) -> float:
+    """Logarithm of the probability of the tokens after a context, each after all before it."""
+    total = 0.0
+    for position in range(num_context, len(ids)):
+        total -= surprise(logits[position - 1], ids[position])
+    return total

@@ -68,7 +68,8 @@ def cross_fit(
     first, second = choices[other], choices[one]
 
     def mixed(name: str) -> np.ndarray:
-        return np.where(is_first_N, getattr(first, name), getattr(second, name))
+        one, other = getattr(first, name), getattr(second, name)
+        return np.where(is_first_N.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
     evaluation = Evaluation(mixed("loss_N"), first.count_N, mixed("outcome_N"))
     return CrossFit(chosen(np.arange(num)), (one, other), evaluation)

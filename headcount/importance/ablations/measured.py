@@ -22,7 +22,16 @@ from headcount.core import Head, Heads, LayerId, check_choice
 from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
 from headcount.importance.options import Instead
 from headcount.importance.scores import Scores
-from headcount.tap import Anatomy, AttentionLayer, Block, Replacement, Tap, evaluating, examine
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    AttentionLayer,
+    Block,
+    Replacement,
+    Tap,
+    evaluating,
+    examined,
+)
 from headcount.tasks import Task, TaskBatch
 
 
@@ -39,10 +48,10 @@ def uniform(
 
 
 def mean(
-    model: PreTrainedModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
 ) -> Replacement:
     """Each head's mean output over the queries of a task's data, without padding."""
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     listener = _MeanOutput()
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
@@ -144,7 +153,7 @@ def replacement(
 
 
 def ablation(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     instead: Instead = "zero",
     anatomy: Anatomy | None = None,
@@ -164,7 +173,7 @@ def ablation(
     Returns:
         One delta per head, by site and layer, in the unit of the loss.
     """
-    anatomy = anatomy or examine(model)
+    model, anatomy = examined(model, anatomy)
     heads = anatomy.heads
     stand_in = replacement(instead, model, task, anatomy, max_tokens)
     setting = AblationSetting(model, task, anatomy, stand_in, max_tokens)

@@ -48,16 +48,18 @@ class SweepTable:
     """One row per ablation, after a row for the dense model; filled batch by batch."""
 
     loss_AN: Float[np.ndarray, "ablation example"]
-    outcome_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, " ablation example *outcome"]
     count_N: Int[np.ndarray, " example"]
     seen_N: Bool[np.ndarray, " example"]
 
     @classmethod
-    def empty(cls, num_rows: int, num_examples: int) -> "SweepTable":
+    def empty(cls, num_rows: int, task: Task) -> "SweepTable":
         """A table without any results."""
-        blank = np.full((num_rows, num_examples), np.nan)
+        num_examples = task.num_examples
+        loss_AN = np.full((num_rows, num_examples), np.nan)
+        outcome_AN = np.full((num_rows, num_examples, *task.outcome_shape), np.nan)
         counts = np.zeros(num_examples, dtype=np.int64)
-        return cls(blank, blank.copy(), counts, np.zeros(num_examples, dtype=bool))
+        return cls(loss_AN, outcome_AN, counts, np.zeros(num_examples, dtype=bool))
 
 
 def save_sweep(path: Path, key: str, table: SweepTable) -> None:
@@ -67,21 +69,21 @@ def save_sweep(path: Path, key: str, table: SweepTable) -> None:
     write_atomically(path, lambda file: save_file(arrays, file, metadata=about))
 
 
-def load_sweep(path: Path | None, key: str, num_rows: int, num_examples: int) -> SweepTable:
+def load_sweep(path: Path | None, key: str, num_rows: int, task: Task) -> SweepTable:
     """Load the progress of an interrupted sweep.
 
     Raises:
         InputError: If the file is damaged, or of a sweep with another model, task or options.
     """
     if path is None or not path.exists():
-        return SweepTable.empty(num_rows, num_examples)
+        return SweepTable.empty(num_rows, task)
     with reading(path, "an interrupted sweep"), safe_open(path, framework="np") as file:
         metadata = file.metadata() or {}
         arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
         check_arrays(arrays, metadata)
         rows, examples = arrays["loss_AN"].shape
     made = f"{metadata.get('key')}, {amount(rows, 'loss')} of {amount(examples, 'example')}"
-    wanted = f"{key}, {amount(num_rows, 'loss')} of {amount(num_examples, 'example')}"
+    wanted = f"{key}, {amount(num_rows, 'loss')} of {amount(task.num_examples, 'example')}"
     check_same_key(path, made, wanted)
     return SweepTable(**arrays)
 
@@ -117,7 +119,7 @@ class Swept:
     ablations: tuple[Ablation, ...]
     base: Evaluation
     loss_AN: Float[np.ndarray, "ablation example"]
-    outcome_AN: Float[np.ndarray, "ablation example"]
+    outcome_AN: Float[np.ndarray, " ablation example *outcome"]
 
     def evaluation(self, index: int) -> Evaluation:
         """The evaluation under one ablation."""
@@ -162,7 +164,8 @@ def sweep(
     """
     model, task = setting.model, setting.task
     running = _Sweeping(setting, tuple(ablations))
-    table = load_sweep(state, key, len(ablations) + 1, task.num_examples)
+    table = load_sweep(state, key, len(ablations) + 1, task)
+    progress(int(table.seen_N.sum()), task.num_examples)
     with evaluating(model), torch.inference_mode(), _without_cache(model):
         for batch in task.batches(setting.max_tokens):
             # By example, not by batch number: a sweep may resume with another batch size.
@@ -270,7 +273,14 @@ class _Sweeping:
             )
         place = (np.array(rows)[:, None], index)
         table.loss_AN[place] = loss_AE
-        table.outcome_AN[place] = losses.outcome_E.double().cpu().numpy().reshape(shape)
+        table.outcome_AN[place] = _numbers(losses.outcome_E, shape)
+
+
+def _numbers(
+    outcome_C: Float[Tensor, " copy *outcome"], shape: tuple[int, int]
+) -> Float[np.ndarray, " ablation example *outcome"]:
+    """Outcomes of copies of a batch, by copy."""
+    return outcome_C.double().cpu().numpy().reshape(*shape, *outcome_C.shape[1:])
 
 
 @contextmanager
@@ -312,6 +322,7 @@ def ablated_texts(
     file = None if state is None else state / TRANSLATIONS
     texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
     found = []
+    progress(len(found), len(rows))
     for row in rows:
         ablation, evaluation = swept.ablations[row], swept.evaluation(row)
         if ablation.name not in texts_of:

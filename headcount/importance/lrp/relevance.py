@@ -18,6 +18,7 @@ Departure: a layer is divided by the sum of absolute values, since the plain sum
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
@@ -29,18 +30,22 @@ from headcount.core import InputError, LayerId
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
 from headcount.importance.options import Rules
-from headcount.tap import Anatomy, Tap, examine
+from headcount.tap import Anatomy, AnyModel, Tap, examined
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
+    Choice,
     Classification,
     Drawn,
     ImageClassification,
     MaskedLanguageModelling,
+    Regression,
     Similarity,
     Task,
     TaskBatch,
+    TokenClassification,
     Translation,
+    asked_logits,
 )
 
 
@@ -99,6 +104,18 @@ def _class(model: PreTrainedModel, batch: TaskBatch) -> Starts:
     return top_logits(logits_EC[:, None], torch.ones_like(logits_EC[:, :1], dtype=torch.bool))
 
 
+def _chosen(task: Choice, model: PreTrainedModel, batch: TaskBatch) -> Starts:
+    """Starts at the logits of the tokens of the chosen choice."""
+    output = task.output(model, batch)
+    logits_PV, is_token_ECT = asked_logits(output.logits, batch)
+    tokens_P1 = batch.labels["tokens"][is_token_ECT][:, None]
+    blank_ECT = logits_PV.new_zeros(is_token_ECT.shape)
+    value_ECT = blank_ECT.masked_scatter(is_token_ECT, logits_PV.gather(1, tokens_P1)[:, 0])
+    chosen_E = task.scores(output, batch).detach().argmax(1)
+    examples = torch.arange(len(chosen_E), device=chosen_E.device)
+    return Starts(value_ECT[examples, chosen_E], is_token_ECT[examples, chosen_E])
+
+
 def _cosine(task: Similarity) -> Start:
     """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
 
@@ -118,6 +135,9 @@ def _cosine(task: Similarity) -> Start:
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
     Classification: lambda task: _class,
     ImageClassification: lambda task: _class,
+    Regression: lambda task: _class,
+    TokenClassification: lambda task: _labelled,
+    Choice: lambda task: partial(_chosen, task),
     CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,
@@ -143,7 +163,7 @@ class Relevance:
 
 
 def relevance(
-    model: PreTrainedModel,
+    model: AnyModel,
     task: Task,
     rules: Rules = "voita2019",
     anatomy: Anatomy | None = None,
@@ -166,7 +186,7 @@ def relevance(
         ModelError: If the model uses an operation without a rule; the message names it.
         InputError: If the rule set is unknown, or it is unknown where relevance starts.
     """
-    anatomy, start = anatomy or examine(model), start or start_of(task)
+    (model, anatomy), start = examined(model, anatomy), start or start_of(task)
     sums: dict[LayerId, Tensor] = {}
     num_steps = 0
     for batch in task.batches(max_tokens):

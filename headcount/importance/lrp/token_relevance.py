@@ -18,18 +18,17 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.relevance import WHOLE
 from headcount.importance.lrp.rule_sets import listener
 from headcount.importance.options import Rules
-from headcount.tap import Anatomy, StateId, Tap, examine, heard
+from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
 
 
 @torch.enable_grad()
 def token_relevance(
-    model: PreTrainedModel,
+    model: AnyModel,
     inputs: Mapping[str, Tensor],
     start: Callable[[Any], Tensor],
     rules: Rules = "voita2019",
@@ -51,7 +50,7 @@ def token_relevance(
     Raises:
         ModelError: If the model uses an operation without a rule; the message names it.
     """
-    anatomy, entering = anatomy or examine(model), _Entering()
+    (model, anatomy), entering = examined(model, anatomy), _Entering()
     with (
         Tap(model, anatomy, listener(rules), block=WHOLE),
         Lrp(model, rules) as lrp,

@@ -37,6 +37,7 @@ def recover(
             recovery must have this in common instead of the weights.
     """
     teacher = context.loaded.model if tuning.is_taught else None
+    context.progress("recovery", 0, tuning.updates)
     smaller = restorable(loaded, plan)
     gates = Fixed(plan.gates(loaded.heads)) if smaller is None else None
     about = {"plan": plan.sha256, "form": "compact" if gates is None else "gated"}
@@ -48,7 +49,12 @@ def recover(
         teacher=teacher,
         run=context.training_run("recovery", context.state, about | dict(made or {})),
     )
-    return tuned if smaller is None else replace(tuned, loaded=restored(loaded, plan, tuned.loaded))
+    if smaller is None:
+        return tuned
+    context.progress("weights put back", 0, 1)
+    whole = restored(loaded, plan, tuned.loaded)
+    context.progress("weights put back", 1, 1)
+    return replace(tuned, loaded=whole)
 
 
 def from_scratch(context: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:

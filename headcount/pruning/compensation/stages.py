@@ -82,7 +82,7 @@ def _loss(compensated: Loaded, selection: Selection, context: PruningContext, de
     return evaluate_gated(
         compensated,
         selection.plan,
-        dev,
+        context.watched(dev, "gated model on dev"),
         max_tokens=context.max_tokens,
         texts=False,
         anatomy=anatomy,
@@ -96,7 +96,8 @@ def _made_up(
     if not (stages.fold or stages.rescale):
         return CompensatedModel(selection.loaded)
     loaded, plan, max_tokens = selection.loaded, selection.plan, context.max_tokens
-    sums = output_moments(loaded.model, context.sample, loaded.anatomy, max_tokens)
+    sample = context.scored("outputs of heads")
+    sums = output_moments(loaded.model, sample, loaded.anatomy, max_tokens)
     best, before = "", _loss(loaded, selection, context, dev)
     lowest, kept, after = before, loaded, {}
     ways = _ways(loaded, plan, sums, stages)

@@ -46,9 +46,11 @@ class Auto(Method):
         first, second = halves(context.sample, context.seed)
         trial = replace(context, train=first, calibration=first.num_examples, state=None)
         losses: dict[str, float] = {}
+        context.progress("candidates", 0, len(self._candidates()))
         for number, (name, candidate) in enumerate(self._candidates().items()):
             plan = candidate.choose(trial, keep).plan
-            found = evaluate_gated(context.loaded, plan, second, context.max_tokens, texts=False)
+            measured = context.watched(second, f"kept by {name}")
+            found = evaluate_gated(context.loaded, plan, measured, context.max_tokens, texts=False)
             losses[name] = found.loss
             context.progress("candidates", number + 1, len(self._candidates()))
         best = min(losses, key=losses.__getitem__)

@@ -37,7 +37,11 @@ class Fisher(Stepwise):
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The diagonal Fisher information of every head's gate."""
-        model, task, anatomy = context.loaded.model, context.sample, context.loaded.anatomy
+        model, task, anatomy = (
+            context.loaded.model,
+            context.scored(self.name),
+            context.loaded.anatomy,
+        )
         sums: dict[LayerId, Tensor] = {}
         with evaluating(model), frozen(model):
             for batch in task.batches(context.max_tokens):

@@ -37,7 +37,7 @@ class Gradient(Stepwise):
         loaded, max_tokens = context.loaded, context.max_tokens
         return gradient(
             loaded.model,
-            context.sample,
+            context.scored(self.name),
             self.level,
             normalise=self.normalise,
             anatomy=loaded.anatomy,

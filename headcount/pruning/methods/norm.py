@@ -24,7 +24,12 @@ class Norm(Stepwise):
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Layer-normalised norms of what the heads add; pruned heads add nothing."""
         loaded = context.loaded
-        scores = norm(loaded.model, context.sample, loaded.anatomy, context.max_tokens)
+        scores = norm(
+            loaded.model,
+            context.scored(self.name),
+            loaded.anatomy,
+            context.max_tokens,
+        )
         added = {place: score_H.clone() for place, score_H in scores.items()}
         for unit in set(context.units.units) - set(left):
             for head in unit:

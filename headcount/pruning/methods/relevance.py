@@ -27,12 +27,12 @@ class Relevance(Stepwise):
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Relevance of every head."""
         model, anatomy = context.loaded.model, context.loaded.anatomy
-        start = start_of(context.sample)
+        sample = context.scored(self.name)
         return relevance(
             model,
-            context.sample,
+            sample,
             self.rules,
             anatomy=anatomy,
             max_tokens=context.max_tokens,
-            start=start,
+            start=start_of(sample),
         ).scores

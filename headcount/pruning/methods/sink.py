@@ -24,4 +24,9 @@ class Sink(Stepwise):
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Negated attention on the first token, for every head."""
         loaded = context.loaded
-        return sink(loaded.model, context.sample, loaded.anatomy, context.max_tokens)
+        return sink(
+            loaded.model,
+            context.scored(self.name),
+            loaded.anatomy,
+            context.max_tokens,
+        )

@@ -50,9 +50,13 @@ def framed(title: str, html: str, height: int) -> str:
     )
 
 
+Text = str | list[str]
+"""A text, or its words."""
+
+
 def show(
     model: Loaded | PreTrainedModel,
-    text: str | tuple[str, str],
+    text: Text | tuple[Text, Text],
     head: str | None = None,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
@@ -64,8 +68,9 @@ def show(
 
     Args:
         model: the result of `load`, or a plain transformers model with its tokenizer.
-        text: one sentence, or two: source and target of a translation, or a pair that the model
-            reads as one input. Without a target, the model translates greedily.
+        text: one sentence, as a text or a list of words, or a pair of two: source and target of a
+            translation, or a pair that the model reads as one input. Without a target, the model
+            translates greedily.
         head: the head to open; by default the one that looks most sharply from word to word.
         tokenizer: tokenizer of a plain model.
         gates: factors by head name, e.g. `{"enc.2.8": 0}`; heads not named keep 1.
@@ -84,5 +89,19 @@ def show(
     return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
 
 
-def _sides(text: str | tuple[str, str]) -> tuple[str, str | None]:
-    return (text, None) if isinstance(text, str) else text
+def _sides(text: object) -> tuple[str, str | None]:
+    """The texts of one sentence or of a pair."""
+    if isinstance(text, tuple) and len(text) == 2:
+        return _joined(text[0]), _joined(text[1])
+    return _joined(text), None
+
+
+def _joined(text: object) -> str:
+    """A text, or the words of one joined by spaces."""
+    words = [text] if isinstance(text, str) else text
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError(
+            f"Expected a text, a list of its words, or a pair of two in a tuple, got {text!r:.80}. "
+            "Give a string."
+        )
+    return " ".join(words)

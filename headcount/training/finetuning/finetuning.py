@@ -17,7 +17,15 @@ from transformers import PreTrainedModel, TrainerCallback
 
 from headcount.core import Heads, InputError, ResumePolicy, processes
 from headcount.gates import GateTraining, HeadGates, gating
-from headcount.models import Loaded, keep_formats, revision, tokenizer_revision
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_not_quantized,
+    keep_formats,
+    revision,
+    tokenizer_revision,
+)
+from headcount.tap import AnyModel, model_of
 from headcount.tasks import Task
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
 from headcount.training.data.bucketed import Batches
@@ -97,12 +105,12 @@ ONCE = TrainingRun()
 
 
 def finetune(
-    loaded: Loaded,
+    loaded: Loaded | PreTrainedModel,
     task: Task,
     tuning: FinetuneConfig,
     *,
     gates: HeadGates | None = None,
-    teacher: PreTrainedModel | None = None,
+    teacher: AnyModel | None = None,
     run: TrainingRun = ONCE,
 ) -> FineTuned:
     """Train a copy of a model on a task's data.
@@ -120,6 +128,8 @@ def finetune(
             can't be trained on.
         ModelError: if the loss is no longer finite.
     """
+    loaded = as_loaded(loaded)
+    teacher = None if teacher is None else model_of(teacher)
     check_finetuning(loaded, task, tuning, gates is not None and bool(list(gates.parameters())))
     state, folder = run.state, run.state and run.state / CHECKPOINTS
     arguments = tuning_arguments(tuning, folder, run.seed, loaded.model.device)
@@ -173,6 +183,7 @@ def check_finetuning(
             set, the task has no such loss, or the Trainer would use another GPU.
     """
     check_gpu(loaded.model.device)
+    check_not_quantized(loaded.model)
     check_distillation(task, tuning)
     if tuning.dropout and not rates(loaded.model):
         raise InputError(

@@ -268,6 +268,7 @@ class _Run:
         return signature(
             loaded,
             self.corpus.sha256(),
+            **self.corpus.signed,
             task=task.name,
             data=task.sha256[:12],
             n=task.num_examples,

@@ -1,15 +1,7 @@
 """Texts and images: the corpus in a task's data, where roles are measured if no other is given."""
 
-from headcount.corpora import (
-    Columns,
-    Corpus,
-    Data,
-    Sentence,
-    read_data,
-    read_labelled_images,
-    read_parallel,
-)
-from headcount.tasks import COLUMNS, TaskName
+from headcount.corpora import Columns, Corpus, Data, Sentence
+from headcount.tasks import COLUMNS, TaskName, read_examples
 
 
 def texts_of(
@@ -26,9 +18,8 @@ def texts_of(
     Raises:
         CorpusError: if the data can't be read.
     """
-    roles = COLUMNS[task]
+    table = read_examples(task, data, columns, limit)
     if task == "translation":
-        table = read_parallel(data, columns, roles).first(limit)
         pairs = zip(table["source"], table["target"], strict=True)
         return Corpus.from_sentences(
             [
@@ -37,6 +28,5 @@ def texts_of(
             ]
         )
     if task == "image-classification":
-        return Corpus(read_labelled_images(data, columns, roles).first(limit)["image"])
-    table = read_data(data, columns, roles).first(limit)
-    return Corpus.from_sentences(table.sentences(next(iter(roles))))
+        return Corpus(table["image"])
+    return Corpus.from_sentences(table.sentences(next(iter(COLUMNS[task]))))

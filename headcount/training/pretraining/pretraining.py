@@ -23,6 +23,7 @@ from headcount.core import (
     ModelError,
     ResumePolicy,
     check_not_read,
+    check_one_folder,
     processes,
 )
 from headcount.models import Loaded, load, place_of
@@ -153,6 +154,7 @@ def train(
             claim(out, job.identity(text.train, text.dev, arguments.world_size), policy)
             remove_broken(out / CHECKPOINTS)
             _write_held_out(job, text, out)
+        check_one_folder(out)
         with processes().main_process_first():
             tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
         trainer, counts = _trainer(

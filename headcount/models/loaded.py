@@ -1,0 +1,170 @@
+"""Loaded: a model with its tokenizer and heads, and what takes a plain model for one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from headcount.core import Heads, InputError, ModelError, small_table
+from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation
+from headcount.tap import Anatomy, Holder, check_is_model, examine, model_of
+
+_NO_LIMIT = 1_000_000
+"""Tokenizers without a length limit report a huge one."""
+
+
+@dataclass(frozen=True)
+class Loaded(Holder):
+    """A model with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: Tokenizer | None
+    name: str
+    inputs: Mapping[str, Tensor] | None = None
+    """Inputs that its attention layers are found with; made up if None."""
+    image_processor: Any = None
+    """What turns images into pixels; None for models of text, and where none is saved."""
+
+    def __repr__(self) -> str:
+        tokenizer = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
+        return f"Loaded({self.name!r}: {type(self.model).__name__}, {tokenizer})"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "class": type(self.model).__name__,
+            "heads": str(self.heads),
+            "parameters": f"{self.model.num_parameters():,}",
+            "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
+            "longest text": "no limit" if self.max_length is None else f"{self.max_length} tokens",
+            "on": f"{self.model.device}, {str(self.model.dtype).removeprefix('torch.')}",
+        }
+        return small_table(self.name, list(rows.items()))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model."""
+        return self.model(*args, **kwargs)
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        """The model's configuration."""
+        return self.model.config
+
+    @cached_property
+    def anatomy(self) -> Anatomy:
+        """The attention layers, found and checked on first access."""
+        return examine(self.model, self.inputs)
+
+    @property
+    def heads(self) -> Heads:
+        """The grid of the model's heads."""
+        return self.anatomy.heads
+
+    @property
+    def max_length(self) -> int | None:
+        """The model's limit of tokens, including special ones; None if unlimited."""
+        return max_length(self.model, self.tokenizer)
+
+    @property
+    def takes_token_types(self) -> bool:
+        """Whether the model distinguishes the sentences of a pair; tokenizers may not know."""
+        several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
+        return several and TOKEN_TYPES in signature(self.model.forward).parameters
+
+    def encoder(self, strict: bool = False, windows: bool = False) -> Encoder:
+        """The encoder that turns sentences into the model's inputs.
+
+        Raises:
+            ModelError: if the model takes no text, or an encoder-decoder has no start token.
+        """
+        config = self.model.config
+        if self.model.main_input_name != "input_ids":
+            raise ModelError(
+                f"Expected a model that reads text here, got {self.name} ({config.model_type}), "
+                f"which reads {self.model.main_input_name}. Give folders of images to "
+                "`analyze` or to the task image-classification. In Python, `gated` and `tapped` "
+                "work with any model."
+            )
+        if self.tokenizer is None:
+            raise ModelError(
+                f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
+                "has none that loads (AutoTokenizer.from_pretrained says why), or one whose "
+                "vocabulary has at most one token besides special ones. Add one, or, with a model "
+                "in memory, give tokenizer=... or headcount.Loaded(model, tokenizer, name)."
+            )
+        start = None
+        if config.is_encoder_decoder:
+            start = language_in_generation(self.tokenizer).get("decoder_start_token_id")
+            start = getattr(config, "decoder_start_token_id", None) if start is None else start
+            start = self.model.generation_config.decoder_start_token_id if start is None else start
+            if start is None:
+                raise ModelError(
+                    f"Expected a decoder_start_token_id in the config of {self.name}, an "
+                    "encoder-decoder, got none. Set it in config.json."
+                )
+        return Encoder(
+            self.tokenizer, self.max_length, start, strict, self.takes_token_types, windows
+        )
+
+
+def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None = None) -> Loaded:
+    """The result of `load`, or a plain model with its tokenizer as `load` would return them.
+
+    A tokenizer that is given takes the place of the one that was loaded.
+
+    Raises:
+        InputError: if it is neither; says what to pass.
+    """
+    check_is_model(model_of(model))
+    if isinstance(model, Loaded):
+        same = tokenizer is None or tokenizer is model.tokenizer
+        return model if same else replace(model, tokenizer=tokenizer)
+    return Loaded(model, tokenizer, model.config.name_or_path or type(model).__name__)
+
+
+def check_is_loaded(given: object) -> None:
+    """Check that something is what `load` returns, for classes that keep it.
+
+    Raises:
+        InputError: if it is not; says what to pass.
+    """
+    if not isinstance(given, Loaded):
+        raise InputError(
+            f"Expected what headcount.load returns, got a {type(given).__name__}. Pass "
+            "headcount.Loaded(model, tokenizer, name)."
+        )
+
+
+def check_has_heads(loaded: Loaded) -> None:
+    """Check that a model has heads; one whose heads were all pruned has none.
+
+    Raises:
+        ModelError: if it has none.
+    """
+    if not len(loaded.heads):
+        raise ModelError(
+            f"Expected a model with attention heads, got {loaded.name} with none left, so there "
+            "is nothing to measure or to score."
+        )
+
+
+def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
+    """The smaller of the limits of the tokenizer and the model's position table."""
+    limits = []
+    if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
+        limits.append(tokenizer.model_max_length)
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        limits.append(positions - _before_positions(model))
+    return min(limits, default=None)
+
+
+def _before_positions(model: PreTrainedModel) -> int:
+    """Number of position rows up to the padding's, which no token uses (RoBERTa and relatives)."""
+    tables = [m for name, m in model.named_modules() if name.endswith(".position_embeddings")]
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)

@@ -1,0 +1,165 @@
+r"""Multiple choice: which continuation of a prompt a causal model holds to be the most likely.
+
+$$s_c = \frac{1}{n_c} \sum_t \log p(c_t \mid \text{prompt}, c_{<t}), \qquad
+  \mathrm{loss} = -\log \frac{e^{s_a}}{\sum_c e^{s_c}}$$
+
+c are the choices and a the right one; n is 1, or the number of tokens or characters of the choice
+(`likelihood_per`). The loss is the cross-entropy of the right choice, in nats, one per example.
+Outcome: the choice with the largest s. Score: accuracy.
+Reference: Language Models are Few-Shot Learners (Brown et al., 2020), section 2.4,
+https://arxiv.org/abs/2005.14165; by characters: acc_norm of lm-evaluation-harness,
+https://github.com/EleutherAI/lm-evaluation-harness
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from headcount.core import check_choice
+from headcount.corpora import Columns, Data, read_data
+from headcount.models import Loaded
+from headcount.tasks.choice_rows import answers, choice_rows
+from headcount.tasks.class_task import ClassTask
+from headcount.tasks.likelihood import IGNORED
+from headcount.tasks.options import COLUMNS, LikelihoodPer
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Losses, TaskBatch
+from headcount.tasks.token_rows import pad_id, padded, text_inputs
+
+
+@final
+class Choice(ClassTask):
+    """Choices among continuations of prompts.
+
+    An example has a row for each choice, but choices of one token share a row. Prompts that do not
+    fit the model lose their first tokens, except those with which the tokenizer begins every text,
+    and are counted in `num_truncated`.
+
+    Args:
+        loaded: a decoder with its tokenizer.
+        data: files, or `{"prompt": [...], "choices": [[...]], "answer": [...]}`.
+        columns: `{"prompt": NAME, "choices": NAME, "answer": NAME}`. Answers are numbers of choices
+            from 0, or their texts.
+        likelihood_per: what the log-likelihoods of choices are compared by: a whole `choice`, or
+            the mean for each `token` or `character` of it.
+        limit: largest number of examples.
+    """
+
+    name: ClassVar[str] = "choice"
+    distils: Distils | None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        likelihood_per: LikelihoodPer = "choice",
+        limit: int | None = None,
+    ) -> None:
+        check_choice("a unit", likelihood_per, LikelihoodPer)
+        check_fits(loaded.model, self.name)
+        self.metric, self.higher_is_better = "accuracy", True
+        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        self._per = None if likelihood_per == "choice" else likelihood_per
+        self.sha256 = table.sha256_with(likelihood_per=self._per)
+        self._examples = choice_rows(loaded, table)
+        self.gold_N = np.array(answers(table))
+        texts = table.lists["choices"]
+        self._lengths = {
+            "choice": [[1 for _ in each] for each in texts],
+            "token": [[len(ids) for ids in each.tokens] for each in self._examples],
+            "character": [[len(text) for text in each] for each in texts],
+        }[likelihood_per]
+        self.num_classes = max(map(len, texts))
+        # Absent choices have no likelihood that a student could learn
+        self.distils = "answers" if len({len(each) for each in texts}) == 1 else None
+        self.num_truncated = sum(each.is_cut for each in self._examples)
+        self._most_rows = max(len(each.rows) for each in self._examples)
+        self._pad_id = pad_id(loaded)
+        self.num_examples = len(table)
+
+    @property
+    def signature(self) -> str:
+        """Accuracy, and the unit that log-likelihoods are means for."""
+        return self.metric + (f"|per:{self._per}" if self._per else "")
+
+    @property
+    def signed_options(self) -> Mapping[str, object]:
+        """The unit that log-likelihoods are means for."""
+        return {"per": self._per}
+
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Tokens of the longest row of every example, times the most rows of any example."""
+        return self._most_rows * np.array([each.longest for each in self._examples])
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """A batch of examples with the rows of each, one example after the other."""
+        examples = [self._examples[index] for index in index_E]
+        inputs = text_inputs([row for each in examples for row in each.rows], self._pad_id)
+        labels = {
+            "class": torch.from_numpy(self.gold_N[index_E]),
+            "row": padded([each.row_of for each in examples], -1),
+            "length": padded([self._lengths[index] for index in index_E], 1),
+            "start": torch.tensor([each.num_context - 1 for each in examples]),
+            "tokens": self._tokens(index_E),
+        }
+        num_rows = torch.tensor([len(each.rows) for each in examples])
+        example_R = torch.arange(len(examples)).repeat_interleave(num_rows)
+        return TaskBatch(inputs, labels, example_R, torch.from_numpy(index_E))
+
+    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
+        """The output of the model."""
+        return model(**batch.inputs, use_cache=False, **more)
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
+        """Cross-entropy of the right choice among the choices of each example."""
+        score_EC = self.scores(output, batch)
+        loss_E = cross_entropy(score_EC, batch.labels["class"], reduction="none")
+        chosen_E = score_EC.detach().argmax(1).to(loss_E)
+        return Losses(loss_E, torch.ones_like(batch.labels["class"]), chosen_E)
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """Scores of the choices, as logits."""
+        return Answers(self.scores(output, batch), batch.labels["class"])
+
+    def scores(self, output: Any, batch: TaskBatch) -> Float[Tensor, "example choice"]:
+        """Log-likelihoods of the choices by their unit, minus infinity where there is no choice."""
+        logits_PV, is_token_ECT = asked_logits(output.logits, batch)
+        nll_P = cross_entropy(logits_PV, batch.labels["tokens"][is_token_ECT], reduction="none")
+        blank_ECT = torch.zeros(is_token_ECT.shape, device=nll_P.device, dtype=nll_P.dtype)
+        likelihood_EC = blank_ECT.masked_scatter(is_token_ECT, -nll_P).sum(-1)
+        score_EC = likelihood_EC / batch.labels["length"]
+        return score_EC.masked_fill(batch.labels["row"] < 0, -torch.inf)
+
+    def _tokens(self, index_E: Int[np.ndarray, " example"]) -> Int[Tensor, "example choice token"]:
+        """Tokens of the choices, `IGNORED` where there is none."""
+        count = max(len(self._examples[index].tokens) for index in index_E)
+        flat = []
+        for index in index_E:
+            tokens = self._examples[index].tokens
+            flat += [*tokens, *[[]] * (count - len(tokens))]
+        return padded(flat, IGNORED).unflatten(0, (len(index_E), count))
+
+
+def asked_logits(
+    logits_RNV: Float[Tensor, "row token vocabulary"], batch: TaskBatch
+) -> tuple[Float[Tensor, "place vocabulary"], Tensor]:
+    """Logits that predict the tokens of choices, in single precision, and where they are."""
+    labels = batch.labels
+    is_token_ECT = labels["tokens"] != IGNORED
+    num_rows_E = torch.bincount(batch.example_R, minlength=batch.num_examples)
+    row_EC = (num_rows_E.cumsum(0) - num_rows_E)[:, None] + labels["row"]
+    place_T = torch.arange(is_token_ECT.shape[-1], device=row_EC.device)
+    place_ECT = (labels["start"][:, None, None] + place_T).expand(is_token_ECT.shape)
+    row_ECT = row_EC[..., None].expand(is_token_ECT.shape)
+    # A batch that is repeated has the rows of each copy together, in order of its examples
+    row_P = batch.example_R.argsort(stable=True)[row_ECT[is_token_ECT]]
+    logits_PV = logits_RNV[row_P, place_ECT[is_token_ECT]]
+    return logits_PV.to(torch.promote_types(logits_PV.dtype, torch.float32)), is_token_ECT

@@ -1,0 +1,79 @@
+"""Two commands share their work under torchrun; the others are refused at once, with a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.cli.command import COMMANDS, SEVERAL, main
+from tests.cli.conftest import SAMPLE
+from tests.cli.test_long_work import SMALL
+from tests.cli.test_train import DATA
+from tests.forked import Forked, ranks
+
+SENTENCE = "headcount: Expected one process, got 2. Run it without torchrun, which works with"
+
+
+def ends(both: list[Forked]) -> list[tuple[int | None, str, str]]:
+    """Status, output and errors of two processes."""
+    texts = [process.communicate(timeout=200) for process in both]
+    return [(process.returncode, *each) for process, each in zip(both, texts, strict=True)]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(SEVERAL)))
+def test_one_sentence_of_the_main_process(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of the command runs, and no process waits for another one."""
+
+    class Never:
+        def run(self) -> int:
+            raise AssertionError(f"{name} ran")
+
+    monkeypatch.setattr("headcount.cli.command.parse", lambda words: Never())
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, times in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("RANK", rank)
+        assert main([name]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "" and " ".join(printed.err.split()).count(SENTENCE) == times
+
+
+@pytest.mark.parametrize("name", ["probe", "report"])
+def test_real_processes(name: str, bert: Path, tmp_path: Path) -> None:
+    """A folder and a report were written by both processes, or one blamed the other."""
+    out = tmp_path / "out"
+    arguments = (
+        (bert, "--train", SAMPLE, "--test", SAMPLE, "--out", out) if name == "probe" else (out,)
+    )
+    (first, second) = ends(ranks("headcount", name, *arguments))
+    assert first[:2] == (2, "") and " ".join(first[2].split()).startswith(SENTENCE)
+    assert second == (2, "", "") and not out.exists()
+
+
+def test_hosts_without_a_shared_disk_start_over(bert: Path, tmp_path: Path) -> None:
+    """Every host keeps the sums of its own processes, which --overwrite deletes there."""
+    outs, others = [tmp_path / "0", tmp_path / "1"], [tmp_path / "2", tmp_path / "3"]
+    analyze = ("analyze", bert, SAMPLE, *SMALL)
+    for status, _, errors in ends(ranks("headcount", *analyze, "--limit=9", "--out", last=outs)):
+        assert status == 0, errors
+    first, second = ends(
+        ranks("headcount", *analyze, "--limit=8", "--out", last=[others[0], outs[1]])
+    )
+    assert first[0] == 2 and "Another process of this run ended" in first[2]
+    assert second[0] == 2 and f"but {outs[1]} holds an earlier run" in " ".join(second[2].split())
+    again = (*analyze, "--limit=8", "--overwrite", "--out")
+    for status, _, errors in ends(ranks("headcount", *again, last=outs)):
+        assert status == 0, errors
+    assert (outs[0] / "run.json").exists() and not (outs[1] / "run.json").exists()
+
+
+def test_training_needs_one_folder(tmp_path: Path) -> None:
+    """Checkpoints are written by the main process and read by all."""
+    train = ("train", "translation", *DATA, "--recipe", "tiny", "--set", "layers=1", "pieces=150")
+    outs = [tmp_path / "0", tmp_path / "1"]
+    first, second = ends(ranks("headcount", *train, "--out", last=outs))
+    assert second[0] == 2 and f"main process's {outs[1]} is another folder" in " ".join(
+        second[2].split()
+    )
+    assert first[0] == 2 and "Another process of this run ended" in first[2]
+    assert not [*outs[0].glob(".seen-*")]

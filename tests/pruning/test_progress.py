@@ -1,0 +1,52 @@
+"""Whatever takes long reports its steps: no model runs outside of a stage."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.artifact import save_pruned
+from headcount.pruning import Compensation, PruneSettings, Trial, curve, method, prune
+from headcount.tasks import TaskSplits
+from headcount.training import FinetuneConfig
+from tests.pruning.context import context
+from tests.tasks.loaded import TASKS
+from tests.watched import Watched
+
+FEW = 40
+"""Padded tokens in a batch: several batches of every data set."""
+
+
+@pytest.mark.parametrize("task", ["causal-gpt2", "translation-Marian"])
+@pytest.mark.parametrize("name", ["auto", "fisher", "ablation", "relevance"])
+def test_prune(name: str, task: str, tmp_path: Path) -> None:
+    loaded, data = TASKS[task]()
+    assert loaded.anatomy  # found when a model is loaded
+    watched, keep = Watched(), len(loaded.heads) - 2
+    settings = PruneSettings(max_tokens=FEW, progress=watched, seed=1)
+    with watched.watching():
+        compensation = Compensation(recovery=FinetuneConfig(updates=2, warmup=0))
+        splits = TaskSplits(data, data, data)
+        found = prune(loaded, splits, name, keep, compensation, settings)
+        save_pruned(found, tmp_path / "out", progress=watched)
+    assert not watched.silent_after
+    assert not watched.open and watched.ended() == set(watched.reports)
+    scored = {"auto": {"gradient", "fisher", "norm", "sink", "candidates", "kept by norm"}}
+    scored |= {"ablation": {f"ablation of {len(loaded.heads)}"}}
+    models = {f"{what} model on {name}" for what in ("dense", "pruned") for name in ("dev", "test")}
+    stages = {"trial cut", "outputs of heads", "gated model on dev", "folding and rescaling"}
+    stages |= {"recovery", "control", "control on test", "cut", "intervals", "certificate"}
+    stages |= {"ranking"} | ({"roles"} if task == "causal-gpt2" else set())
+    assert set(watched.reports) >= models | stages | scored.get(name, {name})
+    reports = watched.reports["dense model on dev"]
+    assert len({done for done, _ in reports}) > 2, "several batches"
+    assert {total for _, total in reports} == {data.num_examples}
+
+
+def test_curve(tmp_path: Path) -> None:
+    watched = Watched()
+    given = context("causal-gpt2", max_tokens=FEW, progress=watched)
+    assert given.loaded.anatomy
+    with watched.watching():
+        curve(Trial(given, given.train), {"norm": method("norm")}, [2, 3])
+    assert not watched.silent_after and watched.ended() == set(watched.reports)
+    assert set(watched.reports) == {"points", "ranking", "norm", "gated model on dev"}

@@ -1,0 +1,143 @@
+"""Models that are split, without their weights or compiled are refused with the reason."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import accelerate
+import pytest
+import torch
+import transformers as hf
+
+from headcount.analysis import analyze
+from headcount.compaction import compact
+from headcount.core import InputError, ModelError, Plan
+from headcount.corpora import Corpus
+from headcount.models import Loaded
+from headcount.tap import check_is_model, examine, gated
+from tests import tiny
+from tests.cli.conftest import SAMPLE
+from tests.forked import ranks
+
+SIZES: dict[str, Any] = tiny.GROUPED | {
+    **{"num_attention_heads": 4, "num_key_value_heads": 4, "hidden_size": 24},
+    **{"intermediate_size": 26, "vocab_size": 60},
+}
+"""Two layers with 4 heads, which two processes can share."""
+
+
+def llama() -> Any:
+    return tiny.seeded(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES)))
+
+
+@pytest.mark.slow
+def test_models_that_are_split_over_processes(tmp_path: Path) -> None:
+    """A process of tensor parallelism has half of the heads, under other numbers."""
+    llama().save_pretrained(tmp_path)
+    processes = ranks("tests.tap.split", tmp_path)
+    outputs = [process.communicate()[0] for process in processes]
+    for output in outputs:
+        said = dict(line.split(": ", 1) for line in output.splitlines() if ": Exp" in line)
+        for kind in ("tp_plan", "parallelized"):
+            assert "got a LlamaForCausalLM split over several (tensor parallelism" in said[kind]
+        for kind in ("fully_sharded", "wrapped_layers"):
+            assert "LlamaForCausalLM sharded by FSDP: each process holds a part" in said[kind]
+        assert "FullyShardedDataParallel. Each process holds a part of every" in said["wrapped"]
+        assert "Pass the model inside (`.module`)" in said["replicated"]
+        assert len(said) == 6 and "whole: decoder.self 2 layers x 4 heads, changed by" in output
+
+
+def test_a_model_that_deepspeed_sharded() -> None:
+    """DeepSpeed numbers the parameters that ZeRO-3 takes apart, and transformers asks for that."""
+    model = llama()
+    model.lm_head.weight.ds_id = 3
+    with pytest.raises(ModelError, match=r"sharded by DeepSpeed \(ZeRO-3\): each process holds"):
+        examine(model)
+
+
+def on_disk(folder: Path) -> Any:
+    llama().save_pretrained(folder / "model")
+    kept = ("model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head")
+    places = {"model.layers.1": "disk"} | dict.fromkeys(kept, "cpu")
+    return hf.AutoModelForCausalLM.from_pretrained(
+        folder / "model", device_map=places, offload_folder=folder
+    ).eval()
+
+
+def in_the_cpus_memory(folder: Path) -> Any:
+    return accelerate.cpu_offload(llama(), execution_device=torch.device("cpu"))
+
+
+def without_numbers(folder: Path) -> Any:
+    with torch.device("meta"):
+        return hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES)).eval()
+
+
+ENTRIES: dict[str, Callable[[Any], Any]] = {
+    "examine": examine,
+    "gated": lambda model: gated(model, {"dec.1.1": 0}).__enter__(),
+    "compact": lambda model: compact(model, Plan({"decoder.self": {0: (1,)}})),
+    "analyze": lambda model: analyze(model, Corpus(SAMPLE)),
+    "loaded": lambda model: analyze(Loaded(model, None, "loaded"), Corpus(SAMPLE)),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    ("make", "reported"),
+    [
+        (on_disk, r"layers.1.\S+weight and 8 others on the meta device: accelerate keeps their"),
+        (in_the_cpus_memory, r"tokens.weight and \d+ others on the meta device: accelerate keeps"),
+        (without_numbers, r"others on the meta device: they were made without numbers. Load the"),
+    ],
+)
+def test_weights_that_are_elsewhere(make: Any, reported: str, entry: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"a LlamaForCausalLM with all weights in.*{reported}"):
+        ENTRIES[entry](make(tmp_path))
+
+
+def wholly(model: Any) -> Any:
+    model.compile(backend="eager")
+    return model
+
+
+def by_forward(model: Any) -> Any:
+    model.forward = torch.compile(model.forward, backend="eager")
+    return model
+
+
+def by_layer(model: Any) -> Any:
+    for layer in model.model.layers:
+        layer.compile(backend="eager")
+    return model
+
+
+def by_wrapped_layer(model: Any) -> Any:
+    model.model.layers[1] = torch.compile(model.model.layers[1], backend="eager")
+    return model
+
+
+def wrapping(model: Any) -> Any:
+    return torch.compile(model, backend="eager")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "reported"),
+    [
+        (wholly, "but LlamaForCausalLM was, by torch.compile: it has the attention"),
+        (by_forward, "but LlamaForCausalLM was, by torch.compile: it has the attention"),
+        (by_layer, "but model.layers.0 in LlamaForCausalLM was, by torch.compile"),
+        (by_wrapped_layer, "but model.layers.1 in LlamaForCausalLM was, by torch.compile"),
+        (wrapping, r"What torch.compile returns has the attention .* \(`._orig_mod`\)"),
+    ],
+)
+def test_compiled_models(compiled: Any, reported: str) -> None:
+    model = compiled(llama())
+    with pytest.raises(InputError, match=reported):
+        check_is_model(model)
+
+
+def test_what_was_compiled_is_itself_as_it_was() -> None:
+    model: Any = torch.compile(llama(), backend="eager")
+    model(torch.arange(5, 9)[None])
+    assert str(examine(model._orig_mod).heads) == "decoder.self 2 layers x 4 heads"

@@ -93,8 +93,8 @@ def _missing(halves: Halves) -> str:
     """How many tokens a corpus of few texts has, and how many it needs."""
     if halves.num_texts == 1:
         needed = halves.num_tokens + halves.missing
-        return f"{halves.num_tokens:,} tokens, {needed:,} are needed"
+        return f"{amount(halves.num_tokens, 'token')}, {needed:,} are needed"
     return (
-        f"{halves.num_texts:,} texts with {halves.num_tokens:,} tokens: 10 texts in each half are "
+        f"{amount(halves.num_texts, 'text')} with {amount(halves.num_tokens, 'token')}: 10 texts in each half are "
         f"needed, or {amount(halves.missing, 'token')} more"
     )

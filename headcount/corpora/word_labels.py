@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeGuard
 
-from headcount.core import CorpusError, InputError
+from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.reading import read_data
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
 from headcount.corpora.text import numbered_lines
@@ -50,7 +50,7 @@ def read_word_labels(data: Data, columns: Columns | None, roles: ColumnSpec) -> 
     ):
         if len(words) != len(labels):
             raise CorpusError(
-                f"{origin}: expected a label for each of the {len(words)} words, got "
+                f"{origin}: expected a label for each of {amount(len(words), 'word')}, got "
                 f"{len(labels)}. Fix the line."
             )
     return table

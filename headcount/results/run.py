@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import Grid, LayerId
+from headcount.core import Grid, LayerId, amount
 from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
@@ -81,7 +81,7 @@ class FewTexts:
     @property
     def words(self) -> str:
         """What a finding holds for: `this text` or `these 3 texts`."""
-        return "this text" if self.texts == 1 else f"these {self.texts:,} texts"
+        return "this text" if self.texts == 1 else f"these {amount(self.texts, 'text')}"
 
 
 @final

@@ -23,7 +23,10 @@ OTHERS = {
     "abs(int(offset))": "offsets of one token have names",
     "few": "a word",
     "limit": "of a model, which reads more than one token",
+    "len(start) + 2": "at least two",
     "loaded.max_length": "of a model",
+    "loaded.model.config.num_labels": "at least two",
+    "loaded.name": "a name",
     "self.max_length": "of a model",
     "work.limit": "of a model",
     "num_heads": "query heads that share others",
@@ -35,6 +38,7 @@ OTHERS = {
     "len(layers)": "layers that share a module",
     "shape[1]": "for programmers",
     "much": "a share",
+    "queries": "a share",
 } | dict.fromkeys(("folder", "kind", "name", "out", "role", "side", "state"), "a name")
 """What may stand before a plural, and why."""
 

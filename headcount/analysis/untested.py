@@ -94,7 +94,8 @@ def _missing(halves: Halves) -> str:
     if halves.num_texts == 1:
         needed = halves.num_tokens + halves.missing
         return f"{amount(halves.num_tokens, 'token')}, {needed:,} are needed"
+    texts, tokens = amount(halves.num_texts, "text"), amount(halves.num_tokens, "token")
     return (
-        f"{amount(halves.num_texts, 'text')} with {amount(halves.num_tokens, 'token')}: 10 texts in each half are "
-        f"needed, or {amount(halves.missing, 'token')} more"
+        f"{texts} with {tokens}: 10 texts in each half are needed, or "
+        f"{amount(halves.missing, 'token')} more"
     )

@@ -185,7 +185,7 @@ def row(name: str, weights: str, found: list[tuple[float, float]] | None) -> Non
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model")
     parser.add_argument("--text", type=Path)
     parser.add_argument("--times", type=int, default=2000)

@@ -4,7 +4,7 @@ A trait is not tested because nobody asked for it, because it is impossible for 
 the corpus has no trees or no pairs of sentences, or because it has too few cases.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -54,13 +54,16 @@ class Conditions:
         found = {}
         for trait, role in (_IMAGE_TRAITS if self.is_images else _TEXT_TRAITS).items():
             is_own = profiles["trait"] == trait
-            own = profiles[profiles["relation"].notna() if trait == SYNTAX else is_own]
-            if (own["verdict"] == "untested").all():  # of no rows, too
-                found[trait] = self._why(trait, role, own)
+            is_own = profiles["relation"].notna() if trait == SYNTAX else is_own
+            rows = profiles[["verdict", "cases", "units"]].to_numpy()[is_own.to_numpy()]
+            if all(verdict == "untested" for verdict, _, _ in rows):  # of no rows, too
+                counts = [(int(cases), int(units)) for _, cases, units in rows]
+                found[trait] = self._why(trait, role, counts)
         return found
 
-    def _why(self, trait: str, role: str, own: pd.DataFrame) -> Untested:
-        if trait in REPEATED and not own.size:
+    def _why(self, trait: str, role: str, own: Sequence[tuple[int, int]]) -> Untested:
+        """The reason for a trait whose heads have some numbers of cases and units."""
+        if trait in REPEATED and not own:
             if not self.is_causal:
                 return Untested(role, "model", "impossible: the model is no causal language model")
             if not self.induction:
@@ -70,11 +73,11 @@ class Conditions:
             return Untested(role, "model", "impossible: the model sees no later token")
         if trait == SYNTAX and not self.has_trees:
             return Untested(role, "no trees", "no trees: give a treebank (.conllu)")
-        if trait == "segment" and not own.size:
+        if trait == "segment" and not own:
             return Untested(role, "no pairs", "no pairs: give pairs of sentences (--pairs)")
         if self.halves.missing:
             return Untested(role, "few", _missing(self.halves))
-        cases, units = (int(own[each].max()) if own.size else 0 for each in ("cases", "units"))
+        cases, units = map(max, zip(*own, strict=True)) if own else (0, 0)
         unit = "image" if self.is_images else "text"
         if self.halves.segments is not None:
             unit = "segment"

@@ -74,9 +74,11 @@ def revision(model: PreTrainedModel) -> str:
         digest.update(f"{name}{tuple(parameter.shape)}".encode())
         digest.update(_bytes_of(parameter.detach()))
     for name, module in model.named_modules():
-        if callable(weight := getattr(module, "weight", None)):  # torch's quantized modules
+        weight: Any = getattr(module, "weight", None)
+        if callable(weight):  # torch's quantized modules
             digest.update(name.encode())
-            digest.update(_bytes_of(weight()))
+            packed: Any = weight()
+            digest.update(_bytes_of(packed))
     return digest.hexdigest()[:12]
 
 

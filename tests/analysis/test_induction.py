@@ -38,7 +38,7 @@ def test_tokens_are_repeated_in_one_half_and_never_in_the_other(loaded: Loaded) 
 def test_texts_begin_as_the_tokenizer_begins_them(loaded: Loaded, start: tuple[str, ...]) -> None:
     """Where it puts nothing in front, they begin with its BOS token, if it has one."""
     tokenizer = tiny_tokenizers.starting(*start)
-    ids = tuple(tokenizer.convert_tokens_to_ids([*start])) or (tokenizer.bos_token_id,)
+    ids = tuple(map(tokenizer.vocab.__getitem__, start)) or (tokenizer.bos_token_id,)
     config = copy(loaded.model.config)
     config.update({"vocab_size": len(tokenizer)})
     other = Loaded(tiny.seeded(type(loaded.model)(config)), tokenizer, "tiny")

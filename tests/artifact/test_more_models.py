@@ -88,8 +88,10 @@ def segformer() -> PreTrainedModel:
 
 def falcon_h1() -> PreTrainedModel:
     """Layers have a constant that no file holds, and that the body makes for all of them."""
+    sizes: dict[str, Any] = tiny.GROUPED | {"num_key_value_heads": 2, "num_attention_heads": 4}
+    sizes |= {"head_dim": 8}
     config = transformers.FalconH1Config(
-        **tiny.GROUPED | {"num_key_value_heads": 2, "num_attention_heads": 4, "head_dim": 8},
+        **sizes,
         mamba_d_ssm=32,
         mamba_n_heads=4,
         mamba_d_head=8,

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification
@@ -17,8 +18,9 @@ Case = tuple[Path, tuple[object, ...], list[Path], str]
 
 def bert(folder: Path, kind: type, *names: str) -> Path:
     tokenizer = tiny_tokenizers.wordpiece()
-    sizes = saved.SIZES | {"vocab_size": len(tokenizer), "max_position_embeddings": 64}
-    config = BertConfig(**sizes, num_labels=len(names), id2label=dict(enumerate(names)))
+    sizes: dict[str, Any] = saved.SIZES | {"vocab_size": len(tokenizer)}
+    sizes |= {"max_position_embeddings": 64, "num_labels": len(names)}
+    config = BertConfig(**sizes, id2label=dict(enumerate(names)))
     config.label2id = {name: number for number, name in enumerate(names)}
     return saved.save(folder, kind, config, tokenizer)
 

@@ -19,7 +19,7 @@ SHARED_TABLES = ("t5",)
 def loaded_of(name: str) -> Loaded:
     model, anatomy = examined(name)
     loaded = Loaded(model, None, name)
-    loaded.__dict__["anatomy"] = anatomy
+    vars(loaded)["anatomy"] = anatomy
     return loaded
 
 

@@ -27,7 +27,7 @@ def said(chat: list[dict[str, Any]], template: str = CHATML) -> list[tuple[str, 
         if not stretches or stretches[-1][1] != role:
             stretches.append(([], role))
         stretches[-1][0].append(token)
-    return [(tokenizer.decode(ids), role) for ids, role in stretches]
+    return [(str(tokenizer.decode(ids)), role) for ids, role in stretches]
 
 
 def test_only_what_messages_say_is_content() -> None:

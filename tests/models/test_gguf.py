@@ -86,7 +86,7 @@ def write(path: Path) -> tuple[hf.PreTrainedModel, Any]:
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
     for name, parameter in model.named_parameters():
-        values = parameter.detach().numpy()
+        values: Any = parameter.detach().numpy()
         for ours, theirs in NAMES.items():
             name = name.replace(ours, theirs)
         for part, heads in (("attn_q.", HEADS), ("attn_k.", GROUPS)):
@@ -189,5 +189,6 @@ def test_smollm2_as_its_package_has_it() -> None:
     loaded = hc.load(folder)
     assert loaded.tokenizer is not None
     batch = loaded.tokenizer("The capital of France is", return_tensors="pt")
-    ids = loaded.model.generate(**batch, max_new_tokens=2, do_sample=False)
+    model: Any = loaded.model
+    ids = model.generate(**batch, max_new_tokens=2, do_sample=False)
     assert loaded.tokenizer.decode(ids[0]) == "The capital of France is Paris."

@@ -236,7 +236,7 @@ def test_what_can_not_be_is_refused_before_anything_is_measured(
             Pruning(model, method("random"), BudgetSpec(keep=2), model.train, stages=stages).run()
     blind = replace(bert.loaded.anatomy.layers[0], output=None)
     loaded = replace(bert.loaded)
-    loaded.__dict__["anatomy"] = replace(
+    vars(loaded)["anatomy"] = replace(
         bert.loaded.anatomy, layers=(blind, *bert.loaded.anatomy.layers[1:])
     )
     with pytest.raises(ModelError, match="does not go straight into a linear map"):

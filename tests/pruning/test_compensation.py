@@ -40,7 +40,7 @@ def made(name: str) -> tuple[Loaded, TinyTask, Plan]:
     """A model, data, and a plan that prunes some heads and all heads of one layer."""
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
-    loaded.__dict__["anatomy"] = anatomy
+    vars(loaded)["anatomy"] = anatomy
     site = anatomy.layers[-1].site
     gone = [head for head in anatomy.heads if head.index == 1 or head.index == head.layer + 2]
     last = [head for head in anatomy.heads if head.layer_id == (site, 1)]
@@ -170,7 +170,7 @@ def test_a_projection_gets_a_bias_where_it_has_none() -> None:
 def test_shared_layers_are_refused() -> None:
     model, anatomy = examined_double("albert")
     loaded = Loaded(model, None, "albert")
-    loaded.__dict__["anatomy"] = anatomy
+    vars(loaded)["anatomy"] = anatomy
     with pytest.raises(InputError, match="layers with weights of their own, .* 3 layers at once"):
         output_moments(model, TinyTask(model), anatomy)
 

@@ -1,6 +1,7 @@
 """Bytes of a key/value cache against the formula, in dense and compact models."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,8 @@ PLAIN = ("gpt2", "gpt_neox", "llama", "qwen3")
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_decoder_has_one_part(name: str, dtype: torch.dtype) -> None:
     _, anatomy = examined(name)
-    loaded = Loaded(tiny.MODELS[name]().to(dtype), None, name)
+    model: Any = tiny.MODELS[name]()
+    loaded = Loaded(model.to(dtype), None, name)
     groups = [layer.num_key_value_heads for layer in anatomy.layers]
     number = bytes_per_token(groups, anatomy.layers[0].head_dim, dtype.itemsize)
     assert cache_parts(loaded) == (CachePart("decoder.self", None, number),)

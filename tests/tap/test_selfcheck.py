@@ -544,7 +544,8 @@ def test_exact_products_leave_torch_s_own_flags_usable() -> None:
         assert not torch.backends.cudnn.allow_tf32
         with torch.backends.cudnn.flags(enabled=False):
             assert not torch.backends.cudnn.enabled
-    assert torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.conv.fp32_precision == "tf32"
+    cudnn: Any = torch.backends.cudnn
+    assert cudnn.allow_tf32 and cudnn.conv.fp32_precision == "tf32"
 
 
 @pytest.mark.usefixtures("fast_products")

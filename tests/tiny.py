@@ -423,6 +423,21 @@ def sparse(attention: str = "sdpa") -> PreTrainedModel:
     return model
 
 
+def gpt_oss(**changed: Any) -> PreTrainedModel:
+    """Every head has a learned sink; layers sliding (three tokens back, itself included), full."""
+    sizes: dict[str, Any] = GROUPED | {
+        "hidden_size": 32,  # experts take widths that are multiples of 16 bytes
+        "intermediate_size": 16,
+        "head_dim": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 3,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 2,  # all: rounding never changes which
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+    }
+    return seeded(hf.GptOssForCausalLM(hf.GptOssConfig(**sizes | changed)))
+
+
 def _xlnet() -> PreTrainedModel:
     config = hf.XLNetConfig(
         vocab_size=VOCAB, d_model=50, n_layer=2, n_head=5, d_inner=23, attn_type="bi", **SPECIAL

@@ -48,7 +48,7 @@ from headcount.corpora import (
     halves_of,
     take_census,
 )
-from headcount.measures import IMAGE_MEASURES, MEASURES, Confidence, Sums, confidence_variant
+from headcount.measures import Confidence, Sums, confidence_variant, measures_of
 from headcount.models import (
     Loaded,
     as_loaded,
@@ -72,22 +72,17 @@ def measure(
     Args:
         model: the result of `load`, or a plain model together with its tokenizer.
         corpus: what to measure on; encoder-decoders need parallel text.
-        measures: the measures to take; by default all that fit sentences, or images.
+        measures: the measures to take; by default all that fit the model, and sentences or images.
         tokenizer: the tokenizer of a plain model.
         windows: whether to read texts that are too long in windows instead of truncating them.
     """
     loaded = as_loaded(model, tokenizer)
     encoder = encoder_of(loaded, corpus, windows=windows)
     if measures is None:
-        measures = _measures_of(corpus)
+        measures = measures_of(loaded.anatomy, corpus.is_images)
     work = batches(corpus, encoder, take_census(corpus, encoder))
     totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
     return head_table(loaded.heads, totals, measures)
-
-
-def _measures_of(corpus: Corpus) -> Sequence[type[Sums]]:
-    """The measures that make sense for a corpus."""
-    return IMAGE_MEASURES if corpus.is_images else MEASURES
 
 
 def _check_fits_images(options: Options) -> None:
@@ -148,13 +143,13 @@ class _Analyzing:
         self.read = Totals()
         self.no_induction: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
-        measures = _measures_of(corpus)
+        self.anatomy = loaded.anatomy
+        measures = measures_of(self.anatomy, corpus.is_images)
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
         if corpus.is_images:
             _check_fits_images(options)
         check_has_heads(loaded)
         check_batch_sizes(options.max_tokens, options.pool)
-        self.anatomy = loaded.anatomy
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows)
         self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))

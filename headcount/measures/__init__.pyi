@@ -4,6 +4,7 @@ from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
 from .grid_places import Places as Places
 from .grid_places import displacements as displacements
+from .learned_sink import LearnedSink as LearnedSink
 from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patch_looks import DISPLACEMENTS as DISPLACEMENTS
@@ -25,6 +26,7 @@ from .reductions import Sides as Sides
 from .reductions import segments as segments
 from .registry import IMAGE_MEASURES as IMAGE_MEASURES
 from .registry import MEASURES as MEASURES
+from .registry import measures_of as measures_of
 from .relation_tests import RelationTests as RelationTests
 from .sums import Sums as Sums
 from .surface import Surface as Surface

@@ -75,6 +75,7 @@ class AttentionReducer:
         per_query = (batch, num_heads, sides.queries.ids_BN.shape[1])
         zeros = value_BHKD.new_zeros  # padding is never reduced
         self._first_BHQ = zeros(per_query)
+        self._none_BHQ = zeros(per_query)
         self._peak_BHQ = zeros(per_query)
         self._peak_key_BHQ = zeros(per_query, dtype=torch.long)
         self._peak_later_BHQ = zeros(per_query, dtype=torch.long)
@@ -144,6 +145,8 @@ class AttentionReducer:
     def _reduce(self, block: Block) -> None:
         weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
         self._first_BHQ[place] = weights[..., 0]
+        if Reduction.NONE in self.needs:
+            self._none_BHQ[place] = 1 - weights.sum(-1)
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
         if self._grid is not None:
@@ -226,6 +229,7 @@ class AttentionReducer:
             Reduction.ENTROPY: lambda: self._entropy_BHQ,
             Reduction.DIAGONALS: lambda: self._diagonals_OBHQ.movedim(0, -1),
             Reduction.FIRST: lambda: self._first_BHQ,
+            Reduction.NONE: lambda: self._none_BHQ,
             Reduction.MASS: lambda: self._masses_BHQC[..., : len(MASSES)],
             Reduction.NORM_MASS: lambda: self._masses_BHQC[..., len(MASSES) : num_classes],
             Reduction.OWN_SEGMENT: lambda: (self._own_segment(), self._segment_BN),

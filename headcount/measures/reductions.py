@@ -52,6 +52,7 @@ class Reduction(Enum):
     ENTROPY = "entropy_BHQ"
     DIAGONALS = "diagonals_BHQO"
     FIRST = "first_BHQ"
+    NONE = "none_BHQ"
     MASS = "mass"
     NORM_MASS = "norm_mass"
     OWN_SEGMENT = "own_segment_BHQ"
@@ -255,6 +256,11 @@ class Attention:
     def first_BHQ(self) -> Float[Tensor, "batch head query"]:
         """Weight on the first token."""
         return self._of(Reduction.FIRST)
+
+    @property
+    def none_BHQ(self) -> Float[Tensor, "batch head query"]:
+        """What the weights on all keys lack to 1."""
+        return self._of(Reduction.NONE)
 
     def mass(self, name: str) -> Float[Tensor, "batch head query"]:
         """Weight on one class of keys, by its name in `MASSES`."""

@@ -2,6 +2,7 @@
 
 from headcount.measures.confidence import Confidence
 from headcount.measures.entropy import Entropy
+from headcount.measures.learned_sink import LearnedSink
 from headcount.measures.looks import Looks
 from headcount.measures.norms import Norms, PatchNorms
 from headcount.measures.patch_looks import PatchLooks
@@ -16,6 +17,7 @@ from headcount.measures.sums import Sums
 from headcount.measures.surface import Surface
 from headcount.measures.syntactic import Syntactic
 from headcount.measures.traits import Traits
+from headcount.tap import Anatomy
 
 MEASURES: tuple[type[Sums], ...] = (
     Confidence,
@@ -30,7 +32,7 @@ MEASURES: tuple[type[Sums], ...] = (
     Traits,
     RelationTests,
 )
-"""Every measure of sentences."""
+"""Every measure of sentences that models of all kinds have."""
 
 IMAGE_MEASURES: tuple[type[Sums], ...] = (
     Confidence,
@@ -41,4 +43,11 @@ IMAGE_MEASURES: tuple[type[Sums], ...] = (
     PatchTraits,
     PatchSpots,
 )
-"""Every measure of images."""
+"""The same of images."""
+
+
+def measures_of(anatomy: Anatomy, is_images: bool) -> tuple[type[Sums], ...]:
+    """The measures that make sense for a model on images, or else on sentences."""
+    every = IMAGE_MEASURES if is_images else MEASURES
+    has_sink = any(layer.has_learned_sink for layer in anatomy.layers)
+    return (*every, LearnedSink) if has_sink else every

@@ -124,6 +124,11 @@ MEASURES: Mapping[str, MeasureName] = {
             ("attn_prev", "weight on the previous token", "mean weight on the token before"),
             ("attn_next", "weight on the next token", "mean weight on the token after"),
             ("attn_first", "weight on the first token", "mean weight on the first token"),
+            (
+                "attn_none",
+                "weight on the learned sink (no token)",
+                "mean weight that goes to no token, which a learned sink takes",
+            ),
             ("attn_sep", "weight on separators", "mean weight on separator tokens"),
             ("attn_punct", "weight on punctuation", "mean weight on punctuation"),
             ("attn_class", "weight on the class token", "mean weight on the class token"),

@@ -17,6 +17,10 @@ OFTEN = 0.2
 """Least share of queries whose largest weight is at one offset for a head to be said to do so."""
 
 
+NO_TOKEN = 0.05
+"""Least share of attention on a learned sink for a head's line to mention it."""
+
+
 def headline(found: Sequence[Leading | None]) -> str:
     """What the heads do, in numbers; `found` has one entry per head.
 
@@ -111,6 +115,11 @@ def head_line(values: Mapping[str, float]) -> str:
     first = values.get("attn_first", math.nan)
     if not math.isnan(first):
         parts.append(f"It gives {numbers.percent(first)} of its attention to the first token.")
+    none = values.get("attn_none", math.nan)
+    if has_sink := none >= NO_TOKEN:
+        parts.append(
+            f"{numbers.percent(none)} of its attention goes to its learned sink, to no token."
+        )
     confidence, entropy = (values.get(name, math.nan) for name in ("confidence", "entropy"))
     which = "a patch" if "attn_distance" in values else "a token that is not special"
     if not math.isnan(confidence):
@@ -124,8 +133,13 @@ def head_line(values: Mapping[str, float]) -> str:
             else f"That weight falls at no fixed offset (the most frequent, {where}: {queries})."
         )
     if not math.isnan(entropy):
-        # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy.
-        parts.append(f"Its entropy equals that of {math.exp(entropy):.1f} equal weights.")
+        # exp(entropy) is the perplexity of the weights: this many equal weights have that entropy,
+        # if nothing is missing to 1
+        parts.append(
+            f"The entropy of its weights on tokens is {numbers.weight(entropy)} nats."
+            if has_sink
+            else f"Its entropy equals that of {math.exp(entropy):.1f} equal weights."
+        )
     distance = values.get("attn_distance", math.nan)
     if not math.isnan(distance):
         parts.append(f"Its mean attention distance is {distance:.1f} patches.")

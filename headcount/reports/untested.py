@@ -11,7 +11,7 @@ FEW = "few"
 """Reason of traits that have too few cases: more text would change it."""
 
 HALF = 0.5
-"""Share of attention on the first token from which on a head is counted."""
+"""Share of attention on the first token, or on no token, from which on a head is counted."""
 
 
 def few_of(run: Run) -> Mapping[str, Untested]:
@@ -33,7 +33,7 @@ def headline_of(run: Run, found: Sequence[Leading | None]) -> str:
         found: what leads each head.
     """
     missing, few = not_tested(run), run.record.few_texts
-    parts = [each for each in (missing, first_token(run)) if each]
+    parts = [each for each in (missing, first_token(run), learned_sinks(run)) if each]
     if nothing_tested(run):
         return " ".join(parts)
     what = "Of the tested traits" if missing else ""
@@ -72,15 +72,26 @@ def not_tested(run: Run) -> str:
 
 def first_token(run: Run) -> str:
     """How many heads rest on the first token, where sinks were not tested; else empty."""
-    shares = [row.values["attn_first"] for row in run.heads if "attn_first" in row.values]
-    if "first" not in few_of(run) or not shares:
+    if "first" not in few_of(run) or not any("attn_first" in row.values for row in run.heads):
         return ""
-    many = sum(share > HALF for share in shares)
-    verb = "gives" if many == 1 else "give"
-    return (
-        f"{numbers.count(many)} of {numbers.of(len(shares), 'head', 'heads')} {verb} the first "
-        "token over half of their attention."
-    )
+    return _over_half(run, _many(run, "attn_first"), "the first token")
+
+
+def learned_sinks(run: Run) -> str:
+    """How many heads give no token most of their attention, in a sentence; empty if none does."""
+    many = _many(run, "attn_none")
+    return _over_half(run, many, "a learned sink, and so no token,") if many else ""
+
+
+def _many(run: Run, column: str) -> int:
+    """The number of heads with more than half of their attention there."""
+    return sum(row.values.get(column, 0) > HALF for row in run.heads)
+
+
+def _over_half(run: Run, many: int, what: str) -> str:
+    verb, whose = ("gives", "its") if many == 1 else ("give", "their")
+    heads = numbers.of(len(run.heads), "head", "heads")
+    return f"{numbers.count(many)} of {heads} {verb} {what} over half of {whose} attention."
 
 
 def why_none(run: Run, role: str) -> str:

@@ -55,6 +55,9 @@ class AttentionLayer:
     by_own_softmax: bool = False
     """Whether the module computes its weights by a softmax of its own, without the attention
     function of transformers' interface."""
+    has_learned_sink: bool = False
+    """Whether a logit that belongs to no key takes part of the weight, as in gpt-oss. The
+    self-check finds it: the weights of some query add up to less than 1."""
 
     @property
     def layer_id(self) -> LayerId:

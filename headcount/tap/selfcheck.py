@@ -192,7 +192,7 @@ def _with_arithmetic(
     """The anatomy with the first arithmetic under which the tapped model equals the stock model."""
     tolerance, largest = _TAPPED_TOLERANCE[model.dtype], list[tuple[float, str]]()
     for eager in (False, True):
-        candidate = replace(anatomy, eager=eager)
+        candidate, totals = replace(anatomy, eager=eager), _Totals(TOLERANCE[model.dtype])
         found = {
             name: {
                 where: check.tapped_difference(candidate, listener)
@@ -200,7 +200,7 @@ def _with_arithmetic(
             }
             for name, listener in (
                 ("fused", None),
-                ("weights", FunctionListener(lambda block: None)),
+                ("weights", FunctionListener(totals.add)),
             )
         }
         differences = {name: max(each.values()) for name, each in found.items()}
@@ -208,7 +208,10 @@ def _with_arithmetic(
             rounding = max(check.rounding() for check in checks.values())
             tolerance = max(tolerance, min(2 * rounding, _LARGEST_ROUNDING))
         if max(differences.values()) <= tolerance:
-            return replace(candidate, differences=differences)
+            layers = tuple(
+                replace(layer, has_learned_sink=totals.lack(layer)) for layer in anatomy.layers
+            )
+            return replace(candidate, layers=layers, differences=differences)
         largest.append(
             max((value, where) for each in found.values() for where, value in each.items())
         )
@@ -244,6 +247,27 @@ def _with_arithmetic(
         f"but it differs by {largest[0][0]:.2g} {largest[0][1]} (and by {largest[1][0]:.2g} with "
         f"the model's own eager attention). {reason}"
     )
+
+
+@final
+class _Totals:
+    """Remembers in which layers the weights of a query add up to less or to more than 1."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self._less, self._more = set[AttentionLayer](), set[AttentionLayer]()
+
+    def add(self, block: Block) -> None:
+        """Add the weights of a block; padding that sees no key may have weights of 0."""
+        total_BHQ = block.weights_BHQK.sum(-1)
+        if ((total_BHQ > 0) & (total_BHQ < 1 - self.tolerance)).any():
+            self._less.add(block.layer)
+        if (total_BHQ > 1 + self.tolerance).any():
+            self._more.add(block.layer)
+
+    def lack(self, layer: AttentionLayer) -> bool:
+        """Whether the layer's weights add up to less than 1, and never to more."""
+        return layer in self._less - self._more
 
 
 def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:

@@ -264,7 +264,9 @@ def attend(
     weights, values = torch.tensor(A), torch.tensor(v)
     W_O = torch.tensor(examples[0].W_O)
     site = "encoder.self" if is_self else "decoder.cross"
-    layer = AttentionLayer(site, 2, "somewhere", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "beyond")
+    layer = AttentionLayer(
+        site, 2, "here", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "there", has_learned_sink=True
+    )
     trees = arcs([(example.heads, example.relations) for example in examples]) if is_self else None
     roots = torch.linalg.cholesky(W_O @ W_O.transpose(1, 2)) if norms_known else None
     sides = Sides(queries, keys, trees)

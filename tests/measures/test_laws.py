@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
-from headcount.measures import Confidence, Reduction, Sums, confidence_variant, reducer, reductions
+from headcount.measures import (
+    Confidence,
+    LearnedSink,
+    Reduction,
+    Sums,
+    confidence_variant,
+    reducer,
+    reductions,
+)
 from headcount.measures.registry import MEASURES
 from headcount.tap import AttentionLayer, Tap
 from tests import laws, tiny
@@ -67,7 +75,7 @@ def test_obeys_the_laws_in_cross_attention(measure: type[Sums], tmp_path: Path):
 VARIANTS = tuple(
     confidence_variant(keys, queries) for keys in (True, False) for queries in (True, False)
 )
-EVERY = (*MEASURES, *VARIANTS[1:])
+EVERY = (*MEASURES, LearnedSink, *VARIANTS[1:])
 
 
 @pytest.mark.parametrize("name", ["self", "cross", "long"])

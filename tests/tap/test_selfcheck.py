@@ -9,6 +9,7 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
+from transformers.models.gpt_oss import modeling_gpt_oss
 
 from headcount.artifact.comparing import runner
 from headcount.compaction import compact
@@ -39,8 +40,31 @@ def test_finds_the_heads_that_output_attentions_has(name: str):
     counts = {site: tuple(each.shape[1] for each in layers) for site, layers in maps.items()}
     assert dict(anatomy.heads.counts) == counts
     assert not anatomy.eager
+    assert not any(layer.has_learned_sink for layer in anatomy.layers)
     assert anatomy.differences.keys() == {"fused", "weights"}
     assert max(anatomy.differences.values()) <= 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_finds_learned_sinks_layer_by_layer(dtype: torch.dtype):
+    model: Any = tiny.gpt_oss()
+    model.model.layers[0].self_attn.sinks.data.fill_(-1e4)  # which takes nothing
+    found = [layer.has_learned_sink for layer in examine(model.to(dtype)).layers]
+    assert found == [False, True]
+
+
+def test_weights_that_are_no_softmax_are_no_learned_sink(monkeypatch: pytest.MonkeyPatch):
+    """Sums above 1 beside sums below 1: nothing takes the rest."""
+    model = tiny.gpt_oss()
+    stock = vars(modeling_gpt_oss)["eager_attention_forward"]
+
+    def eager(module: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any, **kwargs: Any):
+        output, weights = stock(module, query, key, value, *rest, **kwargs)
+        factor_BHQ1 = 2 + query[..., :1].tanh()
+        return output * factor_BHQ1.transpose(1, 2), weights * factor_BHQ1
+
+    monkeypatch.setattr(modeling_gpt_oss, "eager_attention_forward", eager)
+    assert not any(layer.has_learned_sink for layer in examine(model).layers)
 
 
 @pytest.mark.parametrize("name", tiny.TAPPED)

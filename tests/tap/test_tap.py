@@ -10,8 +10,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import (
-    GptOssConfig,
-    GptOssForCausalLM,
     PreTrainedModel,
     T5Config,
     T5ForConditionalGeneration,
@@ -196,17 +194,7 @@ def test_the_models_own_eager_function_gives_the_same(name: str):
 
 def test_attention_sinks_are_left_to_the_models_own_function():
     """GPT-OSS adds a learned logit to every softmax, unknown to the attention function."""
-    sizes: dict[str, Any] = tiny.GROUPED | {
-        "hidden_size": 32,
-        "intermediate_size": 16,
-        "head_dim": 8,
-    }
-    layers: dict[str, Any] = {"layer_types": ["sliding_attention", "full_attention"]}
-    rope: dict[str, Any] = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
-    config = GptOssConfig(
-        **sizes, **layers, **rope, num_local_experts=2, num_experts_per_tok=1, sliding_window=3
-    )
-    model = tiny.seeded(GptOssForCausalLM(config))
+    model = tiny.gpt_oss()
     anatomy, batch = examine(model), tiny.inputs(model)
     assert anatomy.eager
     stock, seen = _logits(model, batch), []

@@ -102,11 +102,12 @@ def _note(dense: Example, cut: Example) -> str:
 
 _SINKS = (
     ("first", "first token"),
+    ("none", "learned sink (no token)"),
     ("class", "class token"),
     ("sep", "separators"),
     ("punct", "punctuation"),
 )
-"""Endings of columns, and labels, of the keys that heads may rest on."""
+"""Endings of columns, and labels, of what heads may rest on."""
 
 MAX_OFFSET = 10
 """Largest offset with a bin of its own; larger ones share one bin on either side."""

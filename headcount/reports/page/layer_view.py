@@ -18,6 +18,7 @@ PANELS: tuple[tuple[str, str, str | None, Callable[[float], str]], ...] = (
     ("Entropy (nats)", "entropy", None, numbers.weight),
     ("Share at the best offset", "positional_share", None, numbers.percent),
     ("First token", "attn_first", "norm_first", numbers.percent),
+    ("Learned sink (no token)", "attn_none", None, numbers.percent),
     ("Class token", "attn_class", "norm_class", numbers.percent),
     ("Attention distance (patches)", "attn_distance", None, numbers.weight),
     ("Separators", "attn_sep", "norm_sep", numbers.percent),

@@ -33,6 +33,18 @@ _IMAGE_TRAITS: Mapping[str, str] = {
 }
 
 
+_NO_CASES: Mapping[str, tuple[str, str]] = {
+    "first": ("no cases", "the first token of each text is one of its two rarest"),
+    "separator": ("model", "impossible: no separator is inside or behind a text"),
+    "punctuation": ("no cases", "each text begins with punctuation, or has none"),
+    "rare": (
+        "no cases",
+        "no token is rare, or the first token of each text is one of its two rarest",
+    ),
+}
+"""Kind of the reason, and the reason, why a trait has no case in a corpus."""
+
+
 @final
 @dataclass(frozen=True)
 class Conditions:
@@ -83,7 +95,7 @@ class Conditions:
             unit = "segment"
         limits = self.thresholds
         if not cases:
-            return Untested(role, "few", "no token of this corpus is a case")
+            return Untested(role, *_NO_CASES.get(trait, ("few", "no token is a case")))
         return Untested(
             role,
             "few",
@@ -99,6 +111,6 @@ def _missing(halves: Halves) -> str:
         return f"{amount(halves.num_tokens, 'token')}, {needed:,} are needed"
     texts, tokens = amount(halves.num_texts, "text"), amount(halves.num_tokens, "token")
     return (
-        f"{texts} with {tokens}: 10 texts in each half are needed, or "
+        f"{texts} with {tokens}: 10 texts in each half are needed, or at least "
         f"{amount(halves.missing, 'token')} more"
     )

@@ -331,6 +331,8 @@ def _by_single_heads(units: Units, site: str | None, number: int) -> str:
     whole = units.possible(site)
     shown = ", ".join(map(str, whole if len(whole) < 12 else [*whole[:3], "...", *whole[-3:]]))
     found = nearest(possible, number)
+    if found == nearest(whole, number):
+        return ""
     also = f"{number} is possible" if found == number else f"the nearest is {found}"
     return (
         f" Possible are {shown}, since heads that share keys and values are pruned together. "

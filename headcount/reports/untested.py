@@ -10,13 +10,21 @@ from headcount.results import Run, Untested
 FEW = "few"
 """Reason of traits that have too few cases: more text would change it."""
 
+SAID = (FEW, "no cases")
+"""Reasons that headlines name."""
+
 HALF = 0.5
 """Share of attention on the first token, or on no token, from which on a head is counted."""
 
 
 def few_of(run: Run) -> Mapping[str, Untested]:
-    """The traits that have too few cases, by name."""
-    return {trait: why for trait, why in run.record.untested.items() if why.reason == FEW}
+    """The traits that have too few cases, or none, by name."""
+    return {trait: why for trait, why in run.record.untested.items() if why.reason in SAID}
+
+
+def needs_more(run: Run) -> bool:
+    """Whether more text would let some trait be tested."""
+    return any(why.reason == FEW for why in run.record.untested.values())
 
 
 def nothing_tested(run: Run) -> bool:
@@ -39,7 +47,10 @@ def headline_of(run: Run, found: Sequence[Leading | None]) -> str:
     what = "Of the tested traits" if missing else ""
     if few is not None:
         what = f"Of the traits tested in {few.words}" if missing else f"In {few.words}"
-    return " ".join([*parts, f"{what}: {headline(found)}" if what else headline(found)])
+    found_words = headline(found)
+    if what:
+        found_words = f"{what}, {found_words[0].lower()}{found_words[1:]}"
+    return " ".join([*parts, found_words])
 
 
 def nothing_words(run: Run) -> str:
@@ -49,8 +60,11 @@ def nothing_words(run: Run) -> str:
 
 def nothing_sentence(run: Run) -> str:
     """The same in a sentence of its own."""
+    missing = not_tested(run)
     if nothing_tested(run):
-        return not_tested(run)
+        return missing
+    if missing:
+        return f"Of the tested traits none is both beyond chance and strong enough. {missing}"
     return "No role or tendency: no trait is both beyond chance and strong enough."
 
 
@@ -106,5 +120,5 @@ def why_none(run: Run, role: str) -> str:
     if not traits:
         reasons = [*dict.fromkeys(why.says for why in own.values())]
         return "; ".join(reasons) or "not tested"
-    few = [label_of(trait) for trait, why in own.items() if why.reason == FEW]
+    few = [label_of(trait) for trait, why in own.items() if why.reason in SAID]
     return f"none found ({numbers.listed(few)} not tested)" if few else "none found"

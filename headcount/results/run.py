@@ -60,8 +60,8 @@ class Untested:
     role: str
     """Role that the trait can give."""
     reason: str
-    """Kind of the reason: `not asked`, `model` (impossible for it), `no trees`, `no pairs`, or
-    `few` (too few cases)."""
+    """Kind of the reason: `not asked`, `model` (impossible for it), `no trees`, `no pairs`, `few`
+    (too few cases) or `no cases` (none, however much of this text there is)."""
     says: str
     """The reason in words."""
 

@@ -58,7 +58,8 @@ def test_what_was_tested_has_no_reason():
             "few: at most 50 cases in 8 texts, 60 in 9 are needed",
         ),
         ("syntax", {}, "few: at most 34 cases in 8 texts, 100 in 10 are needed"),
-        ("punctuation", {}, "few: no token of this corpus is a case"),
+        ("punctuation", {}, "no cases: each text begins with punctuation, or has none"),
+        ("separator", {}, "model: impossible: no separator is inside or behind a text"),
         (
             "rare",
             {"halves": Halves({}, 1, 1100, 2132)},
@@ -67,10 +68,10 @@ def test_what_was_tested_has_no_reason():
         (
             "rare",
             {"halves": Halves({}, 3, 1100, 2132)},
-            "few: 3 texts with 1,100 tokens: 10 texts in each half are needed, or 2,132 tokens "
-            "more",
+            "few: 3 texts with 1,100 tokens: 10 texts in each half are needed, or at least "
+            "2,132 tokens more",
         ),
-        ("spot", {"is_images": True}, "few: no token of this corpus is a case"),
+        ("spot", {"is_images": True}, "few: no token is a case"),
     ],
 )
 def test_each_reason(trait: str, changes: dict[str, Any], expected: str):

@@ -37,7 +37,7 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
         replace(TRAIT, trait="next", verdict="none", strength=-0.1),
         replace(TRAIT, trait="segment", verdict="untested", strength=math.nan),
     ]
-    view = profile_view(traits)
+    view = profile_view(traits, missing="Not tested: own segment (no pairs).")
     assert [line.label for line in view.lines] == [
         "the first token",
         "the token itself",
@@ -49,7 +49,7 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
     )
     assert (view.lines[0].strength, view.lines[0].interval) == ("0.60", "0.55 to 0.65")
     assert view.lines[2].p == ""
-    assert view.note == "1 weaker trait is not shown. 1 trait was not tested."
+    assert view.note == "1 weaker trait is not shown. Not tested: own segment (no pairs)."
 
 
 def test_p_is_the_corrected_one():

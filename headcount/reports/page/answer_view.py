@@ -8,7 +8,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.kinds import Kind, Leading
 from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
-from headcount.reports.untested import not_tested
+from headcount.reports.untested import needs_more
 from headcount.results import METRICS, RANDOM, CurvePoints, Run
 
 BUDGETS = 4
@@ -152,8 +152,8 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
     steps = []
     kind, one, many = ("text", "sentence", "sentences") if run.record.grid is None else _IMAGES
     few = run.record.counts.sentences
-    if missing := not_tested(run):
-        steps.append(f"More {kind}. {missing}")
+    if needs_more(run):
+        steps.append(f"More {kind}: what was not tested has too few cases.")
     elif not any(found.values()) and few < 10 * FEW_SENTENCES:
         steps.append(
             f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. Small "

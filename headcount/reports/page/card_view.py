@@ -20,6 +20,7 @@ from headcount.reports.page.worth_view import effect_of, interval, ranked, score
 from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
+from headcount.reports.untested import not_tested
 from headcount.results import Example, Run
 
 MAX_WORDS = 48
@@ -232,7 +233,7 @@ def _profile(run: Run, head: str) -> ProfileView | None:
     few = run.record.few_texts
     if few is not None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
-    return profile_view(run.profiles.get(head, ()), unit)
+    return profile_view(run.profiles.get(head, ()), unit, not_tested(run))
 
 
 def _example(run: Run, example: Example) -> ExampleView | ImageView:

@@ -40,13 +40,14 @@ class ProfileView:
 
 
 def profile_view(
-    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("text", "texts")
+    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("text", "texts"), missing: str = ""
 ) -> ProfileView:
     """The roles and tendencies of a head, then its strongest other traits.
 
     Args:
         traits: the head's traits.
         unit: what a test takes as independent, one and several.
+        missing: what was not tested, and why, in a sentence.
     """
     tested = [each for each in traits if each.verdict != "untested"]
     found = [each for each in tested if each.verdict in ("role", "tendency")]
@@ -56,7 +57,7 @@ def profile_view(
     rest = len(tested) - len(order)
     notes = [
         f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
-        f"{numbers.of(untested, 'trait was', 'traits were')} not tested." if untested else "",
+        missing if untested else "",
     ]
     return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
 

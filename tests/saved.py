@@ -7,6 +7,7 @@ import torch
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertModel,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -33,6 +34,13 @@ def bert(folder: Path) -> Path:
     tokenizer = tiny_tokenizers.wordpiece()
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
     return save(folder, BertForMaskedLM, config, tokenizer)
+
+
+def encoder(folder: Path) -> Path:
+    """The same without a head."""
+    tokenizer = tiny_tokenizers.wordpiece()
+    config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SIZES)
+    return save(folder, BertModel, config, tokenizer)
 
 
 def gpt2(folder: Path) -> Path:

@@ -114,7 +114,12 @@ class TaskArguments(ModelArguments):
         self._of_the_task()
         self.check_columns(self.data)
 
-    def check_data(self, files: Sequence[str]) -> None:
+    def _tasks_with(option: str) -> str:
+    """The tasks that have an option."""
+    return " and ".join(task for task, names in OPTIONS.items() if option in names)
+
+
+def check_data(self, files: Sequence[str]) -> None:
         """Check that the task's files of data exist; only images may be in folders.
 
         Raises:
@@ -167,11 +172,11 @@ class TaskArguments(ModelArguments):
             InputError: If an option of another task is set.
         """
         own = OPTIONS.get(self.task, ())
-        for task, names in OPTIONS.items():
+        for names in OPTIONS.values():
             for name in set(names) - set(own):
                 if getattr(self, name) != getattr(TaskArguments, name):
                     raise InputError(
-                        f"--{name.replace('_', '-')} is an option of {task}, but the task is "
+                        f"--{name.replace('_', '-')} is an option of {_tasks_with(name)}, but the task is "
                         f"{self.task}. Leave it out."
                     )
         return {name: getattr(self, name) for name in own}

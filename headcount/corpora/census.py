@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import final
 
 import numpy as np
@@ -32,8 +33,8 @@ class Named:
     origins: tuple[str, ...] = ()
 
     def add(self, origins: Iterable[str]) -> "Named":
-        """With the sentences at some places."""
-        more = list(origins)
+        """With the sentences at some places, of which the names of files are kept."""
+        more = [PurePath(origin).name for origin in origins]
         return Named(self.count + len(more), (*self.origins, *more)[:MOST_NAMED])
 
     def __str__(self) -> str:

@@ -214,7 +214,7 @@ def num_missing(lengths: Sequence[int]) -> int:
     """Least number of tokens by which texts must be longer for enough segments; 0 if none.
 
     >>> num_missing([3231]), num_missing([3232]), num_missing([2000, 100])
-    (1, 0, 1264)
+    (1, 0, 1164)
     """
     room = 2 * SEGMENT
     shares = [max(length - GAP, 0) // room for length in lengths]

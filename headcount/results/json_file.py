@@ -95,7 +95,8 @@ def write_sealed(
 
 
 def _is_left_out(each: Field, record: Any) -> bool:
-    return bool(each.metadata.get("omitted")) and getattr(record, each.name) == each.default
+    default = each.default if each.default_factory is MISSING else each.default_factory()
+    return bool(each.metadata.get("omitted")) and getattr(record, each.name) == default
 
 
 @final

@@ -109,7 +109,7 @@ class RunRecord:
     """Roles by head name; heads without a role may be missing."""
     few_texts: FewTexts | None = omitted(None)
     """The texts that findings hold for, if these are few; None if a test compares many texts."""
-    untested: Mapping[str, Untested] = field(default_factory=dict)
+    untested: Mapping[str, Untested] = field(default_factory=dict, metadata={"omitted": True})
     """Traits of which no head could be tested."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""

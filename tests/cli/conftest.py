@@ -32,6 +32,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny encoder without a head."""
+    return saved.encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="session")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved tiny encoder-decoder with a slow tokenizer."""
     return saved.marian(tmp_path_factory.mktemp("marian"))

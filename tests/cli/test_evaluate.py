@@ -84,7 +84,11 @@ def test_options_of_another_task(bert: Path) -> None:
     status, _, errors = headcount(
         "evaluate", bert, "--task", "masked-lm", *data[:4], "--scale", 0, 1
     )
-    assert status == 2 and "--scale is an option of similarity, but the task is masked" in errors
+    assert (
+        status == 2
+        and "--scale is an option of classification and similarity, but the task is masked"
+        in errors
+    )
     status, _, errors = headcount(
         "evaluate", bert, "--task", "similarity", *data[:4], "--max-length", 9
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModel
 
 from headcount import load
 from headcount.models import Loaded
@@ -41,19 +41,19 @@ def similarity(model: Path, pairs: Path, out: Path, *more: object) -> tuple[int,
     return headcount("importance", model, *task, *columns, "--out", out, *more)
 
 
-def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
+def test_into_an_analysis(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     """The analysis keeps its columns, deltas equal plain gated runs, and the report shows them."""
     out = tmp_path / "out"
-    assert headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out)[0] == 0
+    assert headcount("analyze", encoder, SAMPLE, "--limit", 9, "--out", out)[0] == 0
     before = pd.read_parquet(out / "heads.parquet")
-    status, output, errors = similarity(bert, pairs, out)
+    status, output, errors = similarity(encoder, pairs, out)
     assert status == 0, errors
     verdict = next(line for line in output.splitlines() if line.startswith("Taken alone, "))
     assert "of 6 heads matter" in verdict and "On this model" in output
     table = pd.read_parquet(out / "heads.parquet")
     pd.testing.assert_frame_equal(table.loc[:, list(before.columns)], before)
     assert list(table.columns[len(before.columns) :]) == list(COLUMNS)
-    loaded = load(bert)
+    loaded = load(encoder)
     task = build("similarity", loaded, pairs, {"sentence1": 0, "sentence2": 1, "score": 2})
     base = evaluate(loaded.model, task).loss
     names = ["ablation_low", "ablation_delta", "ablation_high"]
@@ -68,12 +68,12 @@ def test_into_an_analysis(bert: Path, pairs: Path, tmp_path: Path) -> None:
     assert len(record["layers"]) == 2 and "task:similarity" in record["signature"]
     report = unescape((out / "report.html").read_text(encoding="utf-8"))
     assert "What each head is worth" in report and verdict in report
-    status, _, errors = similarity(bert, pairs, out)
+    status, _, errors = similarity(encoder, pairs, out)
     assert status == 2 and "holds an earlier assessment" in errors
     sweep = out / "state" / "sweep.safetensors"
-    assert similarity(bert, tmp_path / "mistyped.tsv", out, "--overwrite")[0] == 2
+    assert similarity(encoder, tmp_path / "mistyped.tsv", out, "--overwrite")[0] == 2
     assert sweep.exists(), "hours of work, for a slip"
-    assert similarity(bert, pairs, out, "--overwrite", "--methods", "norm", "sink")[0] == 0
+    assert similarity(encoder, pairs, out, "--overwrite", "--methods", "norm", "sink")[0] == 0
     assert not sweep.exists()
     again = pd.read_parquet(out / "heads.parquet")
     assert list(again.columns[len(before.columns) :]) == ["norm_score", "sink_score"]
@@ -146,67 +146,67 @@ def test_effects_on_texts_that_were_cut_in_another_way_are_refused(tmp_path: Pat
     assert status == 0, errors
 
 
-def test_refusals(bert: Path, pairs: Path, tmp_path: Path) -> None:
+def test_refusals(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     parallel = ("--data", PARALLEL, "--out", out)
-    status, _, errors = headcount("importance", bert, "--task", "translation", *parallel)
+    status, _, errors = headcount("importance", encoder, "--task", "translation", *parallel)
     assert status == 2 and "Expected an encoder-decoder for translation" in errors
     assert "Tasks that fit" in errors
     task = ("--task", "similarity", "--data", pairs, "--out", tmp_path / "b")
-    status, _, errors = headcount("importance", bert, *task, "--columns", "score")
+    status, _, errors = headcount("importance", encoder, *task, "--columns", "score")
     assert status == 2 and "ROLE=NAME" in errors
     other = saved.gpt2(tmp_path / "gpt2")
     assert headcount("analyze", other, SAMPLE, "--limit", 4, "--out", tmp_path / "c")[0] == 0
-    status, _, errors = similarity(bert, pairs, tmp_path / "c", "--methods", "sink")
+    status, _, errors = similarity(encoder, pairs, tmp_path / "c", "--methods", "sink")
     assert status == 2 and "Expected the heads of this model" in errors
     same_grid = tmp_path / "bert"
-    shutil.copytree(bert, same_grid)
-    model = AutoModelForMaskedLM.from_pretrained(bert)
+    shutil.copytree(encoder, same_grid)
+    model = AutoModel.from_pretrained(encoder)
     model.get_input_embeddings().weight.data.mul_(1.1)
     model.save_pretrained(same_grid)
     assert headcount("analyze", same_grid, SAMPLE, "--limit", 4, "--out", tmp_path / "d")[0] == 0
-    status, _, errors = similarity(bert, pairs, tmp_path / "d", "--methods", "sink")
+    status, _, errors = similarity(encoder, pairs, tmp_path / "d", "--methods", "sink")
     assert status == 2 and "other parameters" in errors
     assert "sink_score" not in pd.read_parquet(tmp_path / "d" / "heads.parquet")
     against = ("--against", tmp_path / "e", "--methods", "ablation", "--no-layers")
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *against)
     assert status == 2 and "has no importance.json" in errors
     few = ("--methods", "ablation", "--no-layers", "--samples", 20)
     assert similarity(same_grid, pairs, tmp_path / "e", *few)[0] == 0
     dense = (tmp_path / "e" / "importance.json").read_text()
     (tmp_path / "e" / "importance.json").write_text(dense[:90])
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *against)
     assert status == 2 and "importance.json is damaged" in errors
     (tmp_path / "e" / "importance.json").write_text(dense)
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against)
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *against)
     assert status == 2 and "across data, not models" in errors
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *against[:3], "sink")
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *against[:3], "sink")
     assert status == 2 and "Add ablation to --methods" in errors
     for idle in (("--level", "token"), ("--quantity", "score"), ("--rules", "attnlrp")):
-        status, _, errors = similarity(bert, pairs, tmp_path / "f", "--methods", "sink", *idle)
+        status, _, errors = similarity(encoder, pairs, tmp_path / "f", "--methods", "sink", *idle)
         assert status == 2 and f"{idle[0]} only affects " in errors
         assert "or leave the option out" in errors
     unread = ("--methods", "ablation", "--score-test", "sacrebleu")
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *unread)
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *unread)
     assert status == 2 and "--score-test only affects changes of the score" in errors
     none = ("--methods", "ablation", "--samples", 0)
-    status, _, errors = similarity(bert, pairs, tmp_path / "f", *none)
+    status, _, errors = similarity(encoder, pairs, tmp_path / "f", *none)
     assert status == 2 and "at least 1 swap or resample, got samples=0" in errors
     assert not (tmp_path / "f" / "heads.parquet").exists()
-    status, _, errors = similarity(bert, pairs, tmp_path / "e", *against, "--overwrite")
+    status, _, errors = similarity(encoder, pairs, tmp_path / "e", *against, "--overwrite")
     assert status == 2 and "Expected --against to name an assessment on other data" in errors
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_resumes(bert: Path, pairs: Path, tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     dense, broken = tmp_path / "whole", tmp_path / "broken"
     more = ("--methods", "ablation", "--max-tokens", 32)
-    assert similarity(bert, pairs, dense, *more)[0] == 0
+    assert similarity(encoder, pairs, dense, *more)[0] == 0
     columns = ("--columns", "sentence1=0", "sentence2=1", "score=2")
     process = Forked(
         "headcount",
         "importance",
-        bert,
+        encoder,
         "--task",
         "similarity",
         "--data",
@@ -220,8 +220,8 @@ def test_a_killed_sweep_resumes(bert: Path, pairs: Path, tmp_path: Path) -> None
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     assert not (broken / "heads.parquet").exists()
-    status, _, errors = similarity(bert, pairs, broken, *more)
+    status, _, errors = similarity(encoder, pairs, broken, *more)
     assert status == 2 and "--resume" in errors
-    assert similarity(bert, pairs, broken, *more, "--resume")[0] == 0
+    assert similarity(encoder, pairs, broken, *more, "--resume")[0] == 0
     left, right = (pd.read_parquet(out / "heads.parquet") for out in (dense, broken))
     pd.testing.assert_frame_equal(left, right)

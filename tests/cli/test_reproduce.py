@@ -34,9 +34,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 COLUMNS = ("--task", "similarity", "--columns", "sentence1=0", "sentence2=1", "score=2")
 
 
-def test_michel2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+def test_michel2019(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = ("reproduce", "michel2019", bert, *COLUMNS, "--data", data[0], "--samples", 50)
+    command = ("reproduce", "michel2019", encoder, *COLUMNS, "--data", data[0], "--samples", 50)
     status, output, errors = headcount(*command, "--other-data", data[1], "--out", out)
     assert status == 0, errors
     assert "effects of single heads" in output and f"{out}/michel2019.md" in output
@@ -50,16 +50,16 @@ def test_michel2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None
     status, _, errors = headcount(*command, *late)
     assert status == 2 and "none.tsv does not exist" in errors
     assert not (tmp_path / "new" / "heads.parquet").exists()
-    voita = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
+    voita = ("reproduce", "voita2019", encoder, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
     status, _, errors = headcount(*voita, "--out", out, "--resume")
     assert status == 2 and "by relevance in " in errors and "got one by ablation" in errors
     assert headcount(*command, "--out", out, "--overwrite")[0] == 0
     assert "No second data set was given" in (out / "michel2019.md").read_text(encoding="utf-8")
 
 
-def test_voita2019(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+def test_voita2019(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
+    command = ("reproduce", "voita2019", encoder, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
     status, output, errors = headcount(*command, "--limit", 12, "--out", out)
     assert status == 0, errors
     assert "Positions of dependents" in output and "nsubj" in output and "66" in output
@@ -83,11 +83,11 @@ def test_voita2019_in_languages_of_no_model(marian: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out" / "heads.parquet").exists()
 
 
-def test_a_folder_of_treebanks(bert: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_folder_of_treebanks(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     """A folder means all its CoNLL-U files; one without any is refused."""
     folder = tmp_path / "treebank"
     folder.mkdir()
-    command = ("reproduce", "voita2019", bert, *COLUMNS, "--data", data[0], "--treebank", folder)
+    command = ("reproduce", "voita2019", encoder, *COLUMNS, "--data", data[0], "--treebank", folder)
     status, _, errors = headcount(*command, "--out", tmp_path / "out")
     assert status == 2 and "Expected a folder with .conllu files" in errors
     sentences = SAMPLE.read_text(encoding="utf-8").split("\n\n")
@@ -247,14 +247,14 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
 
 
 def test_kovaleva2019(
-    bert: Path, data: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: Path, data: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = partial(train_pattern_classifier, num_maps=60, epochs=1)
     monkeypatch.setattr(kovaleva2019, "train_pattern_classifier", quick)
     out = tmp_path / "out"
-    command = ("reproduce", "kovaleva2019", bert, *COLUMNS, "--data", data[0], "--limit", 5)
+    command = ("reproduce", "kovaleva2019", encoder, *COLUMNS, "--data", data[0], "--limit", 5)
     more = ("--treebank", SAMPLE, "--treebank-limit", 5, "--samples", 20, "--out", out)
-    status, output, errors = headcount(*command, "--tuned", bert, *more)
+    status, output, errors = headcount(*command, "--tuned", encoder, *more)
     assert status == 0, errors
     text = (out / "kovaleva2019.md").read_text(encoding="utf-8")
     assert "32 to 61" in text and "5 sentences of sample.conllu" in text

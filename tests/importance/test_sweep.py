@@ -178,6 +178,8 @@ def test_resumes(tmp_path: Path) -> None:
     dense = sweep(AblationSetting(model, TinyTask(model), anatomy), ablations)
 
     def stop(done: int, total: int) -> None:
+        if done == 0:
+            return
         assert (done, total) == (3, 5)
         raise KeyboardInterrupt
 
@@ -230,6 +232,8 @@ def test_resumes_with_other_batches(tmp_path: Path) -> None:
         return TaskBatch(inputs, labels, torch.arange(len(index_E)), index_E)
 
     def stop(done: int, total: int) -> None:
+        if done == 0:
+            return
         assert done == 2
         raise KeyboardInterrupt
 

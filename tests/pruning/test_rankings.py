@@ -93,8 +93,8 @@ def test_scores_are_those_of_importance() -> None:
     for ranking in (Gradient(), Relevance(), Norm(), Sink()):
         order, scores = ranking.order(given), expected[ranking.name]
         values = [float(scores[head.layer_id][head.index]) for head in order.heads]
-        assert values == sorted(values)
-        assert [order.scores[head] for head in order.heads] == values
+        assert values == pytest.approx(sorted(values), rel=1e-12)
+        assert [order.scores[head] for head in order.heads] == pytest.approx(values, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bert", "marian"])
@@ -191,7 +191,7 @@ def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) ->
     for place, scores in dense.items():
         torch.testing.assert_close(found[place], scores, equal_nan=True)
     if quantity == "loss":
-        assert min(reported) > 2, "goes on behind what was done"
+        assert min(reported) >= 2, "goes on behind what was done"
     greedy.scores(context(name, progress=lambda *_: None, **small), units[:2])
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
@@ -337,13 +337,18 @@ def test_an_interrupted_order_resumes(tmp_path: Path) -> None:
     dense = Gradient(step=0.2).order(context("similarity-bert"))
 
     def stop(stage: str, done: int, total: int) -> None:
-        if done == 6:
+        if stage == "ranking" and done == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         Gradient(step=0.2).order(context("similarity-bert", tmp_path, progress=stop))
     done: list[int] = []
-    given = context("similarity-bert", tmp_path, progress=lambda _, number, __: done.append(number))
+
+    def report(stage: str, number: int, total: int) -> None:
+        if stage == "ranking":
+            done.append(number)
+
+    given = context("similarity-bert", tmp_path, progress=report)
     assert Gradient(step=0.2).order(given) == dense
     assert done == [6, 8, 10]
     assert Gradient(step=0.2).order(given) == dense and done == [6, 8, 10], "read, told nothing"

@@ -180,7 +180,7 @@ def test_words_beyond_the_limit_are_counted() -> None:
     ("data", "columns", "error", "message"),
     [
         ({"words": ["a dog"], "labels": [[0, 1]]}, None, CorpusError, "row 1: expected a list in"),
-        ({"words": [["a"]], "labels": [[0, 1]]}, None, CorpusError, "each of the 1 words, got 2"),
+        ({"words": [["a"]], "labels": [[0, 1]]}, None, CorpusError, "each of 1 word, got 2"),
         ({"words": [[]], "labels": [[]]}, None, CorpusError, "'words', got an empty list"),
         ({"words": [["a"]], "labels": [["x"]]}, None, CorpusError, "row 1: expected one of the mo"),
         ({"words": [["a"]], "labels": [["_"]]}, None, CorpusError, "row 1: expected a word with a"),

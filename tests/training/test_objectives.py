@@ -68,7 +68,7 @@ def test_heard_by_the_tap(tokenizer: PreTrainedTokenizerFast) -> None:
     assert dict(examine(masked).heads.counts) == {"encoder.self": (4, 4)}
     translating = examine(translation_model(TINY, tokenizer, 3)).heads.counts
     assert set(translating) == {"encoder.self", "decoder.self", "decoder.cross"}
-    assert (fitting(causal), fitting(masked)) == (["causal-lm"], ["masked-lm"])
+    assert (fitting(causal), fitting(masked)) == (["causal-lm", "choice"], ["masked-lm"])
     states = masked.eval()(IDS, output_hidden_states=True).hidden_states
     assert states is not None and len(states) == TINY.layers + 1
 

@@ -114,12 +114,7 @@ class TaskArguments(ModelArguments):
         self._of_the_task()
         self.check_columns(self.data)
 
-    def _tasks_with(option: str) -> str:
-    """The tasks that have an option."""
-    return " and ".join(task for task, names in OPTIONS.items() if option in names)
-
-
-def check_data(self, files: Sequence[str]) -> None:
+    def check_data(self, files: Sequence[str]) -> None:
         """Check that the task's files of data exist; only images may be in folders.
 
         Raises:
@@ -176,8 +171,8 @@ def check_data(self, files: Sequence[str]) -> None:
             for name in set(names) - set(own):
                 if getattr(self, name) != getattr(TaskArguments, name):
                     raise InputError(
-                        f"--{name.replace('_', '-')} is an option of {_tasks_with(name)}, but the task is "
-                        f"{self.task}. Leave it out."
+                        f"--{name.replace('_', '-')} is an option of {_tasks_with(name)}, but "
+                        f"the task is {self.task}. Leave it out."
                     )
         return {name: getattr(self, name) for name in own}
 
@@ -300,3 +295,8 @@ def check_no_unused_options(command: object, option: str, read_by: str, advice: 
             f"--{option.replace('_', '-')} only affects {read_by}. {advice}, or leave the option "
             "out."
         )
+
+
+def _tasks_with(option: str) -> str:
+    """The tasks that have an option."""
+    return " and ".join(task for task, names in OPTIONS.items() if option in names)

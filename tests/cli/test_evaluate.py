@@ -84,15 +84,11 @@ def test_options_of_another_task(bert: Path) -> None:
     status, _, errors = headcount(
         "evaluate", bert, "--task", "masked-lm", *data[:4], "--scale", 0, 1
     )
-    assert (
-        status == 2
-        and "--scale is an option of classification and similarity, but the task is masked"
-        in errors
-    )
+    assert status == 2 and "--scale is an option of classification and similarity, but" in errors
     status, _, errors = headcount(
         "evaluate", bert, "--task", "similarity", *data[:4], "--max-length", 9
     )
-    assert status == 2 and "--max-length is an option of causal-lm, but the task is sim" in errors
+    assert status == 2 and "--max-length is an option of causal-lm and masked-lm, but" in errors
 
 
 def test_refusals(marian: Path) -> None:

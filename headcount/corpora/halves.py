@@ -5,7 +5,7 @@ A *unit* is what a test takes as independent. Which units there are depends on t
 - **Many texts**: a text is one unit, however long it is. Which half it is in depends on a hash of
   the text alone, not on its place in the corpus, on the model or on batches, and equal texts are in
   the same half. Each half has `LEAST_UNITS` texts or more in which a query is a case of attention
-  to the first token (`has_first_case`).
+  to the first token (see `measures/traits.py`).
 - **Few texts**: any other corpus, such as one long text. The earlier part of every text is in the
   first half and the later part in the second; the `GAP` tokens between them are in neither. Each
   half is cut into `LEAST_UNITS` segments of consecutive tokens, none of which spans two texts.

@@ -95,10 +95,8 @@ def select_antecedents(
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     texts = [document.read(options.as_words) for document in read]
     cut, misread = _cut(encoder, read, texts, size)
-    drawing = {"samples": options.samples, "seed": options.seed}
-    signed = signature(
-        loaded, _sha256(read), n=len(read), window=size, **_reading(read, options), **drawing
-    )
+    how = _reading(read, options) | {"samples": options.samples, "seed": options.seed}
+    signed = signature(loaded, _sha256(read), n=len(read), window=size, **how)
     file = None if out is None else Path(out) / STATE / "windows.json"
     saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
     lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
@@ -167,7 +165,7 @@ def _single(window: Window) -> int:
     return int((window.is_candidate_MM[window.is_case_M].sum(1) == 1).sum())
 
 
-def _reading(documents: Sequence[Document], options: CoreferenceOptions) -> dict[str, str]:
+def _reading(documents: Sequence[Document], options: CoreferenceOptions) -> dict[str, Any]:
     """How texts are read, for signatures; empty if only their words are known."""
     if all(document.written is None for document in documents):
         return {}

@@ -3,13 +3,15 @@
 import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from headcount.reports import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.names import role_names
 from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
-from headcount.results import Counts, HeadRow, Run, RunRecord
+from headcount.results import Analysis, Counts, HeadRow, RunRecord
+from tests.reports.changed import heads_table, traits_frame
 from tests.reports.test_profile_view import TRAIT
 
 COUNTS = Counts(sentences=1, tokens=3)
@@ -26,17 +28,8 @@ def _headline(*verdicts: tuple[str, str] | None) -> str:
     }
     heads = tuple(HeadRow(head, "encoder.self", 0, int(head), (), {}) for head in profiles)
     record = RunRecord(signature="", model="tiny", corpora=(), counts=COUNTS, sites={}, roles={})
-    run = Run(
-        record=record,
-        heads=heads,
-        offsets={},
-        relations=None,
-        null_heads=None,
-        null_relations=None,
-        examples={},
-        roles=dict.fromkeys(profiles, ()),
-        profiles=profiles,
-    )
+    traits = traits_frame(each for found in profiles.values() for each in found)
+    run = Analysis(record, heads_table(heads), pd.DataFrame(), traits)
     return headline([*leading(run).values()])
 
 

@@ -16,8 +16,14 @@ class ProbeRow:
 
     probe: str
     """Name of the probe: attention, words, edges, structure or layers."""
+    layer: int | None = field(default=None, kw_only=True)
+    """Number of the hidden state, 0 for the embeddings; None for a probe of attention."""
+    rank: int | None = field(default=None, kw_only=True)
+    """Rank of a structural probe; None for others."""
     variant: str
     """What was probed: trained, or a control or baseline such as random-init."""
+    relation: str = field(default="all", kw_only=True)
+    """Relation that the number is for; `all`, or `macro` for the mean over frequent relations."""
     metric: str
     """Name of the metric: uas, las, accuracy, uuas, spearman, root ..."""
     value: float
@@ -27,12 +33,6 @@ class ProbeRow:
     """Upper end of that interval."""
     cases: int
     """Number of cases that the number is over."""
-    relation: str = "all"
-    """Relation that the number is for; `all`, or `macro` for the mean over frequent relations."""
-    layer: int | None = None
-    """Number of the hidden state, 0 for the embeddings; None for a probe of attention."""
-    rank: int | None = None
-    """Rank of a structural probe; None for others."""
 
 
 @final

@@ -25,7 +25,7 @@ def _table(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name == "traits":
-        return traits_frame(each for traits in value.values() for each in traits)
+        return traits_frame(replace(each, head=head) for head in value for each in value[head])
     if name.endswith("relation_rows"):
         return relations_frame(value)
     return heads_table(value)

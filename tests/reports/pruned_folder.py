@@ -60,7 +60,7 @@ def write_curve_beside(run_folder: Path) -> CurvePoints:
         signature="task:similarity",
         sentences=("Best mean BLEU: norm (25.9).",),
     )
-    record.write(folder / "curve.json")
+    record.write(folder)
     return points
 
 

@@ -67,9 +67,8 @@ def test_roles_stand_before_tendencies(profiled: Path):
     run = shared_run(profiled)
     tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")
     head = run.rows[0].head
-    one = replace(
-        run, profiles={head: (tendency, TRAIT)}, roles={**run.roles, head: (Role("sink"),)}
-    )
+    roles = {**run.roles, head: (Role("sink"),)}
+    one = changed(run, traits={head: (tendency, TRAIT)}, roles=roles)
     found = cards(one)[0].findings
     assert [(each.kind, each.verdict) for each in found] == [
         ("first", "role"),

@@ -19,6 +19,7 @@ from headcount.reports.page.compare_view import (
     share_interval,
 )
 from headcount.results import Analysis, read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -77,11 +78,11 @@ def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Analysis, A
     few = replace(SUBJECT, head="enc.0.3", first_gain=0.9, verdict="untested")
     profiles = {each.head: (each,) for each in (chosen, lucky, few)}
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.72, low=0.6, high=0.7),)}
-    (pair,) = relation_pairs(replace(runs[0], profiles=profiles), replace(runs[1], profiles=other))
+    (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert [best.head for best in pair.best] == ["enc.0.1", "enc.4.0"]
     assert pair.change == "+22" and pair.apart
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.5),)}
-    (pair,) = relation_pairs(replace(runs[0], profiles=profiles), replace(runs[1], profiles=other))
+    (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert not pair.apart
 
 
@@ -90,8 +91,8 @@ def test_relations_come_by_their_difference_and_are_apart_in_either_order(
 ):
     near = replace(SUBJECT, trait="obj", relation="obj", share=0.5, low=0.35, high=0.45)
     high, low = replace(SUBJECT, share=0.9, low=0.8, high=0.95), replace(near, trait="nsubj")
-    one = replace(runs[0], profiles={"enc.0.0": (near, high)})
-    other = replace(runs[1], profiles={"enc.0.0": (replace(near, share=0.6), low)})
+    one = changed(runs[0], traits={"enc.0.0": (near, high)})
+    other = changed(runs[1], traits={"enc.0.0": (replace(near, share=0.6), low)})
     for pair in (one, other), (other, one):
         found = relation_pairs(*pair)
         assert [(each.relation, each.apart) for each in found] == [("nsubj", True), ("obj", False)]

@@ -62,7 +62,7 @@ def test_correlations_over_heads_and_over_layers(run: Analysis) -> None:
     }
     other = changed(run, rows=tuple(replace(row, values=values[row.head]) for row in run.rows))
     found = compare(run, other)
-    columns = [np.array([row.values["confidence"] for row in each.heads]) for each in (run, other)]
+    columns = [np.array([row.values["confidence"] for row in each.rows]) for each in (run, other)]
     assert found.by_head["confidence"].rho == pytest.approx(spearmanr(columns[0], columns[1])[0])
     places = [row.layer_id for row in run.rows]
     means = [
@@ -81,9 +81,7 @@ def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: 
     found = compare(run, other)
     assert not found.is_paired and (found.changes, found.by_head) == ((), {})
     counts = found.counts["encoder.self"]
-    assert counts["none"] == tuple(
-        sum(not row.roles for row in each.heads) for each in (run, other)
-    )
+    assert counts["none"] == tuple(sum(not row.roles for row in each.rows) for each in (run, other))
     assert "nothing is compared head by head" in document(found, ("a", "b"))
 
 

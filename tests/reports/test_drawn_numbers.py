@@ -48,7 +48,7 @@ def test_offsets_of_the_most_positional_heads(run: Analysis):
     for axes, row in zip(figure.axes, best, strict=True):
         assert axes.get_title() == f"{row.head}   {percent(row.values['positional_share'])}"
         heights = [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
-        assert heights == pytest.approx(offset_bins(run.offsets[row.head]))
+        assert heights == pytest.approx(offset_bins(run.offset_shares[row.head]))
         colour = ACCENT if "positional" in row.roles else MUTED
         assert to_hex(axes.patches[0].get_facecolor()) == colour.lower()
 

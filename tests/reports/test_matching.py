@@ -98,7 +98,7 @@ def test_within_layers_heads_keep_their_layer(run: Analysis) -> None:
 
 def test_pairs_and_distances_are_those_of_the_definition(run: Analysis) -> None:
     other = with_traits(run, np.random.default_rng(5).normal(0, 0.9, (30, len(TRAITS))))
-    few = [replace(each, heads=each.heads[:6]) for each in (run, other)]
+    few = [changed(each, rows=each.rows[:6]) for each in (run, other)]
     tables = [dict(zip(TRAITS, strengths_of(each).T[:, :6].tolist(), strict=True)) for each in few]
     pairs, distance = best_pairs(tables[0], tables[1], TRAITS)
     found = first(few[0], few[1])

@@ -70,7 +70,10 @@ def test_shares_and_means_of_importance(run: Analysis) -> None:
 def test_heads_in_another_order_and_more_of_them_change_nothing(run: Analysis) -> None:
     one = scored(run, lambda row: (row.site == "decoder.cross") + 0.1 * row.layer)
     other = scored(run, lambda row: (row.site == "decoder.cross") + 0.1 * row.layer)
-    more = tuple(replace(row, head=f"{row.head}0", index=row.index + 5) for row in one.rows)
+    more = tuple(
+        replace(row, head=f"{row.head[:-1]}{row.index + 5}", index=row.index + 5)
+        for row in one.rows
+    )
     found = compare(one, changed(other, rows=(*other.rows, *more)))
     assert not found.is_paired
     (order,) = found.orders

@@ -19,7 +19,7 @@ def test_reads_what_was_written(tmp_path: Path):
     assert [row.head for row in run.rows] == [f"enc.{i}.{j}" for i in range(2) for j in range(3)]
     assert run.relation_rows is not None and run.null_relation_rows is not None
     assert len(run.relation_rows) == 6 * 13 * 3
-    assert sum(run.offsets["enc.1.2"].values()) == pytest.approx(1)
+    assert sum(run.offset_shares["enc.1.2"].values()) == pytest.approx(1)
     assert run.examples["enc.0.0"][2].weights_QK.shape == (25, 25)
     assert run.null_rows is not None and len(run.null_rows) == 6
 

@@ -21,14 +21,14 @@ def _headline(*verdicts: tuple[str, str] | None) -> str:
     """The headline of heads that are led by a trait with a verdict, or by nothing."""
     roles = {"first": "sink", "previous": "positional", "rare": "rare", "self": "positional"}
     profiles = {
-        str(number): ()
+        f"enc.0.{number}": ()
         if each is None
         else (replace(TRAIT, trait=each[0], role=roles[each[0]], verdict=each[1]),)
         for number, each in enumerate(verdicts)
     }
-    heads = tuple(HeadRow(head, "encoder.self", 0, int(head), (), {}) for head in profiles)
+    heads = tuple(HeadRow(head, "encoder.self", 0, int(head[6:]), (), {}) for head in profiles)
     record = RunRecord(signature="", model="tiny", corpora=(), counts=COUNTS, sites={}, roles={})
-    traits = traits_frame(each for found in profiles.values() for each in found)
+    traits = traits_frame(replace(each, head=head) for head in profiles for each in profiles[head])
     run = Analysis(record, heads_table(heads), pd.DataFrame(), traits)
     return headline([*leading(run).values()])
 

@@ -47,15 +47,15 @@ def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Pat
         for trait in run.traits[head]
     ]
     heads = tuple(replace(row, roles=()) for row in run.rows)
-    without = replace(
+    without = changed(
         run,
-        heads=heads,
+        rows=heads,
         roles={row.head: () for row in heads},
-        profiles={**run.traits, head: tuple(chosen)},
+        traits={**run.traits, head: tuple(chosen)},
     )
     (line,) = [each for each in story(without) if each.startswith("No head is rare")]
     assert line.replace("\u202f", " ") == (
         f"No head is rare: {head} comes nearest. It looks at the two rarest tokens in 31 % of "
         "cases; chance explains 25 %."
     )
-    assert not [each for each in story(replace(without, profiles=None)) if "nearest" in each]
+    assert not [each for each in story(changed(without, traits=None)) if "nearest" in each]

@@ -106,7 +106,7 @@ def test_each_reason_has_its_sentence(run: Analysis, reason: str, says: str):
 
 def test_a_role_that_was_tested_in_part_says_so(run: Analysis):
     some = untested(with_record(run, {"first": FEW}), "first")
-    traits = {each.trait for own in (some.profiles or {}).values() for each in own}
+    traits = {each.trait for own in (some.traits or {}).values() for each in own}
     assert {"first", "separator"} & traits
     expected = "none found (first token not tested)" if "separator" in traits else MISSING
     assert why_none(some, "sink") == expected

@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
-
-import pandas as pd
+from typing import TYPE_CHECKING, final
 
 from headcount.core import (
     SITES,
@@ -18,6 +16,9 @@ from headcount.core import (
 )
 from headcount.results.json_file import omitted
 from headcount.results.store import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METRICS: Mapping[str, str] = {
     "bleu": "BLEU",
@@ -317,7 +318,7 @@ def write_scores(folder: Path, table: HeadTable, record: ImportanceRecord) -> No
     record.write(folder, {"heads.parquet": columns})
 
 
-def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, ImportanceRecord]:
+def read_assessment(folder: Path, method: str) -> "tuple[pd.DataFrame, ImportanceRecord]":
     """The head table and the record of an assessment.
 
     Raises:

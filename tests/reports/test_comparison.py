@@ -12,6 +12,7 @@ from headcount.core import InputError
 from headcount.reports import compare, document, write_comparison
 from headcount.reports.comparison import side_by_side
 from headcount.results import Analysis, read_run
+from headcount.results.sealing import record_sha256
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
@@ -126,7 +127,8 @@ def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path,
     file = other / name
     text = file.read_text()
     signed = json.loads(text)["signature"]
-    file.write_text(text.replace(signed, f"{signed}|start:pieces"))
+    values = json.loads(text) | {"signature": f"{signed}|start:pieces"}
+    file.write_text(json.dumps(values | {"sha256": record_sha256(values)}))
     status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")
     assert status == 2 and "Expected losses of texts that were cut in the same way" in errors
     assert "--no-start" in errors and not (tmp_path / "out").exists()

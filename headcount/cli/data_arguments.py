@@ -1,6 +1,6 @@
 """Arguments that commands for training and pruning share: a model, its task, its data sets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -86,9 +86,27 @@ class TrialArguments(LearningArguments):
         """
         if self.calibration < 1:
             raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
-        if self.protect:
-            pruning.check_protect(self.protect)
+        pruning.check_protect(self.protect)
         super().check()
+
+    def check_heads(self, keep: Mapping[str | None, int], analysis: Path | None) -> None:
+        """Check what the model's configuration says of heads; it may not say anything.
+
+        Args:
+            keep: Number of heads to keep at each site, or in all for None.
+            analysis: Analysis of the model, from which roles are read.
+
+        Raises:
+            InputError: If more heads are to be kept than the model has, a protected head is not the
+                model's, or a protected role can't be known.
+        """
+        protected = pruning.check_protect(self.protect, analysis is not None)
+        if not (keep or protected):
+            return
+        stated = models.Stated.of(self.model, self.trust_remote_code)
+        stated.check_heads(protected, "--protect")
+        for site, number in keep.items():
+            stated.check_keep(number, site)
 
     def settings(
         self, state: Path | None, progress: Progress, roles: "pruning.Roles | None" = None

@@ -40,3 +40,4 @@ from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder
+from .stated import Stated as Stated

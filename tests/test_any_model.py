@@ -1,6 +1,7 @@
 """What takes a model takes a plain one and a loaded one alike, or says what to pass."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 import headcount as hc
 from headcount.core import InputError, LayerId, ModelError, Plan
@@ -184,6 +185,20 @@ def test_a_tokenizer_takes_the_place_of_none() -> None:
         hc.measure(bare, CORPUS)
     found = hc.measure(bare, CORPUS, tokenizer=held.tokenizer)
     assert_same(found.frame, hc.measure(held, CORPUS).frame)
+
+
+@pytest.mark.parametrize("name", ["analyze", "show", "tasks.build", "measure"])
+def test_a_plain_model_of_a_folder_says_how_to_read_its_tokenizer(
+    name: str, tmp_path: Path
+) -> None:
+    """The folder has one, which transformers does not load with a model."""
+    held = loaded(LLAMA)
+    for part in (held.model, held.tokenizer):
+        part.save_pretrained(tmp_path)
+    plain = LlamaForCausalLM.from_pretrained(tmp_path)
+    said = f"A model in memory comes without: .*from_pretrained.'{re.escape(str(tmp_path))}'."
+    with pytest.raises(ModelError, match=said):
+        CASES[name](plain, {}, tmp_path)
 
 
 KEEPING = """

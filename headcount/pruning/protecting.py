@@ -73,6 +73,7 @@ def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[
     for name in names:
         found = [Head.parse(name)] if "." in name else _with_role(name, loaded, roles)
         if unknown := [head for head in found if head not in loaded.heads]:
+            loaded.anatomy.check_saw_images(unknown[0].site)
             raise InputError(
                 f"Expected a head of the model ({loaded.heads}) to protect, got {unknown[0]}."
             )

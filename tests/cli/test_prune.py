@@ -115,7 +115,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     record, plan = json.loads((out / "prune.json").read_text()), Plan.read(out / "plan.json")
     dense, pruned = load(bert), load(out)
     assert len(plan.kept_heads(dense.heads)) == len(pruned.heads) == 2
-    check_plan(plan, dense.model, dense.heads)
+    check_plan(plan, dense.model, dense.anatomy)
     assert {plan.head_dim} == {layer.head_dim for layer in dense.anatomy.layers}
     assert [each["data"] for each in record["comparisons"]] == [[data[1].name]] * 2
     for name, file in zip(("dev", "test"), data[1:], strict=True):

@@ -219,6 +219,26 @@ def test_classes_that_keep_a_model_say_what_to_pass(tmp_path: Path) -> None:
     assert output.count("Expected what headcount.load returns, got a LlamaForCausalLM.") == 2
 
 
+SAVING = """
+import sys, headcount
+loaded = headcount.load(sys.argv[1])
+smaller = headcount.compact(loaded, headcount.Plan({"decoder.self": {0: (0, 1, 2)}}))
+for tokenizer in (loaded, "name"):
+    try:
+        headcount.save(smaller, sys.argv[1] + "/small", tokenizer)
+    except headcount.InputError as error:
+        print(error)
+"""
+
+
+def test_what_is_no_tokenizer_is_named(tmp_path: Path) -> None:
+    """In a process that does not check types, as the tests do."""
+    loaded(LLAMA).model.save_pretrained(tmp_path)
+    output, _ = Forked("-c", SAVING, tmp_path).communicate()
+    assert "Expected a tokenizer of transformers, got a Loaded. Pass its .tokenizer." in output
+    assert "got a str. Leave it out." in output
+
+
 def test_words_are_taken_where_a_text_is() -> None:
     held = loaded(LLAMA)
     assert hc.show(held, ["The", "old"]).html == hc.show(held, "The old").html

@@ -120,9 +120,13 @@ def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None = Non
     A tokenizer that is given takes the place of the one that was loaded.
 
     Raises:
-        InputError: if it is neither; says what to pass.
+        InputError: if it is neither, or the tokenizer is none; says what to pass.
     """
     check_is_model(model_of(model))
+    if not isinstance(tokenizer, Tokenizer | None):
+        kind = type(tokenizer).__name__
+        advice = "Pass its .tokenizer." if isinstance(tokenizer, Loaded) else "Leave it out."
+        raise InputError(f"Expected a tokenizer of transformers, got a {kind}. {advice}")
     if isinstance(model, Loaded):
         same = tokenizer is None or tokenizer is model.tokenizer
         return model if same else replace(model, tokenizer=tokenizer)

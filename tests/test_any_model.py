@@ -193,8 +193,9 @@ def test_a_plain_model_of_a_folder_says_how_to_read_its_tokenizer(
 ) -> None:
     """The folder has one, which transformers does not load with a model."""
     held = loaded(LLAMA)
-    for part in (held.model, held.tokenizer):
-        part.save_pretrained(tmp_path)
+    assert held.tokenizer is not None
+    held.model.save_pretrained(tmp_path)
+    held.tokenizer.save_pretrained(tmp_path)
     plain = LlamaForCausalLM.from_pretrained(tmp_path)
     said = f"A model in memory comes without: .*from_pretrained.'{re.escape(str(tmp_path))}'."
     with pytest.raises(ModelError, match=said):

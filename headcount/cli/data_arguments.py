@@ -1,6 +1,6 @@
 """Arguments that commands for training and pruning share: a model, its task, its data sets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -89,11 +89,11 @@ class TrialArguments(LearningArguments):
         pruning.check_protect(self.protect)
         super().check()
 
-    def check_heads(self, keep: Mapping[str | None, int], analysis: Path | None) -> None:
+    def check_heads(self, keep: "pruning.Keep | None", analysis: Path | None) -> None:
         """Check what the model's configuration says of heads; it may not say anything.
 
         Args:
-            keep: Number of heads to keep at each site, or in all for None.
+            keep: Number of heads to keep, in all or at each site; None if it is not known yet.
             analysis: Analysis of the model, from which roles are read.
 
         Raises:
@@ -101,12 +101,15 @@ class TrialArguments(LearningArguments):
                 model's, or a protected role can't be known.
         """
         protected = pruning.check_protect(self.protect, analysis is not None)
-        if not (keep or protected):
+        if keep is None and not protected:
             return
         stated = models.Stated.of(self.model, self.trust_remote_code)
         stated.check_heads(protected, "--protect")
-        for site, number in keep.items():
-            stated.check_keep(number, site)
+        if isinstance(keep, int):
+            stated.check_keep(keep)
+        elif keep is not None:
+            for site, number in keep.items():
+                stated.check_keep(number, site)
 
     def settings(
         self, state: Path | None, progress: Progress, roles: "pruning.Roles | None" = None

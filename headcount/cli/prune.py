@@ -104,7 +104,7 @@ class Prune:
         pruning.check_method(name, options)
         keep = self.to_keep()
         pruning.check_budget(keep, self.share, self.max_drop, self.latency)
-        self.on.check_heads({None: keep} if isinstance(keep, int) else keep or {}, self.analysis)
+        self.on.check_heads(keep, self.analysis)
         self._recovery()
         if self.corpus and self.analysis is None:
             raise InputError(

@@ -18,7 +18,8 @@ Departure: a mean of weights, not the share of a head's mass on the pattern; the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from inspect import signature
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -182,6 +183,8 @@ def pattern_means(
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
+    takes = "logits_to_keep" in signature(loaded.model.forward).parameters
+    fewest: dict[str, Any] = {"logits_to_keep": 1} if takes else {}  # attention alone is read
     parts, done = [], 0
     steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
@@ -191,7 +194,7 @@ def pattern_means(
             torch.inference_mode(),
             Tap(loaded.model, loaded.anatomy, diagonals),
         ):
-            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False)
+            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False, **fewest)
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
         steps(done := done + len(ids_BN), len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)

@@ -36,7 +36,7 @@ from headcount.importance.statistics.significance import (
     loss_deltas,
     score_deltas,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, check_passes_gradients, signature
 from headcount.results import (
     AblationFacts,
     Effect,
@@ -89,11 +89,13 @@ def assess(
         max_tokens: Number of padded tokens in a batch.
 
     Raises:
-        ModelError: If a loss is not a finite number, or the model has no heads left.
+        ModelError: If a loss is not finite, no head is left, or a method lacks gradients.
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
     options = options or Options()
+    if {"gradient", "relevance"}.intersection(options.methods):
+        check_passes_gradients(loaded.model)
     return _Assessing(loaded, task, options, out, progress, max_tokens).run()
 
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("core",),
+    ("statistics",),
     ("results",),
     ("tap", "corpora"),
     ("models",),

@@ -7,7 +7,6 @@ from typing import final
 import numpy as np
 import torch
 
-from headcount.analysis import Bootstrap
 from headcount.core import Head
 from headcount.probes.arc_labels import train_arc_labels
 from headcount.probes.arc_scores import attachment, best_offset, fixed_offset, next_word
@@ -21,6 +20,7 @@ from headcount.probes.attention_probe import (
 from headcount.probes.decoding import best_heads, best_tree
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow, ProbeWeight
+from headcount.statistics import Bootstrap
 
 
 @final

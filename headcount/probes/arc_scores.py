@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.treebank import ProbeSentence
+from headcount.statistics import Bootstrap, Estimate
 
 Found = tuple[str, str, Estimate]
 """Relation, metric and number."""

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.structural_probe import (
     StructureData,
     squared_distances,
@@ -15,11 +14,11 @@ from headcount.probes.structural_probe import (
 )
 from headcount.probes.structure_scores import (
     LengthMeans,
-    rank_correlations,
     spanning_tree,
     tree_hits,
 )
 from headcount.results import ProbeRow, ProbeTree
+from headcount.statistics import Bootstrap, Estimate, rank_correlations
 
 NUM_DRAWN, DRAWN_WORDS = 4, (8, 14)
 """Number of test sentences whose trees are kept for figures, and their length in words."""

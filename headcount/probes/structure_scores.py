@@ -15,10 +15,9 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.stats import rankdata
 
-from headcount.analysis import Bootstrap, Estimate
 from headcount.probes.treebank import ProbeSentence
+from headcount.statistics import Bootstrap, Estimate
 
 SHORTEST, LONGEST = 5, 50
 """Lengths over which rank correlations are averaged."""
@@ -56,16 +55,6 @@ def tree_hits(
     gold = set(gold_edges(sentence))
     found = set(spanning_tree(distance_WW, sentence.counts_W))
     return len(gold & found), len(gold)
-
-
-def rank_correlations(
-    predicted: Float[np.ndarray, "row word"], gold: Float[np.ndarray, "row word"]
-) -> Float[np.ndarray, " row"]:
-    """Spearman's correlation of every row; NaN where one side is constant."""
-    ranks = [rankdata(each, axis=1) for each in (predicted, gold)]
-    a, b = (each - each.mean(1, keepdims=True) for each in ranks)
-    scale = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    return np.divide((a * b).sum(1), scale, out=np.full(len(a), np.nan), where=scale > 0)
 
 
 @final

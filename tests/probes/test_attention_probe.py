@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headcount.analysis import Bootstrap
 from headcount.core import Head
 from headcount.probes.arc_labels import train_arc_labels
 from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
@@ -22,6 +21,7 @@ from headcount.probes.decoding import best_heads, best_tree, is_tree
 from headcount.probes.distances import NUM_MAPS, REACH, distance_data, distance_map
 from headcount.probes.vectors import WordVectors
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import probes as textbook
 

@@ -29,8 +29,8 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from headcount import Corpus, load, measure
-from headcount.corpora import SECOND_HALF
-from headcount.corpora.halves import EARLY, LEAST_UNITS, Segments, num_missing, shared
+from headcount.corpora import EARLY, LEAST_UNITS, SECOND_HALF
+from headcount.corpora.halves import Segments, num_missing, shared
 from headcount.measures import Moments, Sums
 from headcount.measures.reductions import Attention, Reduction
 from headcount.statistics import ClusteredRates

@@ -7,8 +7,15 @@ import torch
 
 from headcount.core import Head
 from headcount.probes.arc_labels import train_arc_labels
-from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
-from headcount.probes.arc_scores import best_offset, fixed_offset, next_word
+from headcount.probes.arc_probing import (
+    ArcTest,
+    baseline_rows,
+    best_offset,
+    fixed_offset,
+    head_weights,
+    next_word,
+    probe_arcs,
+)
 from headcount.probes.attention_probe import (
     ArcProbe,
     ProbeData,

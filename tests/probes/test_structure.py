@@ -13,10 +13,11 @@ from headcount.probes.structural_probe import (
     structure_loss,
     tree_distances,
 )
-from headcount.probes.structure_probing import predicted_trees, probe_structure
-from headcount.probes.structure_scores import (
+from headcount.probes.structure_probing import (
     LengthMeans,
     gold_edges,
+    predicted_trees,
+    probe_structure,
     spanning_tree,
     tree_hits,
 )

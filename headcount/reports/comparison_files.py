@@ -11,7 +11,7 @@ from headcount.reports.matching_text import matching_document
 from headcount.reports.page import compare_plot, html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
-from headcount.results import MATCHING, Matching, Run, Signature, read_run
+from headcount.results import MATCHING, Analysis, Matching, Signature, read_run
 
 STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
@@ -63,7 +63,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     return replace(found, matching=matching)
 
 
-def _check_same_start(one: Run, other: Run) -> None:
+def _check_same_start(one: Analysis, other: Analysis) -> None:
     """Check that the scores and the curves of two runs are of texts that were cut alike.
 
     Raises:

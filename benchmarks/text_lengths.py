@@ -29,11 +29,11 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from headcount import Corpus, load, measure
-from headcount.analysis.clustered import ClusteredRates
-from headcount.corpora import SECOND_HALF
-from headcount.corpora.halves import EARLY, LEAST_UNITS, Segments, num_missing, shared
+from headcount.corpora import EARLY, LEAST_UNITS, SECOND_HALF
+from headcount.corpora.halves import Segments, num_missing, shared
 from headcount.measures import Moments, Sums
 from headcount.measures.reductions import Attention, Reduction
+from headcount.statistics import ClusteredRates
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
 """Weights of a text with some number of tokens."""
@@ -98,7 +98,7 @@ def rate_of(texts: list[np.ndarray], is_many: bool) -> ClusteredRates | None:
     sums = torch.tensor([[[float(unit.sum())]] for unit in units], dtype=torch.float64)
     cases = torch.tensor([[len(unit)] for unit in units])
     moments = Moments.of_closed(sums, cases)
-    return ClusteredRates.of(sums.sum(0)[0].numpy(), int(cases.sum()), moments, 0)
+    return moments.rates(sums.sum(0)[0].numpy(), int(cases.sum()), 0)
 
 
 def rejected(

@@ -24,13 +24,13 @@ from typing import Any, final
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from scipy import stats
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
 from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
+from headcount.statistics import mean_interval
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
@@ -205,6 +205,5 @@ def interval(
     values_BH: Float[np.ndarray, "batch head"],
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
     """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""
-    mean_H, count = values_BH.mean(0), len(values_BH)
-    reach_H = stats.t.ppf(0.975, count - 1) * values_BH.std(0, ddof=1) / np.sqrt(count)
-    return (mean_H - reach_H).clip(0, 1), mean_H, (mean_H + reach_H).clip(0, 1)
+    low_H, mean_H, high_H = mean_interval(values_BH)
+    return low_H.clip(0, 1), mean_H, high_H.clip(0, 1)

@@ -14,7 +14,7 @@ from headcount.analysis.patch_profiles import PATCH_ROLE_OF, PLACES
 from headcount.analysis.profiles import POSITIONAL, ROLE_OF
 from headcount.analysis.repeated_tokens import REPEATED
 from headcount.core import amount
-from headcount.corpora import Halves
+from headcount.corpora import LEAST_UNITS, Halves
 from headcount.results import Thresholds, Untested
 
 SYNTAX = "syntax"
@@ -115,6 +115,6 @@ def _missing(halves: Halves, truncated: int) -> str:
         return f"{amount(halves.num_tokens, 'token')}{cut}, {needed:,} are needed"
     texts, tokens = amount(halves.num_texts, "text"), amount(halves.num_tokens, "token")
     return (
-        f"{texts} with {tokens}{cut}: 10 texts in each half are needed, or at least "
+        f"{texts} with {tokens}{cut}: {LEAST_UNITS} texts in each half are needed, or at least "
         f"{amount(halves.missing, 'token')} more"
     )

@@ -20,12 +20,16 @@ from .corpus import Corpus as Corpus
 from .corpus import check_is_corpus as check_is_corpus
 from .corpus import chunks as chunks
 from .encoder import Encoder as Encoder
+from .first_token import EARLY as EARLY
+from .first_token import first_cases as first_cases
+from .first_token import rarest_so_far as rarest_so_far
 from .frequencies import Frequencies as Frequencies
 from .frequencies import check_frequencies as check_frequencies
-from .halves import EARLY as EARLY
 from .halves import FIRST_HALF as FIRST_HALF
+from .halves import LEAST_UNITS as LEAST_UNITS
 from .halves import NO_HALF as NO_HALF
 from .halves import SECOND_HALF as SECOND_HALF
+from .halves import SEGMENT as SEGMENT
 from .halves import Halves as Halves
 from .halves import halves_of as halves_of
 from .held import HUB as HUB

@@ -97,6 +97,7 @@ def test_if_everything_fits_nothing_changes(bert: Loaded) -> None:
     corpus = headcount.Corpus.from_sentences(treebank(3, 7, 5, 4))
     plain, read = headcount.analyze(bert, corpus), headcount.analyze(bert, corpus, WINDOWS)
     pd.testing.assert_frame_equal(read.heads.frame, plain.heads.frame, check_exact=True)
+    assert read.profiles is not None and plain.profiles is not None
     pd.testing.assert_frame_equal(read.profiles, plain.profiles, check_exact=True)
     same = replace(read.record, signature="", timings={})
     assert same == replace(plain.record, signature="", timings={})

@@ -53,7 +53,6 @@ from .heads import is_number as is_number
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
-from .markdown import change as change
 from .markdown import share as share
 from .markdown import table as table
 from .notebook import drawn_card as drawn_card

@@ -67,6 +67,8 @@ from .reproduce.voita2019 import treebank_files as treebank_files
 from .reproduce.voita2019 import voita2019_document as voita2019_document
 from .reproduce.voita2019 import write_voita2019 as write_voita2019
 from .reproduce.voita2019_table2 import SWEEP as SWEEP
+from .reproduce.voita2019_table2 import check_not_from_scratch as check_not_from_scratch
+from .reproduce.voita2019_table2 import from_scratch as from_scratch
 from .reproduce.voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .reproduce.voita2019_table2 import table2_document as table2_document
 from .reproduce.voita2019_table2 import table2_trainings as table2_trainings

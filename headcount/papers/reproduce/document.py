@@ -27,6 +27,18 @@ def in_unit(quantity: str, higher_is_better: bool) -> str:
     return f"{quantity}{unit}{'' if higher_is_better else ' (lower is better)'}"
 
 
+def change(value: float, sure: bool = False) -> str:
+    """A signed change of a score, in bold if significant.
+
+    >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
+    ('−1.31', '**+0.20**', '–')
+    """
+    if value != value:
+        return "–"
+    text = f"{value:+.2f}".replace("+0.00", "0.00").replace("-0.00", "0.00").replace("-", "−")
+    return f"**{text}**" if sure else text
+
+
 def score_column(points: CurvePoints) -> str:
     """The first available column: test score, development score, test loss, development loss."""
     order = ("test_score", "score", "test_loss", "loss")

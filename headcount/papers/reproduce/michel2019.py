@@ -32,7 +32,6 @@ from headcount.core import (
     HeadTable,
     Progress,
     amount,
-    change,
     new_figure,
     silent,
     styled,
@@ -47,7 +46,7 @@ from headcount.importance import (
     write_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
-from headcount.papers.reproduce.document import in_unit, scale, write_document
+from headcount.papers.reproduce.document import change, in_unit, scale, write_document
 from headcount.reports import SITE_TITLES, write_report
 from headcount.results import (
     AblationFacts,

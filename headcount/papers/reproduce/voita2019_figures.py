@@ -5,10 +5,12 @@ Reference: Voita et al. (2019), figures 1, 3 and 5, https://arxiv.org/abs/1905.0
 
 import math
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from headcount.core import ACCENT, new_figure, plain_grid
-from headcount.reports import SITE_TITLES, draw_numbers, draw_roles
+from headcount.core import ACCENT, LINE, new_figure, plain_grid
+from headcount.reports import SITE_TITLES, RoleName, draw_numbers, role_names
 from headcount.results import HeadRow, Run
 
 FUNCTIONS = ("positional", "syntactic", "rare")
@@ -36,7 +38,7 @@ def function_maps(run: Run) -> Figure:
             plain_grid(axes, max(row.layer for row in rows) + 1, columns)
         draw_numbers(line[0], rows, "relevance", 0.0, largest)
         draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
-        draw_roles(line[2], rows, FUNCTIONS)
+        _draw_functions(line[2], rows)
         for axes, title in zip(line, ("relevance", "confidence", FUNCTION), strict=True):
             axes.set_title(title)
         line[0].set_ylabel(f"{SITE_TITLES.get(site, site)}\nlayer")
@@ -84,3 +86,30 @@ def positions(offsets: dict[str, dict[int, int]]) -> Figure:
     figure.supxlabel("position of the dependent − position of its head, words", fontsize=8)
     figure.supylabel("share of cases", fontsize=8)
     return figure
+
+
+def _draw_functions(axes: Axes, rows: list[HeadRow]) -> None:
+    """Draw the heads of one site, coloured by function."""
+    roles = role_names(FUNCTIONS)
+    for row in rows:
+        _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
+
+
+def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleName]) -> None:
+    """Draw a cell in horizontal bands, the main role on top; an outline if there is no role."""
+    left, top, size = row.index - 0.46, row.layer - 0.46, 0.92
+    if not roles:
+        axes.add_patch(Rectangle((left, top), size, size, facecolor="white", edgecolor=LINE))
+    height = size / max(1, len(roles))
+    for band, role in enumerate(roles):
+        start = (left, top + band * height)
+        axes.add_patch(Rectangle(start, size, height, facecolor=role.colour, linewidth=0))
+        axes.text(
+            row.index,
+            top + (band + 0.5) * height,
+            role.abbreviation,
+            color=role.ink,
+            ha="center",
+            va="center_baseline",
+            size=6 if len(roles) == 1 else 4.5,
+        )

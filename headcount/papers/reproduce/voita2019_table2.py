@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, final
 
-from headcount.core import InputError, Plan, amount, change, changed, table
-from headcount.models import revision
+from headcount.core import InputError, Plan, amount, changed, table
+from headcount.models import random_copy, revision
 from headcount.papers.pretraining.recipe import RECIPES
-from headcount.papers.reproduce.document import in_unit, scale, score_column, write_document
+from headcount.papers.reproduce.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.pruning import (
@@ -27,15 +27,14 @@ from headcount.pruning import (
     Selection,
     Trial,
     Units,
-    check_not_from_scratch,
     curve,
-    from_scratch,
     preset,
+    recover,
     share,
 )
 from headcount.pruning import method as named
 from headcount.results import CurvePoints
-from headcount.training import FinetuneConfig
+from headcount.training import FinetuneConfig, FineTuned, check_finetuning
 
 TRAINED, SCRATCH = "trained", "scratch"
 
@@ -152,6 +151,37 @@ class FromScratch(Method):
         tuned = from_scratch(replace(context, state=state), self.plans[keep], self.tuning)
         plan = replace(self.plans[keep], model=revision(tuned.loaded.model))
         return Selection(plan, tuned.loaded, history=tuple(tuned.history))
+
+
+def from_scratch(context: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:
+    """Train a model of the same architecture with new weights and only the kept heads.
+
+    Raises:
+        InputError: if the training is impossible, or would not be from scratch.
+    """
+    check_not_from_scratch(context, tuning)
+    loaded = context.loaded
+    fresh = replace(loaded, model=random_copy(loaded.model, context.seed))
+    return recover(context, fresh, plan, tuning)
+
+
+def check_not_from_scratch(context: PruningContext, tuning: FinetuneConfig) -> None:
+    """Check that new weights can be trained with these settings.
+
+    Raises:
+        InputError: for a teacher, fixed weights, or settings that the task can't be trained with.
+    """
+    if tuning.is_taught:
+        raise InputError(
+            "Training from scratch has no teacher. Expected distilled and layerwise of 0, got "
+            f"{tuning.distilled} and {tuning.layerwise}. Set both to 0."
+        )
+    if tuning.trained != "all":
+        raise InputError(
+            "Training from scratch trains all weights. Expected trained=all, got "
+            f"{tuning.trained}. Set it to all."
+        )
+    check_finetuning(context.loaded, context.train, tuning)
 
 
 def table2(

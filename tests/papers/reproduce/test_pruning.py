@@ -8,12 +8,14 @@ from headcount.core import SITES, Head, Heads, InputError, Plan
 from headcount.papers.reproduce import li2021, michel2019_pruning, voita2019_table2
 from headcount.papers.reproduce.document import score_column
 from headcount.papers.reproduce.michel2019_pruning import free_keep
+from headcount.papers.reproduce.voita2019_table2 import from_scratch
 from headcount.pruning import PruningContext, Subset, Trial, Units, method
 from headcount.reports import numbers_table
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.training import FinetuneConfig, FineTuned
 from tests.pruning.context import context
 from tests.speed.test_write import speed
+from tests.tasks import loaded as small
 
 
 def curve(rows: list[tuple[str, int, float]], column: str = "test_score") -> CurvePoints:
@@ -127,6 +129,21 @@ def test_new_weights_have_the_heads_of_their_own_budget(monkeypatch: pytest.Monk
     monkeypatch.setattr(voita2019_table2, "from_scratch", train)
     selection = voita2019_table2.FromScratch(plans, FinetuneConfig()).choose(given, 3)
     assert trained == [plans[3]] and selection.plan.kept == plans[3].kept
+
+
+def test_a_training_from_scratch_has_new_weights_and_keeps_to_the_plan() -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    given = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    scratch = from_scratch(given, plan, FinetuneConfig(updates=2, batch_tokens=100)).loaded.model
+    words = "bert.embeddings.word_embeddings.weight"
+    new, old = (each.get_parameter(words).detach() for each in (scratch, loaded.model))
+    assert (new - old).abs().max() > 0.1, "new weights"
+    query = "bert.encoder.layer.0.attention.self.query.weight"
+    start = from_scratch(given, plan, FinetuneConfig(updates=1, peak=1e-12)).loaded.model
+    rows, stock = (each.get_parameter(query).detach() for each in (scratch, start))
+    moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
+    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only kept heads"
 
 
 def test_a_training_from_scratch_is_checked_before_anything_is_measured() -> None:

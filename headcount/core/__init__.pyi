@@ -29,6 +29,7 @@ from .files import check_arrays as check_arrays
 from .files import check_same_key as check_same_key
 from .files import entries as entries
 from .files import make_folder as make_folder
+from .files import nan_for_nulls as nan_for_nulls
 from .files import nulls_for_nan as nulls_for_nan
 from .files import parse_json as parse_json
 from .files import read_checkpoint as read_checkpoint

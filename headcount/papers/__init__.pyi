@@ -21,12 +21,12 @@ from .pretraining.config import PretrainingConfig as PretrainingConfig
 from .pretraining.objectives import causal_model as causal_model
 from .pretraining.objectives import masked_model as masked_model
 from .pretraining.objectives import translation_model as translation_model
+from .pretraining.pretraining import Counts as Counts
 from .pretraining.pretraining import Trained as Trained
+from .pretraining.pretraining import TrainingResult as TrainingResult
 from .pretraining.pretraining import train as train
 from .pretraining.recipe import RECIPES as RECIPES
 from .pretraining.recipe import ModelRecipe as ModelRecipe
-from .pretraining.result import Counts as Counts
-from .pretraining.result import TrainingResult as TrainingResult
 from .pretraining.rows import Rows as Rows
 from .pretraining.rows import hold_out as hold_out
 from .pretraining.rows import read_pairs as read_pairs

@@ -27,8 +27,7 @@ sides of a ratio; b_O is part of the sum whose standard deviation is taken.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -39,9 +38,10 @@ from transformers import PreTrainedModel
 from headcount.analysis import sides
 from headcount.core import LayerId, ModelError
 from headcount.corpora import Batch, Tokens
+from headcount.papers.joined import joined
 from headcount.papers.residual import Residual, Residuals, find_residuals
 from headcount.results import KINDS
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating
+from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, without_cache
 
 MIXINGS = ("attn-w", "attn-n", "attnres-w", "attnres-n", "attnresln-n")
 """Mixing ratios, in the order of the columns."""
@@ -90,9 +90,7 @@ def collect_contributions(
         ModelError: if a layer has no output projection, or a number is not finite.
     """
     body = model.base_model
-    more: dict[str, Any] = {}
-    if "use_cache" in signature(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     parts: dict[LayerId, list[Contributions]] = {layer.layer_id: [] for layer in anatomy.layers}
     weights = {layer.layer_id: _output_weight(layer, model) for layer in anatomy.layers}
     number, residuals = 0, None
@@ -109,7 +107,10 @@ def collect_contributions(
                 parts[place].append(part)
             number += len(batch.sentences)
             done(number)
-    return {place: _joined(place, each) for place, each in parts.items() if each}
+    found = {place: joined(each) for place, each in parts.items() if each}
+    for place, each in found.items():
+        _check_finite(place, each)
+    return found
 
 
 def _output_weight(layer: AttentionLayer, model: PreTrainedModel) -> Tensor:
@@ -238,13 +239,10 @@ def kinds_of(tokens: Tokens) -> Int[Tensor, "batch token"]:
     return kind_BN
 
 
-def _joined(place: LayerId, parts: list[Contributions]) -> Contributions:
-    names = Contributions.__dataclass_fields__
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    for name in ("weight_TH", "norm_TH", "joint_T"):
-        if not np.isfinite(joined[name]).all():
+def _check_finite(place: LayerId, each: Contributions) -> None:
+    for numbers in (each.weight_TH, each.norm_TH, each.joint_T):
+        if not np.isfinite(numbers).all():
             raise ModelError(
                 f"Expected finite weights and values, but layer {place.layer} of {place.site} gave "
                 "NaN or infinity. Check the model's parameters, or load it in float32."
             )
-    return Contributions(**joined)

@@ -74,7 +74,7 @@ class Residuals:
 
 @torch.inference_mode()
 def find_residuals(
-    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor]
+    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor | bool]
 ) -> dict[LayerId, Residual]:
     """The residual of every layer that has one of the two known orders.
 

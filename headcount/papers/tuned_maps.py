@@ -14,8 +14,7 @@ Departure: none in the cosines; for patterns see `pattern_classifier`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -27,8 +26,9 @@ from headcount.core import LayerId, ModelError, amount
 from headcount.corpora import Batch
 from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
 from headcount.models import Loaded
+from headcount.papers.joined import joined
 from headcount.papers.pattern_classifier import PatternClassifier
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
 
 
 @final
@@ -88,12 +88,7 @@ def compare_maps(
             parts.setdefault(place, []).append(part)
         number += len(batch.sentences)
         done(number)
-    return {place: _joined(each) for place, each in parts.items()}
-
-
-def _joined(parts: list[MapsOfLayer]) -> MapsOfLayer:
-    names = MapsOfLayer.__dataclass_fields__
-    return MapsOfLayer(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return {place: joined(each) for place, each in parts.items()}
 
 
 def _cosine(a_BHQK: Tensor, b_BHQK: Tensor) -> Tensor:
@@ -117,9 +112,7 @@ def _classified(
 def _run(loaded: Loaded, batch: Batch) -> dict[LayerId, tuple[Tensor, Tensor, Sides]]:
     """Maps without the rows of padding, their patterns by the rule, and their tokens, by layer."""
     body = loaded.model.base_model
-    more: dict[str, Any] = {}
-    if "use_cache" in signature(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     batch = batch.to(loaded.model.device)
     keeper = _Keeper(batch)
     model = loaded.model

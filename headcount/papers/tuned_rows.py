@@ -21,13 +21,14 @@ def map_rows(found: Mapping[LayerId, MapsOfLayer], bootstrap: Bootstrap) -> Iter
         layers = {place.layer: each for place, each in found.items() if place.site == site}
         for layer, each in layers.items():
             yield from _patterns(site, layer, [each], bootstrap)
-            yield from _cosines(site, layer, each, bootstrap)
+            yield _row(site, layer, "all", "cosine", "", _mean(each.cosine_SH, bootstrap))
+            for index, cosine_S in enumerate(each.cosine_SH.T):
+                name, one = str(Head(site, layer, index)), _mean(cosine_S[:, None], bootstrap)
+                yield _row(site, layer, name, "cosine", "", one)
         every = list(layers.values())
         yield from _patterns(site, ALL, every, bootstrap)
         cosine_SH = np.concatenate([each.cosine_SH for each in every], 1)
-        yield _mean(
-            site, ALL, "all", metric="cosine", kind="", numbers_SH=cosine_SH, bootstrap=bootstrap
-        )
+        yield _row(site, ALL, "all", "cosine", "", _mean(cosine_SH, bootstrap))
 
 
 def _patterns(
@@ -40,31 +41,12 @@ def _patterns(
     }
     for metric, pattern_SH in named.items():
         for number, pattern in enumerate(PATTERNS):
-            yield _mean(
-                site,
-                layer,
-                "all",
-                metric=metric,
-                kind=pattern,
-                numbers_SH=pattern_SH == number,
-                bootstrap=bootstrap,
-            )
-    same_SH = named["after"] == named["trained"]
-    yield _mean(
-        site, layer, "all", metric="agreement", kind="", numbers_SH=same_SH, bootstrap=bootstrap
-    )
+            one = _mean(pattern_SH == number, bootstrap)
+            yield _row(site, layer, "all", metric, pattern, one)
+    same = _mean(named["after"] == named["trained"], bootstrap)
+    yield _row(site, layer, "all", "agreement", "", same)
     one = kappa(named["after"], named["trained"], bootstrap)
-    yield TunedRow(
-        site=site,
-        layer=layer,
-        head="all",
-        metric="kappa",
-        kind="",
-        value=one.value,
-        low=one.low,
-        high=one.high,
-        cases=same_SH.size,
-    )
+    yield _row(site, layer, "all", "kappa", "", one)
 
 
 def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
@@ -87,46 +69,17 @@ def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
     return bootstrap.interval(float(found_R[0]), found_R[1:], a_SH.size)
 
 
-def _cosines(site: str, layer: int, each: MapsOfLayer, bootstrap: Bootstrap) -> Iterator[TunedRow]:
-    yield _mean(
-        site, layer, "all", metric="cosine", kind="", numbers_SH=each.cosine_SH, bootstrap=bootstrap
-    )
-    for index, cosine_S in enumerate(each.cosine_SH.T):
-        name = str(Head(site, layer, index))
-        yield _mean(
-            site,
-            layer,
-            name,
-            metric="cosine",
-            kind="",
-            numbers_SH=cosine_S[:, None],
-            bootstrap=bootstrap,
-        )
-
-
 def _mean(
-    site: str,
-    layer: int,
-    head: str,
-    metric: str,
-    kind: str,
-    numbers_SH: Float[np.ndarray, "sentence head"] | np.ndarray,
-    bootstrap: Bootstrap,
-) -> TunedRow:
+    numbers_SH: Float[np.ndarray, "sentence head"] | np.ndarray, bootstrap: Bootstrap
+) -> Estimate:
     """The mean of a number over maps."""
     sums_S1 = numbers_SH.sum(1, dtype=np.float64)[:, None]
     (one,) = bootstrap.ratios(sums_S1, np.full_like(sums_S1, numbers_SH.shape[1]))
-    return TunedRow(
-        site=site,
-        layer=layer,
-        head=head,
-        metric=metric,
-        kind=kind,
-        value=one.value,
-        low=one.low,
-        high=one.high,
-        cases=one.cases,
-    )
+    return one
+
+
+def _row(site: str, layer: int, head: str, metric: str, kind: str, one: Estimate) -> TunedRow:
+    return TunedRow(site, layer, head, metric, kind, one.value, one.low, one.high, one.cases)
 
 
 def word_rows(
@@ -142,13 +95,10 @@ def word_rows(
             queries_SC = np.repeat(some[0].queries_S[:, None] * heads, len(WORD_CLASSES), 1)
             estimates = bootstrap.ratios(weight_SC, queries_SC)
             for name, one in zip(WORD_CLASSES, estimates, strict=True):
-                numbers = (one.value, one.low, one.high, one.cases)
-                yield TunedRow(site, layer, "all", metric, name, *numbers)
+                yield _row(site, layer, "all", metric, name, one)
         first = next(iter(layers.values()))
         queries_SC = np.repeat(first.queries_S[:, None], len(WORD_CLASSES), 1)
         if metric == "words-after":
-            for name, one in zip(
-                WORD_CLASSES, bootstrap.ratios(first.tokens_SC, queries_SC), strict=True
-            ):
-                numbers = (one.value, one.low, one.high, one.cases)
-                yield TunedRow(site, ALL, "all", "words", name, *numbers)
+            shares = bootstrap.ratios(first.tokens_SC, queries_SC)
+            for name, one in zip(WORD_CLASSES, shares, strict=True):
+                yield _row(site, ALL, "all", "words", name, one)

@@ -10,8 +10,7 @@ all tokens. Negation is a list of English words.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -21,7 +20,8 @@ from torch import Tensor
 from headcount.core import CorpusError, LayerId
 from headcount.corpora import Batch, Sentence
 from headcount.models import Loaded
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.papers.joined import joined
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
 
 WORD_CLASSES = ("noun", "verb", "pronoun", "subject", "object", "negation")
 
@@ -75,9 +75,7 @@ def attention_to_words(loaded: Loaded, batches: Iterable[Batch]) -> dict[LayerId
         CorpusError: if a sentence has no tags.
     """
     body = loaded.model.base_model
-    more: dict[str, Any] = {}
-    if "use_cache" in signature(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     parts: dict[LayerId, list[WordAttention]] = {}
     with evaluating(loaded.model), torch.inference_mode():
         for batch in batches:
@@ -91,13 +89,7 @@ def attention_to_words(loaded: Loaded, batches: Iterable[Batch]) -> dict[LayerId
                 queries_B = is_token_BN.sum(1).double().cpu().numpy()
                 part = WordAttention(weight_BHC.cpu().numpy(), tokens_BC, queries_B)
                 parts.setdefault(place, []).append(part)
-    names = WordAttention.__dataclass_fields__
-    return {
-        place: WordAttention(
-            *(np.concatenate([getattr(part, name) for part in each]) for name in names)
-        )
-        for place, each in parts.items()
-    }
+    return {place: joined(each) for place, each in parts.items()}
 
 
 @final

@@ -9,22 +9,16 @@ from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.pwcca import Basis, cka, pwcca, shuffled_pwcca
 from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.subjects import Subject
+from headcount.papers.evolution.tokens import drawn
 from headcount.results import EvolutionRow
 
 MOST_STATES = 20_000
 """Largest number of states of a distance; more are drawn from, the same for all models."""
 
 
-def drawn(count: int, seed: int, most: int = MOST_STATES) -> Any:
-    """Numbers of the states that distances are over."""
-    if count <= most:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
-
-
 def between_layers(subject: Subject, store: StateStore, seed: int) -> Iterator[EvolutionRow]:
     """Each layer against the next, the first and the last, with the control."""
-    numbers = drawn(len(store.occurrences), seed)
+    numbers = drawn(np.arange(len(store.occurrences)), MOST_STATES, seed)
     last = store.shape[0] - 1
     bases = {at: _basis(subject, store, at, numbers) for at in (0, last)}
     before = bases[0]
@@ -71,7 +65,7 @@ def between_models(
             for subject in pair:
                 if subject.label not in bases:
                     store = get(subject)
-                    numbers = drawn(len(store.occurrences), seed)
+                    numbers = drawn(np.arange(len(store.occurrences)), MOST_STATES, seed)
                     bases[subject.label] = _basis(subject, store, layer, numbers)
             first, second = (bases[subject.label] for subject in pair)
             for measured in _compared(pair[1].label, first, second, seed):

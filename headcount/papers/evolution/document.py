@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import FORMATS, save, styled, table, write_readable
+from headcount.core import styled, table
+from headcount.papers.document import write_document
 from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_figures, label_of
 from headcount.results import Evolution, EvolutionPoint
 
@@ -24,13 +25,7 @@ def write_evolution(evolution: Evolution, folder: Path) -> Path:
     """Write `evolution.md` and its figures into a folder; returns the document's path."""
     with styled():
         figures = evolution_figures(evolution)
-        for name, figure in figures.items():
-            for kind in FORMATS:
-                save(figure, folder / "figures" / f"{name}.{kind}")
-    path = folder / "evolution.md"
-    links = "".join(f"\n![{name}](figures/{name}.svg)\n" for name in figures)
-    write_readable(path, evolution_document(evolution) + links)
-    return path
+        return write_document(folder / "evolution.md", evolution_document(evolution), figures)
 
 
 def evolution_document(evolution: Evolution) -> str:

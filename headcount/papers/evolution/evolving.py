@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 from transformers import PreTrainedModel
 
@@ -15,6 +15,7 @@ from headcount.analysis import versions
 from headcount.core import (
     Progress,
     check_single_process,
+    nan_for_nulls,
     nulls_for_nan,
     read_checkpoint,
     remove_state,
@@ -119,7 +120,7 @@ class _Run:
                     "seconds": round(perf_counter() - start, 1),
                 }
                 write_checkpoint(checkpoint, self.key, done)
-            rows += [EvolutionRow(**_with_nan(row)) for row in done[name]["rows"]]
+            rows += [EvolutionRow(**row) for row in nan_for_nulls(done[name]["rows"])]
             points += [EvolutionPoint(**point) for point in done[name]["points"]]
             self.timings[name] = done[name]["seconds"]
         return Evolution(tuple(rows), tuple(points), self.record())
@@ -265,8 +266,3 @@ class _Run:
                 "the models have different tokenizers, so each was measured on its own tokens and "
                 "no distances between them were measured"
             )
-
-
-def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it was before JSON, which has no NaN."""
-    return {name: float("nan") if value is None else value for name, value in row.items()}

@@ -23,7 +23,7 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float32
 from torch import Tensor
 
 from headcount.core import Progress
@@ -33,7 +33,7 @@ from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pwcca import Basis, pwcca
 from headcount.papers.evolution.state_store import Row, StateStore, batches_of, run
 from headcount.papers.evolution.subjects import Subject
-from headcount.papers.evolution.tokens import Occurrences, Tokens
+from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn
 from headcount.results import EvolutionRow
 from headcount.tap import StateId, heard
 
@@ -76,21 +76,14 @@ def groups_of(
         yield f"tag {tag}", chosen.tag_S == number
 
 
-def spread(is_in_S: Bool[np.ndarray, " state"], most: int, seed: int) -> Int64[np.ndarray, " some"]:
-    """Up to a number of the states of a group, drawn without replacement."""
-    numbers = np.flatnonzero(is_in_S)
-    if len(numbers) <= most:
-        return numbers
-    return np.sort(np.random.default_rng(seed).choice(numbers, most, replace=False))
-
-
 def change_rows(
     subject: Subject, tokens: Tokens, store: StateStore, options: EvolutionOptions
 ) -> Iterator[EvolutionRow]:
     """The change of every group in every layer; too small groups have none."""
     num_layers, _, width = store.shape
     for name, is_in_S in groups_of(tokens, store.occurrences):
-        numbers = spread(is_in_S, max(MOST_IN_GROUP, FEWEST * width), options.seed)
+        most = max(MOST_IN_GROUP, FEWEST * width)
+        numbers = drawn(np.flatnonzero(is_in_S), most, options.seed)
         if len(numbers) < FEWEST * width:
             continue
         bases = [Basis.of(store.layer(layer, numbers), name) for layer in range(num_layers)]

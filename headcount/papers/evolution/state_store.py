@@ -23,9 +23,8 @@ other chosen tokens of its sentence up to 15 %. So every chosen token is predict
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ from headcount.core import ModelError, Progress, memory_map, read_checkpoint, wr
 from headcount.corpora import padded, present
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens
-from headcount.tap import StateId, evaluating, heard
+from headcount.tap import StateId, evaluating, heard, without_cache
 
 SHARE_MASKED = 0.15
 """Largest share of the tokens of a sentence that are masked at once, but at least one token."""
@@ -228,9 +227,7 @@ def run(
     ids_BN = torch.from_numpy(padded([row.tolist() for row in rows], subject.encoder.pad_id))
     is_token_BN = torch.from_numpy(present([row.tolist() for row in rows]))
     is_seen_BN = is_token_BN if is_seen_BN is None else is_seen_BN
-    options: dict[str, Any] = {}
-    if "use_cache" in signature(body.forward).parameters:
-        options["use_cache"] = False
+    options = without_cache(body)
     device = loaded.model.device
     with evaluating(loaded.model), torch.inference_mode():
         mask_BN = is_seen_BN.long().to(device)

@@ -141,6 +141,13 @@ class Occurrences:
         return len(np.unique(self.token_S))
 
 
+def drawn(numbers: Int64[np.ndarray, " state"], most: int, seed: int) -> Int64[np.ndarray, " some"]:
+    """Up to a number of some states, drawn without replacement."""
+    if len(numbers) <= most:
+        return numbers
+    return np.sort(np.random.default_rng(seed).choice(numbers, most, replace=False))
+
+
 def balanced(
     tokens: Tokens, occurrences: int, types: int, seed: int, *, first: int = 0
 ) -> Occurrences:
@@ -172,19 +179,19 @@ def balanced(
     by_token = places[np.argsort(tokens.ids_T[places], kind="stable")]
     start_I = np.concatenate([[0], np.cumsum(count_I)])
     generator = np.random.default_rng(seed)
-    drawn = [
+    places = [
         np.sort(generator.choice(by_token[start_I[i] : start_I[i + 1]], occurrences, replace=False))
         for i in chosen
     ]
-    return Occurrences.at(tokens, np.concatenate(drawn))
+    return Occurrences.at(tokens, np.concatenate(places))
 
 
 def of_sentences(tokens: Tokens, sentences: int, seed: int) -> Occurrences:
     """All content tokens of some sentences, drawn without replacement."""
     count = min(sentences, tokens.num_sentences)
-    drawn = np.random.default_rng(seed).choice(tokens.num_sentences, count, replace=False)
+    chosen = np.random.default_rng(seed).choice(tokens.num_sentences, count, replace=False)
     is_drawn_R = np.zeros(tokens.num_sentences, dtype=bool)
-    is_drawn_R[drawn] = True
+    is_drawn_R[chosen] = True
     return Occurrences.at(
         tokens, np.flatnonzero(tokens.is_content_T & np.repeat(is_drawn_R, tokens.length_R))
     )

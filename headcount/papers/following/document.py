@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headcount.core import FORMATS, amount, save, styled, table, write_readable
+from headcount.core import amount, styled, table
+from headcount.papers.document import write_document
 from headcount.papers.following.figures import following_figures
 from headcount.results import Followed, FollowRecord
 
@@ -12,14 +13,7 @@ def write_followed(followed: Followed, folder: Path) -> Path:
     """Write `follow.md` and its figures into a folder; returns the document's path."""
     record = followed.record
     with styled():
-        figures = following_figures(record)
-        for name, figure in figures.items():
-            for kind in FORMATS:
-                save(figure, folder / "figures" / f"{name}.{kind}")
-    path = folder / "follow.md"
-    links = "".join(f"\n![{name}](figures/{name}.svg)\n" for name in figures)
-    write_readable(path, _document(record) + links)
-    return path
+        return write_document(folder / "follow.md", _document(record), following_figures(record))
 
 
 def _document(record: FollowRecord) -> str:

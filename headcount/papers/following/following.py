@@ -25,6 +25,7 @@ from headcount.core import (
     InputError,
     Progress,
     check_single_process,
+    nan_for_nulls,
     nulls_for_nan,
     read_checkpoint,
     remove_state,
@@ -207,7 +208,7 @@ class _Run:
             found = replace(found, seconds=round(perf_counter() - start, 1))
             done = nulls_for_nan(asdict(found))
             write_checkpoint(file, key, done)
-        numbers: dict[str, Any] = {name: _with_nan(value) for name, value in done.items()}
+        numbers = nan_for_nulls(done)
         return _Measured(task=_TaskFacts(**numbers.pop("task")), **numbers)
 
     def _measure(self, loaded: Loaded, task: Task) -> _Measured:
@@ -359,12 +360,3 @@ def _rows(checkpoint: Checkpoint, place: int, heads: Heads, here: _Measured) -> 
         )
         for number, head in enumerate(heads)
     ]
-
-
-def _with_nan(value: Any) -> Any:
-    """A value read from JSON, with NaN again for null; the numbers have no other null."""
-    if isinstance(value, dict):
-        return {name: _with_nan(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_with_nan(each) for each in value]
-    return float("nan") if value is None else value

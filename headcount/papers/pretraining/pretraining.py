@@ -2,11 +2,11 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 from safetensors import SafetensorError
@@ -31,7 +31,6 @@ from headcount.papers.pretraining.config import PretrainingConfig, as_today
 from headcount.papers.pretraining.examples import encode
 from headcount.papers.pretraining.finish import candidates, choose
 from headcount.papers.pretraining.objectives import OBJECTIVES
-from headcount.papers.pretraining.result import RESULT, Counts, TrainingResult
 from headcount.papers.pretraining.rows import Rows, hold_out, write_rows
 from headcount.papers.pretraining.tokenizer_training import tokenizer_in
 from headcount.papers.pretraining.trainer import RecipeTrainer, training_arguments
@@ -94,7 +93,56 @@ def start_from(model: PreTrainedModel, start: PreTrainedModel) -> None:
     model.load_state_dict({name: weight.to(here[name].dtype) for name, weight in there.items()})
 
 
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, RESULT = "checkpoints", "result.json"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What a training trains on, in numbers."""
+
+    examples: int
+    """Number of examples."""
+    tokens: int
+    """Number of tokens on the predicted side of all examples."""
+    num_empty: int
+    """Number of rows for training that were left out because a side is empty."""
+    num_empty_dev: int
+    """The same in the development set."""
+    num_long: int
+    """Number of rows for training that were left out because they are too long."""
+    num_cut_dev: int
+    """Number of texts of the development set that were cut at the end."""
+    num_shared: int
+    """Number of rows for training that were left out because a held-out row shares a side."""
+    parameters: int
+    """Number of the model's parameters."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """The contents of `result.json`."""
+
+    model: str
+    """Name of the candidate that became the model."""
+    candidates: Mapping[str, Mapping[str, float]]
+    """`loss` and score on the development set, by candidate; empty without such a set."""
+    steps: int
+    """Number of steps taken."""
+    versions: Mapping[str, str]
+    """Versions of the packages."""
+    history: Sequence[Mapping[str, Any]]
+    """Log entries of the Trainer."""
+    counts: Counts
+    seconds: float
+    """Duration of the training, that of a resumed one since it was resumed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of the file."""
+        found = asdict(self)
+        counts, seconds = found.pop("counts"), found.pop("seconds")
+        return found | counts | {"seconds": seconds}
 
 
 @final

@@ -7,7 +7,6 @@ https://arxiv.org/abs/1906.04341
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,14 @@ from headcount.analysis import analyze
 from headcount.core import Progress, silent, table
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
+from headcount.papers.document import cell, verdict, write_document
 from headcount.papers.reproduce.clark2019_heads import (
     clusters_run,
     clusters_section,
     coreference_runs,
     coreference_section,
 )
-from headcount.papers.reproduce.document import write_document
-from headcount.papers.reproduce.probing import Files, about, apart, points, run_probes, verdict
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
 from headcount.probes import ProbeOptions
 from headcount.results import Probed
 
@@ -84,8 +83,9 @@ def reproduce_clark2019(
         The path of `clark2019.md`.
     """
     loaded = as_loaded(loaded)
-    options = replace(options or ProbeOptions(), probes=("attention", "words"))
-    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
+    options = options or ProbeOptions()
+    probes = ("attention", "words")
+    found = run_probes(probes, loaded, files, out, options, arguments, progress)
     relations, parts = None, list[str]()
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
@@ -124,7 +124,7 @@ def _probe_table(found: Probed) -> str:
     rows = []
     for (probe, variant), (title, published) in PROBES.items():
         numbers = [
-            points(found.find(probe=probe, variant=variant, metric=metric, relation="all"))
+            cell(found.find(probe=probe, variant=variant, metric=metric, relation="all"))
             for metric in ("uas", "las", "uas-tree")
         ]
         rows.append([title, published, *numbers])
@@ -141,22 +141,22 @@ def _claims(found: Probed) -> list[str]:
         verdict(
             apart(attention, offset),
             "Attention maps hold much of the syntax",
-            f"attention {points(attention)}, best fixed offset {points(offset)}",
+            f"attention {cell(attention)}, best fixed offset {cell(offset)}",
         ),
         verdict(
             apart(words, attention),
             "Word vectors add to it",
-            f"with vectors {points(words)}, without {points(attention)}",
+            f"with vectors {cell(words)}, without {cell(attention)}",
         ),
         verdict(
             apart(words, distances),
             "Attention says more than distances do",
-            f"attention {points(words)}, distances {points(distances)}, both with word vectors",
+            f"attention {cell(words)}, distances {cell(distances)}, both with word vectors",
         ),
         verdict(
             apart(words, random),
             "It is training that puts syntax there",
-            f"trained {points(words)}, random weights {points(random)}",
+            f"trained {cell(words)}, random weights {cell(random)}",
         ),
     ]
 

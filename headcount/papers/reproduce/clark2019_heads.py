@@ -10,7 +10,7 @@ from pathlib import Path
 from headcount.core import Progress, amount, table
 from headcount.corpora import Corpus
 from headcount.models import Loaded
-from headcount.papers.reproduce.probing import names, verdict
+from headcount.papers.document import names, number, verdict
 from headcount.probes import (
     ClusterOptions,
     CoreferenceOptions,
@@ -116,7 +116,7 @@ def _coreference_table(best: Sequence[ChosenHead]) -> str:
 
 
 def _points(each: ChosenHead) -> str:
-    return f"{100 * each.accuracy:.1f} ({100 * each.low:.1f} to {100 * each.high:.1f})"
+    return number(each.accuracy, each.low, each.high)
 
 
 def _coreference_claims(best: Sequence[ChosenHead], is_trivial: bool) -> list[str]:

@@ -5,16 +5,15 @@ https://arxiv.org/abs/1906.02715
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from headcount.core import Progress, silent, table
-from headcount.models import Loaded, as_loaded
-from headcount.papers.reproduce.document import write_document
-from headcount.papers.reproduce.probing import Files, about, apart, points, run_probes, verdict
+from headcount.models import Loaded
+from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
 from headcount.probes import ProbeOptions
 from headcount.results import Probed
 
@@ -53,9 +52,7 @@ def reproduce_coenen2019(
     Returns:
         The path of `coenen2019.md`.
     """
-    loaded = as_loaded(loaded)
-    options = replace(options or ProbeOptions(), probes=("edges",))
-    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
+    found = run_probes(("edges",), loaded, files, out, options, arguments, progress)
     return write_document(out / "coenen2019.md", coenen2019_document(found))
 
 
@@ -64,11 +61,10 @@ def coenen2019_document(found: Probed) -> str:
     rows = []
     for metric, (title, published) in TITLES.items():
         numbers = [
-            points(found.find(variant=variant, metric=metric, relation="all"))
-            for variant in CONTROLS
+            cell(found.find(variant=variant, metric=metric, relation="all")) for variant in CONTROLS
         ]
         selectivity = found.find(variant="trained", metric=f"{metric}-selectivity", relation="all")
-        rows.append([title, published, *numbers, points(selectivity)])
+        rows.append([title, published, *numbers, cell(selectivity)])
     parts = [
         "# Visualizing and Measuring the Geometry of BERT (Coenen et al. 2019)",
         about(found),
@@ -98,8 +94,8 @@ def _claims(found: Probed) -> list[str]:
             verdict(
                 all(apart(trained, control) for control in controls),
                 claim,
-                f"trained {points(trained)}, highest control "
-                f"{points(max((c for c in controls if c), key=lambda c: c.value, default=None))}",
+                f"trained {cell(trained)}, highest control "
+                f"{cell(max((c for c in controls if c), key=lambda c: c.value, default=None))}",
             )
         )
     return lines
@@ -107,7 +103,7 @@ def _claims(found: Probed) -> list[str]:
 
 def _relation_table(found: Probed) -> str:
     rows = [
-        [row.relation, points(row), f"{row.cases:,}"]
+        [row.relation, cell(row), f"{row.cases:,}"]
         for row in sorted(found.rows, key=lambda row: -row.value)
         if row.metric == "relation-accuracy"
         and row.variant == "trained"

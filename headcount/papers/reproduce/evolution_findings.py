@@ -57,7 +57,7 @@ def findings(evolution: Evolution) -> list[Finding]:
 
 def _identity(evolution: Evolution) -> Finding | None:
     found = _last(evolution, INFORMATION, "input")
-    if not {TRANSLATION, CAUSAL, MASKED} <= set(found):
+    if found is None:
         return None
     others = [*found[CAUSAL], *found[MASKED]]
     return _difference(
@@ -70,7 +70,7 @@ def _identity(evolution: Evolution) -> Finding | None:
 
 def _position(evolution: Evolution) -> Finding | None:
     found = _last(evolution, "neighbours", "position")
-    if not {TRANSLATION, CAUSAL, MASKED} <= set(found):
+    if found is None:
         return None
     return _difference(
         "Translation keeps the position of tokens best",
@@ -114,13 +114,11 @@ def _rebuilt(evolution: Evolution) -> Finding | None:
         min(first[seed], last[seed]) - min(each[seed] for each in inner)
         for seed in range(len(first))
     ]
-    return Finding(
+    return _of_seeds(
         "A masked language model loses the token, then rebuilds it",
         "information about the input token: the lower of first and last layer less the lowest "
         "layer between",
-        min(differences),
-        max(differences),
-        len(differences),
+        differences,
     )
 
 
@@ -137,13 +135,11 @@ def _replaced(evolution: Evolution) -> Finding | None:
         min(false[first][seed] - false[last][seed], right[last][seed] - right[first][seed])
         for seed in range(len(false[first]))
     ]
-    return Finding(
+    return _of_seeds(
         "A masked language model forgets a false token and builds the right one",
         "information about a false token: first layer less last; about the right one: last less "
         "first; the smaller of both",
-        min(differences),
-        max(differences),
-        len(differences),
+        differences,
     )
 
 
@@ -199,10 +195,16 @@ def _mean(values: Iterator[float]) -> float:
     return sum(found) / len(found)
 
 
-def _last(evolution: Evolution, quantity: str, against: str) -> dict[str, list[float]]:
-    """The values of all seeds in the last layer, by objective."""
+def _last(evolution: Evolution, quantity: str, against: str) -> dict[str, list[float]] | None:
+    """The values of all seeds in the last layer, by objective; None unless all three are there."""
     curves = evolution.curves(quantity, against)
+    if not {TRANSLATION, CAUSAL, MASKED} <= set(curves):
+        return None
     return {objective: layers[max(layers)] for objective, layers in curves.items()}
+
+
+def _of_seeds(claim: str, measure: str, differences: Sequence[float]) -> Finding:
+    return Finding(claim, measure, min(differences), max(differences), len(differences))
 
 
 def _difference(

@@ -5,16 +5,15 @@ https://aclanthology.org/N19-1419/
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from headcount.core import Progress, silent, table
-from headcount.models import Loaded, as_loaded
-from headcount.papers.reproduce.document import write_document
-from headcount.papers.reproduce.probing import Files, about, apart, points, run_probes, verdict
+from headcount.models import Loaded
+from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
 from headcount.probes import ProbeOptions
 from headcount.results import Probed, ProbeRow
 
@@ -55,9 +54,8 @@ def reproduce_hewitt2019(
     Returns:
         The path of `hewitt2019.md`.
     """
-    loaded = as_loaded(loaded)
-    options = replace(options or ProbeOptions(ranks=HEWITT_RANKS), probes=("structure",))
-    found = run_probes(loaded, files, out, options=options, arguments=arguments, progress=progress)
+    options = options or ProbeOptions(ranks=HEWITT_RANKS)
+    found = run_probes(("structure",), loaded, files, out, options, arguments, progress)
     return write_document(out / "hewitt2019.md", hewitt2019_document(found))
 
 
@@ -92,11 +90,11 @@ def _layer_rows(found: Probed) -> list[list[str]]:
     rows = [published]
     for layer in by_layer:
         where = {"variant": "trained", "layer": layer, "rank": rank}
-        rows.append([str(layer), *(points(found.find(metric=each, **where)) for each in METRICS)])
+        rows.append([str(layer), *(cell(found.find(metric=each, **where)) for each in METRICS)])
     random = found.find(metric="uuas", variant="random-init")
     if random is not None:
         where = {"variant": "random-init", "layer": random.layer, "rank": rank}
-        numbers = (points(found.find(metric=each, **where)) for each in METRICS)
+        numbers = (cell(found.find(metric=each, **where)) for each in METRICS)
         rows.append([f"{random.layer}, random weights", *numbers])
     return rows
 
@@ -112,7 +110,7 @@ def _rank_rows(found: Probed, first: int, by_layer: Mapping[int, ProbeRow]) -> l
     layer = next(iter(others.values())).layer or 0
     ranks = {**others, first: by_layer[layer]}
     return [
-        [str(rank), str(RANKS.get(rank, "–")), points(row)] for rank, row in sorted(ranks.items())
+        [str(rank), str(RANKS.get(rank, "–")), cell(row)] for rank, row in sorted(ranks.items())
     ]
 
 
@@ -124,14 +122,14 @@ def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> list[str]:
         verdict(
             apart(by_layer[best], random),
             "Trees are in hidden states as squared distances, by training",
-            f"hidden state {best}: {points(by_layer[best])}, random weights {points(random)}",
+            f"hidden state {best}: {cell(by_layer[best])}, random weights {cell(random)}",
         ),
         verdict(
             0 < best < last
             and apart(by_layer[best], by_layer.get(0))
             and apart(by_layer[best], by_layer[last]),
             "Middle layers hold most of the tree",
-            f"UUAS of hidden states 0, {best} and {last}: {points(by_layer.get(0))}, "
-            f"{points(by_layer[best])}, {points(by_layer[last])}",
+            f"UUAS of hidden states 0, {best} and {last}: {cell(by_layer.get(0))}, "
+            f"{cell(by_layer[best])}, {cell(by_layer[last])}",
         ),
     ]

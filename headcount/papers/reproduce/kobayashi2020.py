@@ -5,11 +5,12 @@ Incorporating Residual and Normalization Layers into Analysis of Masked Language
 et al., 2021), https://arxiv.org/abs/2109.07152
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from transformers import PreTrainedModel
@@ -30,10 +31,9 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
 from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
-from headcount.papers.reproduce.document import write_document
-from headcount.papers.reproduce.probing import names, verdict
+from headcount.papers.document import cell, names, sites_of, verdict, write_document
 from headcount.reports import SITE_TITLES
-from headcount.results import KINDS, ContributionRow, ContributionTable
+from headcount.results import KINDS, ContributionTable
 
 PUBLISHED = dict(zip(MIXINGS, (96.41, 85.28, 48.21, 22.25, 18.75), strict=True))
 """Table of 2021: mean mixing ratio of BERT-base in per cent, by method."""
@@ -86,7 +86,7 @@ def reproduce_kobayashi2020(
 
 def kobayashi2020_document(found: ContributionTable) -> str:
     """The document, from measured contributions."""
-    record, sites = found.record, _sites(found)
+    record, sites = found.record, sites_of(found.rows)
     parts = [
         "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
         f"Here: {record.model} ({amount(record.heads, 'head')}), "
@@ -109,17 +109,6 @@ def kobayashi2020_document(found: ContributionTable) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _sites(found: ContributionTable) -> list[str]:
-    return [site for site in SITES if any(row.site == site for row in found.rows)]
-
-
-def _number(row: ContributionRow | None, factor: int = 100, digits: int = 1) -> str:
-    if row is None or row.value != row.value:
-        return "–"
-    value, low, high = (f"{factor * each:.{digits}f}" for each in (row.value, row.low, row.high))
-    return f"{value} ({low} to {high})"
-
-
 def _kinds_table(found: ContributionTable, sites: list[str]) -> str:
     rows = []
     for site in sites:
@@ -131,11 +120,11 @@ def _kinds_table(found: ContributionTable, sites: list[str]) -> str:
                 [
                     SITES[site],
                     kind,
-                    _number(share),
-                    _number(found.find(site, "weighted_norm_share", kind)),
-                    _number(found.find(site, "joint_share", kind)),
-                    _number(found.find(site, "norm", kind), 1, 2),
-                    _number(found.find(site, "weight_by_norm", kind), 1, 2),
+                    cell(share),
+                    cell(found.find(site, "weighted_norm_share", kind)),
+                    cell(found.find(site, "joint_share", kind)),
+                    cell(found.find(site, "norm", kind), 1.0, 2),
+                    cell(found.find(site, "weight_by_norm", kind), 1.0, 2),
                 ]
             )
     shares = ("weights, %", "weighted norms, %", "norms of sums, %")
@@ -145,7 +134,7 @@ def _kinds_table(found: ContributionTable, sites: list[str]) -> str:
 def _rank_table(found: ContributionTable, sites: list[str]) -> str:
     metrics = ("norm", "weight", "weighted_norm")
     rows = [
-        [SITES[site], *(_number(found.find(site, "by_rank", each), 1, 2) for each in metrics)]
+        [SITES[site], *(cell(found.find(site, "by_rank", each), 1.0, 2) for each in metrics)]
         for site in sites
     ]
     return table(["site", "norm of f(x)", "weight", "weighted norm"], rows)
@@ -157,7 +146,7 @@ def _mixing_table(found: ContributionTable, sites: list[str]) -> str:
         [
             TITLES[method],
             f"{PUBLISHED[method]:.2f}",
-            *(_number(found.find(site, "mixing", method), 100, 2) for site in own),
+            *(cell(found.find(site, "mixing", method), 100.0, 2) for site in own),
         ]
         for method in MIXINGS
     ]
@@ -174,7 +163,7 @@ def _claims(found: ContributionTable, sites: list[str]) -> list[str]:
                 verdict(
                     ranked.low > 0,
                     f"{SITES[site]}: frequent tokens have small norms",
-                    f"correlation of rank and norm {_number(ranked, 1, 2)}",
+                    f"correlation of rank and norm {cell(ranked, 1.0, 2)}",
                 )
             )
         weights, norms = (found.find(site, "mixing", each) for each in ("attn-n", "attnres-n"))
@@ -185,7 +174,7 @@ def _claims(found: ContributionTable, sites: list[str]) -> list[str]:
                 norms.high < 0.5 and norms.high < weights.low,
                 f"{SITES[site]}: with the residual, a token itself contributes more than its "
                 "context",
-                f"context {_number(norms)} %, without the residual {_number(weights)} %",
+                f"context {cell(norms)} %, without the residual {cell(weights)} %",
             )
         )
     return lines
@@ -203,14 +192,14 @@ def _claims_about_kinds(found: ContributionTable, site: str) -> list[str]:
             verdict(
                 norm.high < weight.low,
                 f"{SITES[site]}: {kind} tokens contribute less by norms than by weights",
-                f"weights {_number(weight)} %, norms {_number(norm)} %",
+                f"weights {cell(weight)} %, norms {cell(norm)} %",
             )
         )
     return lines
 
 
 def _shares_figure(found: ContributionTable) -> Figure:
-    sites = _sites(found)
+    sites = sites_of(found.rows)
     figure = new_figure(3.1 * len(sites) + 0.9, 4.4)
     grid = figure.subplots(2, len(sites), squeeze=False, sharex="col", sharey=True)
     metrics = {"weight_share": "share of weights", "weighted_norm_share": "share of weighted norms"}
@@ -223,19 +212,13 @@ def _shares_figure(found: ContributionTable) -> Figure:
                 axes.fill_between(layers, low, high, color=_COLOURS[kind], alpha=0.2, linewidth=0)
                 values = [row.value for row in rows]
                 axes.plot(layers, values, "o-", ms=3, lw=1.2, color=_COLOURS[kind], label=kind)
-            axes.set_ylim(0, 1)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if column == 0:
                 axes.set_ylabel(title)
-        grid[0, column].set_title(SITE_TITLES.get(site, site))
-        grid[1, column].set_xlabel("layer")
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    return figure
+    return _finished(figure, grid, sites, len(KINDS))
 
 
 def _mixing_figure(found: ContributionTable) -> Figure:
-    own = [site for site in _sites(found) if found.layers(site, "mixing", "attn-w")]
+    own = [site for site in sites_of(found.rows) if found.layers(site, "mixing", "attn-w")]
     figure = new_figure(3.1 * max(1, len(own)) + 1.3, 3.6)
     grid = figure.subplots(1, max(1, len(own)), squeeze=False, sharey=True)
     colours = (MUTED, INK, "#0072B2", "#009E73", ACCENT)
@@ -245,11 +228,18 @@ def _mixing_figure(found: ContributionTable) -> Figure:
             layers, values = [row.layer for row in rows], [row.value for row in rows]
             if rows:
                 axes.plot(layers, values, "o-", ms=3, lw=1.2, color=colour, label=TITLES[method])
-        axes.set_ylim(0, 1)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_title(SITE_TITLES.get(site, site))
-        axes.set_xlabel("layer")
     grid[0, 0].set_ylabel("mixing ratio")
+    return _finished(figure, grid, own, 2)
+
+
+def _finished(figure: Figure, grid: np.ndarray, sites: Sequence[str], columns: int) -> Figure:
+    """The figure with a column of panels for each site, shares over layers, and its legend."""
+    for panels, site in zip(grid.T, sites, strict=False):
+        for axes in panels:
+            axes.set_ylim(0, 1)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panels[0].set_title(SITE_TITLES.get(site, site))
+        panels[-1].set_xlabel("layer")
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
     return figure

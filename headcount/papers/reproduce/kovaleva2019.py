@@ -29,9 +29,8 @@ from headcount.core import (
 from headcount.corpora import Columns, Corpus, Sentence, batches, read_data, take_census
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
+from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict, write_document
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
-from headcount.papers.reproduce.document import in_unit, scale, write_document
-from headcount.papers.reproduce.probing import names, verdict
 from headcount.papers.tuned_maps import compare_maps
 from headcount.papers.tuned_rows import map_rows, word_rows
 from headcount.papers.word_classes import WORD_CLASSES, attention_to_words
@@ -201,7 +200,7 @@ def _disabled(
 def kovaleva2019_document(found: TunedMaps) -> str:
     """The document, from measured maps."""
     record = found.record
-    sites = [site for site in SITES if any(row.site == site for row in found.rows)]
+    sites = sites_of(found.rows)
     parts = [
         "# Revealing the Dark Secrets of BERT (Kovaleva et al. 2019)",
         f"Here: {record.model}, fine-tuned as {record.tuned}, on "
@@ -235,13 +234,6 @@ def kovaleva2019_document(found: TunedMaps) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _number(row: TunedRow | None, factor: float = 100.0, digits: int = 1) -> str:
-    if row is None or row.value != row.value:
-        return "–"
-    value, low, high = (f"{factor * each:.{digits}f}" for each in (row.value, row.low, row.high))
-    return f"{value} ({low} to {high})" if row.low == row.low else value
-
-
 def _pattern_table(found: TunedMaps, sites: list[str]) -> str:
     rows = []
     for site in sites:
@@ -250,7 +242,7 @@ def _pattern_table(found: TunedMaps, sites: list[str]) -> str:
                 found.find(site, metric, pattern) for metric in ("before", "after", "trained")
             ]
             published = "32 to 61" if pattern == "heterogeneous" else "–"
-            rows.append([SITES[site], TITLES[pattern], published, *map(_number, numbers)])
+            rows.append([SITES[site], TITLES[pattern], published, *map(cell, numbers)])
     headers = ["site", "pattern", "paper", "rule, before", "rule, after", "classifier, after"]
     return table(headers, rows)
 
@@ -260,8 +252,8 @@ def _agreement(found: TunedMaps, sites: list[str]) -> str:
     for site in sites:
         same, kappa = found.find(site, "agreement"), found.find(site, "kappa")
         lines.append(
-            f"Rule and classifier agree on {_number(same)} % of the maps of {SITES[site]} "
-            f"(Cohen's kappa {_number(kappa, 1.0, 2)})."
+            f"Rule and classifier agree on {cell(same)} % of the maps of {SITES[site]} "
+            f"(Cohen's kappa {cell(kappa, 1.0, 2)})."
         )
     return "\n".join(lines)
 
@@ -284,7 +276,7 @@ def _layer_table(found: TunedMaps, sites: list[str], metric: str, factor: float)
             low = min(heads, key=lambda each: each.value)
             high = max(heads, key=lambda each: each.value)
             ends = (f"{each.head} {factor * each.value:.2f}" for each in (low, high))
-            rows.append([f"{SITES[site]}.{row.layer}", _number(row, factor, 2), *ends])
+            rows.append([f"{SITES[site]}.{row.layer}", cell(row, factor, 2), *ends])
     return table(["layer", "all heads", "lowest head", "highest head"], rows)
 
 
@@ -293,7 +285,7 @@ def _word_table(found: TunedMaps, sites: list[str]) -> str:
     for site in sites:
         for kind in WORD_CLASSES:
             numbers = [
-                _number(found.find(site, metric, kind))
+                cell(found.find(site, metric, kind))
                 for metric in ("words", "words-before", "words-after")
             ]
             if numbers[1] != "–":
@@ -310,7 +302,7 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
                 verdict(
                     0.32 <= mixed.value <= 0.61,
                     f"{SITES[site]}: 32 to 61 % of the maps are heterogeneous",
-                    f"{_number(mixed)} %",
+                    f"{cell(mixed)} %",
                 )
             )
         cosines = [found.find(site, "cosine", layer=n) for n in range(100)]
@@ -351,7 +343,7 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
 def _heads_figure(found: TunedMaps, metric: str) -> Figure:
     """Layers x heads, shaded by a number of each head."""
     rows = [row for row in found.rows if row.metric == metric and row.head != "all"]
-    sites = [site for site in SITES if any(row.site == site for row in rows)]
+    sites = sites_of(rows)
     figure = new_figure(3.6 * len(sites) + 0.8, 2.8)
     grid = figure.subplots(1, len(sites), squeeze=False)
     factor = scale(found.record.metric) if metric == "disabled" else 1.0

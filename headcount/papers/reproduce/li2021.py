@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headcount.core import InputError, made, table
-from headcount.papers.reproduce.document import change, in_unit, scale, score_column, write_document
+from headcount.papers.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.pruning import Method, Subset, method, preset

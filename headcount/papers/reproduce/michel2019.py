@@ -46,7 +46,7 @@ from headcount.importance import (
     write_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
-from headcount.papers.reproduce.document import change, in_unit, scale, write_document
+from headcount.papers.document import change, in_unit, scale, write_document
 from headcount.reports import SITE_TITLES, write_report
 from headcount.results import (
     AblationFacts,
@@ -96,6 +96,11 @@ class Ablated:
         """How heads were ablated."""
         assert self.record.ablation is not None
         return self.record.ablation
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites of the heads."""
+        return [site for site in SITE_TITLES if site in set(self.frame["site"])]
 
     @property
     def replacement(self) -> str:
@@ -255,7 +260,7 @@ def _one_at_a_time(ablated: Ablated) -> str:
         "of these, better without it",
         "after Holm's correction",
     ]
-    grids = [_grid(ablated, site) for site in SITE_TITLES if site in set(ablated.frame["site"])]
+    grids = [_grid(ablated, site) for site in ablated.sites]
     return "\n\n".join(
         ["## One head at a time (section 3.2, figure 1, table 1)", table(header, rows), *grids]
     )
@@ -348,16 +353,15 @@ def histogram(ablated: Ablated) -> Figure:
     """Heads by the score of the model without them; a dashed line marks the dense model."""
     score_H = ablated.base + ablated.change_H
     edges = np.histogram_bin_edges(score_H, bins=min(40, max(10, len(score_H) // 3)))
-    sites = [site for site in SITE_TITLES if site in set(ablated.frame["site"])]
-    parts = [score_H[(ablated.frame["site"] == site).to_numpy()] for site in sites]
+    parts = [score_H[(ablated.frame["site"] == site).to_numpy()] for site in ablated.sites]
     figure = new_figure(4.2, 2.4)
     axes = figure.subplots()
     axes.hist(
         parts,
         edges.tolist(),
         stacked=True,
-        color=[SITE_COLOURS[site] for site in sites],
-        label=[SITE_TITLES[site] for site in sites],
+        color=[SITE_COLOURS[site] for site in ablated.sites],
+        label=[SITE_TITLES[site] for site in ablated.sites],
     )
     axes.axvline(ablated.base, color=ACCENT, linestyle="--", linewidth=1, label="dense model")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -374,19 +378,18 @@ def two_data_sets(ablated: Ablated, other: Ablated) -> Figure:
     frame = other.frame.assign(other=other.base + other.change_H).set_index("head")
     score_H = ablated.base + ablated.change_H
     other_H = frame.loc[ablated.frame["head"], "other"].to_numpy()
-    for site, title in SITE_TITLES.items():
+    for site in ablated.sites:
         chosen = (ablated.frame["site"] == site).to_numpy()
-        if chosen.any():
-            axes.scatter(
-                score_H[chosen],
-                other_H[chosen],
-                s=12,
-                alpha=0.7,
-                linewidth=0,
-                label=title,
-                color=SITE_COLOURS.get(site, INK),
-                marker=SITE_MARKERS.get(site, "D"),
-            )
+        axes.scatter(
+            score_H[chosen],
+            other_H[chosen],
+            s=12,
+            alpha=0.7,
+            linewidth=0,
+            label=SITE_TITLES[site],
+            color=SITE_COLOURS.get(site, INK),
+            marker=SITE_MARKERS.get(site, "D"),
+        )
     axes.axvline(ablated.base, color=MUTED, linewidth=0.5, zorder=0)
     axes.axhline(other.base, color=MUTED, linewidth=0.5, zorder=0)
     axes.scatter([ablated.base], [other.base], s=70, marker="*", color=ACCENT, label="dense model")

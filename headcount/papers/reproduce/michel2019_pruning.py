@@ -17,7 +17,7 @@ from headcount.compaction import compact
 from headcount.core import Head, ModelError, amount, share, table
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
-from headcount.papers.reproduce.document import score_column, write_document
+from headcount.papers.document import score_column, write_document
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
 from headcount.pruning import share as share_of

@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from transformers import PreTrainedModel
+
 from headcount.core import Progress, amount, silent
-from headcount.models import Loaded
-from headcount.probes import ProbeOptions, forget_probes, probe
+from headcount.models import Loaded, as_loaded
+from headcount.papers.document import names
+from headcount.probes import ProbeName, ProbeOptions, forget_probes, probe
 from headcount.reports import write_probe_figures
 from headcount.results import Probed, ProbeRow
 
@@ -34,24 +37,27 @@ Files = Sequence[str | Path]
 
 
 def run_probes(
-    loaded: Loaded,
+    probes: Sequence[ProbeName],
+    loaded: Loaded | PreTrainedModel,
     files: tuple[Files, Files],
     out: Path,
-    options: ProbeOptions,
+    options: ProbeOptions | None,
     arguments: Mapping[str, Any] | None,
     progress: Progress,
 ) -> Probed:
     """Run probes and write their tables and figures; an unfinished run in the folder is resumed.
 
     Args:
+        probes: the paper's probes.
         loaded: the model.
         files: files to train on and to measure on.
         out: folder for the results.
-        options: the probes.
+        options: options of the probes; which ones is decided by `probes`.
         arguments: arguments of the command, for the record.
         progress: called with the progress.
     """
-    found = probe(loaded, *files, options, out, progress)
+    options = replace(options or ProbeOptions(), probes=tuple(probes))
+    found = probe(as_loaded(loaded), *files, options, out, progress)
     found = replace(found, record=replace(found.record, arguments=arguments or {}))
     found.write(out)
     forget_probes(out)
@@ -70,31 +76,6 @@ def about(found: Probed) -> str:
         f"({amount(record.test_words, 'word')}) of {names(record.test)}. Intervals are 95 %, by a "
         "bootstrap over sentences."
     )
-
-
-def names(files: Sequence[str]) -> str:
-    """The names of some files, without their folders."""
-    return ", ".join(Path(file).name for file in files)
-
-
-def points(row: ProbeRow | None) -> str:
-    """A share in points with its interval; a dash if there is none.
-
-    >>> points(ProbeRow("attention", "trained", "uas", 0.5631, 0.552, 0.571, 900))
-    '56.3 (55.2 to 57.1)'
-    """
-    if row is None or row.value != row.value:
-        return "–"
-    return f"{100 * row.value:.1f} ({100 * row.low:.1f} to {100 * row.high:.1f})"
-
-
-def verdict(holds: bool, claim: str, found: str) -> str:
-    """A line of the list of claims.
-
-    >>> verdict(True, "Attention knows trees", "60 against 30")
-    '- Attention knows trees: **holds** (60 against 30).'
-    """
-    return f"- {claim}: **{'holds' if holds else 'does not hold'}** ({found})."
 
 
 def apart(above: ProbeRow | None, below: ProbeRow | None) -> bool:

@@ -32,7 +32,7 @@ from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
 from headcount.models import Loaded, as_loaded
-from headcount.papers.reproduce.document import write_document
+from headcount.papers.document import write_document
 from headcount.papers.reproduce.voita2019_figures import (
     FUNCTIONS,
     RELATIONS,

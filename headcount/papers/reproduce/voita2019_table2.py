@@ -10,14 +10,14 @@ Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.0
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, final
 
 from headcount.core import InputError, Plan, amount, changed, table
 from headcount.models import random_copy, revision
+from headcount.papers.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.pretraining.recipe import RECIPES
-from headcount.papers.reproduce.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.pruning import (
@@ -34,22 +34,15 @@ from headcount.pruning import (
 )
 from headcount.pruning import method as named
 from headcount.results import CurvePoints
-from headcount.training import FinetuneConfig, FineTuned, check_finetuning
+from headcount.training import FinetuneConfig, FineTuned, Optimization, check_finetuning
 
 TRAINED, SCRATCH = "trained", "scratch"
 
 SWEEP = 8
 """Largest number of penalties tried for a budget, as in the preset `voita2019`."""
 
-SMALL = RECIPES["small"]
 FRESH = FinetuneConfig(
-    batch_tokens=SMALL.batch_tokens,
-    peak=SMALL.peak,
-    warmup=SMALL.warmup,
-    optimizer=SMALL.optimizer,
-    beta2=SMALL.beta2,
-    precision=SMALL.precision,
-    label_smoothing=SMALL.label_smoothing,
+    **{each.name: getattr(RECIPES["small"], each.name) for each in fields(Optimization)}
 )
 """Default training of new weights, that of `headcount train`."""
 

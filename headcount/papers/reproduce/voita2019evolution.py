@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from headcount.core import Progress, ResumePolicy, amount, changed, silent, table
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
+from headcount.papers.document import write_document
 from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.figures import evolution_figures
@@ -23,7 +24,6 @@ from headcount.papers.evolution.options import QUANTITIES, EvolutionOptions
 from headcount.papers.pretraining.config import PretrainingConfig
 from headcount.papers.pretraining.pretraining import train
 from headcount.papers.pretraining.recipe import RECIPES
-from headcount.papers.reproduce.document import write_document
 from headcount.papers.reproduce.evolution_findings import INFORMATION, findings
 from headcount.results import Evolution
 from headcount.training import Tell

@@ -15,8 +15,9 @@ from headcount.papers import (
     reproduce_coenen2019,
     reproduce_hewitt2019,
 )
+from headcount.papers.document import cell, verdict
 from headcount.papers.reproduce.clark2019_heads import clusters_section, coreference_section
-from headcount.papers.reproduce.probing import apart, points, verdict
+from headcount.papers.reproduce.probing import apart
 from headcount.probes import ProbeOptions
 from headcount.results import (
     ChosenHead,
@@ -228,7 +229,7 @@ def test_hewitt_shows_layers_and_ranks() -> None:
 
 
 def test_sentences() -> None:
-    assert points(None) == "–"
+    assert cell(None) == "–"
     low, high = row("a", "b", "c", 0.5), row("a", "b", "c", 0.53)
     assert not apart(high, low) and apart(row("a", "b", "c", 0.55), low)
     assert verdict(False, "Claim", "why") == "- Claim: **does not hold** (why)."

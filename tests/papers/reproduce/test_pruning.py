@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headcount.core import SITES, Head, Heads, InputError, Plan
+from headcount.papers.document import score_column
 from headcount.papers.reproduce import li2021, michel2019_pruning, voita2019_table2
-from headcount.papers.reproduce.document import score_column
 from headcount.papers.reproduce.michel2019_pruning import free_keep
 from headcount.papers.reproduce.voita2019_table2 import from_scratch
 from headcount.pruning import PruningContext, Subset, Trial, Units, method

@@ -12,6 +12,7 @@ from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged
 from .run_facts import versions as versions
+from .streaming import forward as forward
 from .streaming import sides as sides
 from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
 from .word_maps import HeadGates as HeadGates

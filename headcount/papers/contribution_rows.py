@@ -122,16 +122,7 @@ def _rows(
 
 def _row(site: str, layer: int, metric: str, kind: str, number: Number) -> ContributionRow:
     one = Bootstrap.interval(number.value, number.drawn_R, number.cases)
-    return ContributionRow(
-        site=site,
-        layer=layer,
-        metric=metric,
-        kind=kind,
-        value=one.value,
-        low=one.low,
-        high=one.high,
-        cases=one.cases,
-    )
+    return ContributionRow(site, layer, metric, kind, one.value, one.low, one.high, one.cases)
 
 
 def _numbers(

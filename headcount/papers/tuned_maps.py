@@ -21,14 +21,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.analysis import sides
+from headcount.analysis import forward, sides
 from headcount.core import LayerId, ModelError, amount
 from headcount.corpora import Batch
 from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
 from headcount.models import Loaded
 from headcount.papers.joined import joined
 from headcount.papers.pattern_classifier import PatternClassifier
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import AttentionLayer, Block
 
 
 @final
@@ -111,13 +111,8 @@ def _classified(
 
 def _run(loaded: Loaded, batch: Batch) -> dict[LayerId, tuple[Tensor, Tensor, Sides]]:
     """Maps without the rows of padding, their patterns by the rule, and their tokens, by layer."""
-    body = loaded.model.base_model
-    more = without_cache(body)
-    batch = batch.to(loaded.model.device)
-    keeper = _Keeper(batch)
-    model = loaded.model
-    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
-        body(**batch.inputs, **more)
+    keeper = _Keeper()
+    forward(loaded.model, loaded.anatomy, [batch], keeper)
     return keeper.found
 
 
@@ -125,11 +120,14 @@ def _run(loaded: Loaded, batch: Batch) -> dict[LayerId, tuple[Tensor, Tensor, Si
 class _Keeper:
     """The tap's listener: keeps the maps of one batch, and finds their patterns."""
 
-    def __init__(self, batch: Batch) -> None:
-        self._batch = batch
+    def __init__(self) -> None:
         self.found: dict[LayerId, tuple[Tensor, Tensor, Sides]] = {}
         self._reducer: AttentionReducer | None = None
         self._maps_BHQK = torch.empty(0)
+
+    def start(self, batch: Batch) -> None:
+        """Announce the batch."""
+        self._batch = batch
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Make room for a layer's maps; returns the columns that the rule needs."""

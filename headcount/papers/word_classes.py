@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from headcount.analysis import forward
 from headcount.core import CorpusError, LayerId
 from headcount.corpora import Batch, Sentence
 from headcount.models import Loaded
 from headcount.papers.joined import joined
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import AttentionLayer, Block
 
 WORD_CLASSES = ("noun", "verb", "pronoun", "subject", "object", "negation")
 
@@ -74,21 +75,17 @@ def attention_to_words(loaded: Loaded, batches: Iterable[Batch]) -> dict[LayerId
     Raises:
         CorpusError: if a sentence has no tags.
     """
-    body = loaded.model.base_model
-    more = without_cache(body)
     parts: dict[LayerId, list[WordAttention]] = {}
-    with evaluating(loaded.model), torch.inference_mode():
-        for batch in batches:
-            batch = batch.to(loaded.model.device)
-            listener = _Words(batch)
-            with Tap(loaded.model, loaded.anatomy, listener):
-                body(**batch.inputs, **more)
-            for place, weight_BHC in listener.weights.items():
-                is_token_BN = batch.source.is_token_BN
-                tokens_BC = listener.is_class_BNC.sum(1).cpu().numpy()
-                queries_B = is_token_BN.sum(1).double().cpu().numpy()
-                part = WordAttention(weight_BHC.cpu().numpy(), tokens_BC, queries_B)
-                parts.setdefault(place, []).append(part)
+    listener = _Words()
+
+    def keep(batch: Batch) -> None:
+        tokens_BC = listener.is_class_BNC.sum(1).cpu().numpy()
+        queries_B = batch.source.is_token_BN.sum(1).double().cpu().numpy()
+        for place, weight_BHC in listener.weights.items():
+            part = WordAttention(weight_BHC.cpu().numpy(), tokens_BC, queries_B)
+            parts.setdefault(place, []).append(part)
+
+    forward(loaded.model, loaded.anatomy, batches, listener, keep)
     return {place: joined(each) for place, each in parts.items()}
 
 
@@ -96,7 +93,11 @@ def attention_to_words(loaded: Loaded, batches: Iterable[Batch]) -> dict[LayerId
 class _Words:
     """The tap's listener: sums the weights on classes of words, in layers over the source."""
 
-    def __init__(self, batch: Batch) -> None:
+    weights: dict[LayerId, Tensor]
+    """Sums over queries in the batch, of every layer over the source."""
+
+    def start(self, batch: Batch) -> None:
+        """Find the classes of a batch's tokens."""
         self._batch = batch
         word_BN = batch.source.word_BN
         self.is_class_BNC = torch.zeros(*word_BN.shape, len(WORD_CLASSES), dtype=torch.float64)
@@ -104,7 +105,7 @@ class _Words:
             classes_WC = torch.from_numpy(classes_of(sentence))
             for place, words in batch.words_at(row).items():  # merged words have all classes
                 self.is_class_BNC[row, word_BN[row] == place] = classes_WC[words].amax(0)
-        self.weights: dict[LayerId, Tensor] = {}
+        self.weights = {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Return a column for each class."""

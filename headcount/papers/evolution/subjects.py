@@ -1,7 +1,7 @@
 """Subjects: the models that are compared, each with its objective and the side that is read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, final
 
@@ -45,12 +45,7 @@ class Subject:
             objective=self.objective,
             seed=self.seed,
             layer=layer,
-            quantity=measured.quantity,
-            against=measured.against,
-            value=measured.value,
-            low=measured.low,
-            high=measured.high,
-            cases=measured.cases,
+            **asdict(measured),
         )
 
     @cached_property

@@ -21,7 +21,6 @@ from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
 from headcount.corpora import Corpus
 from headcount.papers import FollowOptions
-from headcount.results import FOLLOW_FILES
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Follow(FolderArguments, TaskArguments):
         self.check()
         check_data(self.corpus)
         corpus = self._corpus()
-        claim(self.out, FOLLOW_FILES, self.out / "state", self.policy)
+        claim(self.out, results.Followed.files(), self.out / "state", self.policy)
         with shown() as progress:
             followed = papers.follow(
                 [self.model, *self.more],
@@ -60,7 +59,7 @@ class Follow(FolderArguments, TaskArguments):
                 read=self._loaded,
                 max_tokens=self.max_tokens,
             )
-        followed = replace(followed, record=replace(followed.record, arguments=recorded(self)))
+        followed = followed.recorded(recorded(self))
         followed.write(self.out)
         path = papers.write_followed(followed, self.out)
         papers.forget_followed(self.out)

@@ -58,7 +58,7 @@ def run_probes(
     """
     options = replace(options or ProbeOptions(), probes=tuple(probes))
     found = probe(as_loaded(loaded), *files, options, out, progress)
-    found = replace(found, record=replace(found.record, arguments=arguments or {}))
+    found = found.recorded(arguments or {})
     found.write(out)
     forget_probes(out)
     write_probe_figures(out)

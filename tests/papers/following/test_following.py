@@ -22,7 +22,7 @@ from headcount.papers.following.prunability import (
     prunability,
     tried_numbers,
 )
-from headcount.results import Correlation, Followed, FollowedCheckpoint, read_followed
+from headcount.results import Correlation, Followed, FollowedCheckpoint
 from tests import pictures, saved
 from tests.textbook import prunability as textbook
 
@@ -86,7 +86,7 @@ def test_only_the_planted_head_changes(once: Followed, tmp_path: Path) -> None:
     last = found.record.checkpoints[-1]
     assert last.correlation.rho == pytest.approx(1) and len(found.record.sentences) == 3
     found.write(tmp_path)
-    assert read_followed(tmp_path) == found
+    assert Followed.read(tmp_path) == found
 
 
 def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: list[Path]) -> None:

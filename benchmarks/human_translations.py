@@ -16,8 +16,8 @@ import tyro
 from sacrebleu.metrics.bleu import BLEU
 
 from headcount import load
+from headcount.papers import read_pairs
 from headcount.tasks import Translation
-from headcount.training import read_pairs
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from torch import Tensor
 from transformers import M2M100ForConditionalGeneration
 
 from headcount import load
-from headcount.training import RECIPES, translation_model
+from headcount.papers import RECIPES, translation_model
+from headcount.papers.pretraining.trainer import smoothed
 from headcount.training.optim.batches_trainer import quicker_steps
-from headcount.training.pretraining.trainer import smoothed
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ What heads are worth:
 
 What heads know together:
     probes: small models that read trees from attention and hidden states (`probes.probe`)
-    evolution: what every layer of some models keeps of a token (`evolution.evolve`)
 
 Smaller models:
     TaskSplits: a task's data to choose heads with, to measure on, and held out
@@ -45,12 +44,15 @@ Smaller models:
     score: a model's loss and score on a task
 
 More of what commands do:
-    reproduce: a paper's tables and figures on your model and data, beside the published numbers
+    papers: a paper's tables and figures on your model and data, beside the published numbers
+        (`papers.reproduce_michel2019`); what every layer of some models keeps of a token
+        (`papers.evolve`); heads along a training (`papers.follow`); a model from scratch
+        (`papers.train`)
     serve: a local page on which a model answers (`serve.open_model`, `serve.run_server`)
     reports: two runs side by side (`reports.write_comparison`)
     pruning: the methods; all of them under the same budgets (`pruning.curve`)
     speed: a pruned model timed beside the dense one (`speed.compare_speed`)
-    training: a model from scratch (`training.train`)
+    training: fine-tuning without the measurements around it (`training.finetune`)
 
 Errors that a user can fix:
     InputError, of which CorpusError and ModelError are kinds

@@ -1,9 +1,8 @@
-from . import evolution as evolution
 from . import importance as importance
+from . import papers as papers
 from . import probes as probes
 from . import pruning as pruning
 from . import reports as reports
-from . import reproduce as reproduce
 from . import serve as serve
 from . import speed as speed
 from . import tasks as tasks

@@ -22,7 +22,7 @@ _FORKSERVER.set_forkserver_preload(
         "headcount.cli.command",
         "headcount.pruning.pipeline",
         "headcount.reports.page.html",
-        "headcount.training.pretraining.pretraining",
+        "headcount.papers.pretraining.pretraining",
         "transformers.trainer",
     ]
 )

@@ -99,7 +99,7 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
     ),
     "show": lambda model, more, out: hc.show(model, "The old dog", **more).html.count("<"),
     "tapped": lambda model, more, out: logits(model, hc.tapped(model, gates=GATES)),
-    "evolution.evolve": lambda model, more, out: hc.evolution.evolve([model], CORPUS),
+    "papers.evolve": lambda model, more, out: hc.papers.evolve([model], CORPUS),
     "gates.gating": lambda model, more, out: logits(model, gating(model, Fixed(CLOSED))),
     "importance.ablation": lambda model, more, out: hc.importance.ablation(model, task()),
     "importance.assess": lambda model, more, out: hc.importance.assess(model, task()).columns,
@@ -119,7 +119,7 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
 """Every public function that takes a model; it returns something to compare."""
 
 NEEDS = {
-    "evolution.evolve": "Expected a tokenizer beside the weights, .* headcount.Loaded",
+    "papers.evolve": "Expected a tokenizer beside the weights, .* headcount.Loaded",
     "importance.sensitivity": "Expected a tokenizer beside the weights, .* headcount.Loaded",
     "tasks.build": "Expected a tokenizer beside the weights, .* headcount.Loaded",
     "TaskSplits.build": "Expected a tokenizer beside the weights, .* headcount.Loaded",

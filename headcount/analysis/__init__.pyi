@@ -1,13 +1,7 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
-from .contribution_rows import measure_contributions as measure_contributions
-from .contributions import MIXINGS as MIXINGS
-from .contributions import Contributions as Contributions
-from .contributions import collect_contributions as collect_contributions
 from .induction import induction_scores as induction_scores
 from .options import Options as Options
-from .pattern_classifier import PATTERNS as PATTERNS
-from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
 from .profiles import NOT_SYNTAX as NOT_SYNTAX
 from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES
 from .repeated_tokens import repeated_roles as repeated_roles
@@ -16,11 +10,8 @@ from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged
 from .run_facts import versions as versions
-from .tuned_maps import compare_maps as compare_maps
-from .tuned_rows import map_rows as map_rows
-from .tuned_rows import word_rows as word_rows
-from .word_classes import WORD_CLASSES as WORD_CLASSES
-from .word_classes import attention_to_words as attention_to_words
+from .streaming import forward as forward
+from .streaming import sides as sides
 from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
 from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention

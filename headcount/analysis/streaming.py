@@ -6,7 +6,6 @@ the shares of several processes. What is kept is one set of sums per layer.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
@@ -30,7 +29,7 @@ from headcount.core import (
 from headcount.corpora import Batch
 from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
 from headcount.models import body_of
-from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating
+from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating, without_cache
 
 
 @final
@@ -153,7 +152,7 @@ def forward(
     The language-modelling head, which no measure uses, is not run.
     """
     body = body_of(model)
-    options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
+    options = without_cache(body)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in batches:
             batch = batch.to(model.device)

@@ -9,7 +9,6 @@ https://arxiv.org/abs/1906.04341
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import signature
 from typing import final
 
 import numpy as np
@@ -28,7 +27,7 @@ from headcount.corpora import (
     language_in_generation,
 )
 from headcount.models import Loaded
-from headcount.tap import AttentionLayer, Block, evaluating, tapped
+from headcount.tap import AttentionLayer, Block, evaluating, tapped, without_cache
 
 MAX_CHARACTERS = 2000
 """Largest number of characters of a text."""
@@ -141,7 +140,7 @@ def word_attention(
             check_tokens(loaded, target, "target")
     listener = _Maps(source, target or source)
     body = loaded.model.base_model
-    options = {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
+    options = without_cache(body)
     with evaluating(loaded.model), torch.inference_mode():
         with tapped(loaded.model, listener, gates, loaded.anatomy):
             body(**inputs_of(loaded, source, target), **options)

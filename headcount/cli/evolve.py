@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import evolution, models, reports, reproduce, results
+from headcount import models, papers, results
 from headcount.cli.arguments import (
     DeviceArguments,
     check_data,
@@ -21,7 +21,7 @@ from headcount.cli.folder_arguments import FolderArguments
 from headcount.cli.train import training_shown
 from headcount.core import InputError, amount, claim
 from headcount.corpora import Corpus
-from headcount.evolution import EvolutionOptions
+from headcount.papers import EvolutionOptions
 
 SHOWN = ("mi-miller-madow", "pwcca")
 """Quantities that are printed."""
@@ -61,11 +61,11 @@ class Evolve(FolderArguments, DeviceArguments):
         claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:
-            found = evolution.evolve(loaded, corpus, self.how, self.out, progress)
+            found = papers.evolve(loaded, corpus, self.how, self.out, progress)
         found = found.recorded(recorded(self))
         found.write(self.out)
-        path = reports.write_evolution(found, self.out)
-        evolution.forget_evolution(self.out)
+        path = papers.write_evolution(found, self.out)
+        papers.forget_evolution(self.out)
         print_evolution(found, plain_console(soft_wrap=False))
         plain_console().print(f"Figures and what they show: {path}")
         return 0
@@ -96,14 +96,14 @@ class Voita2019Evolution(FolderArguments):
         if self.seeds < 1:
             raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
         claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
-        trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
+        trainings = papers.evolution_trainings(self.data, self.dev, self.seeds, self.device)
         with training_shown() as tell:
-            loaded = reproduce.trained_models(self.models, trainings, tell)
+            loaded = papers.trained_models(self.models, trainings, tell)
         with shown() as progress:
-            path = reproduce.reproduce_voita2019evolution(
+            path = papers.reproduce_voita2019evolution(
                 loaded, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
             )
-        evolution.forget_evolution(self.out)
+        papers.forget_evolution(self.out)
         return show_document(path)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import reproduce
+from headcount import papers
 from headcount.cli.arguments import recorded
 from headcount.cli.console import plain_console, print_warnings
 from headcount.cli.data_arguments import TrialArguments
@@ -32,7 +32,7 @@ class FolderArguments:
 class ExperimentArguments(FolderArguments):
     """Arguments of a reproduction that prunes."""
 
-    def experiment(self, on: TrialArguments) -> "reproduce.PruningExperiment":
+    def experiment(self, on: TrialArguments) -> "papers.PruningExperiment":
         """Claim the folder, then load the model and its data."""
         on.check()
         claim(self.out, CURVE_FILES, self.out / "state", self.policy)
@@ -40,4 +40,4 @@ class ExperimentArguments(FolderArguments):
         splits = on.splits(loaded)
         print_warnings(splits.warnings, plain_console(soft_wrap=False))
         settings = on.settings(None, silent)
-        return reproduce.PruningExperiment(loaded, splits, self.out, settings, recorded(self))
+        return papers.PruningExperiment(loaded, splits, self.out, settings, recorded(self))

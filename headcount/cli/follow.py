@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import models, reports, results, tasks, training
+from headcount import models, papers, results, tasks
 from headcount.cli.arguments import (
     TaskArguments,
     check_data,
@@ -20,7 +20,7 @@ from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
 from headcount.corpora import Corpus
-from headcount.training import FollowOptions
+from headcount.papers import FollowOptions
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Follow(FolderArguments, TaskArguments):
         corpus = self._corpus()
         claim(self.out, results.Followed.files(), self.out / "state", self.policy)
         with shown() as progress:
-            followed = training.follow(
+            followed = papers.follow(
                 [self.model, *self.more],
                 self._task,
                 corpus,
@@ -61,8 +61,8 @@ class Follow(FolderArguments, TaskArguments):
             )
         followed = followed.recorded(recorded(self))
         followed.write(self.out)
-        path = reports.write_followed(followed, self.out)
-        training.forget_followed(self.out)
+        path = papers.write_followed(followed, self.out)
+        papers.forget_followed(self.out)
         print_followed(followed.record, plain_console(soft_wrap=False))
         plain_console().print(f"Figures and numbers: {path}")
         return 0
@@ -79,7 +79,7 @@ class Follow(FolderArguments, TaskArguments):
             check_reading(corpus)
             return corpus
         columns = named_columns(self.columns)
-        return training.texts_of(self.task, self.data, columns, self.limit)
+        return papers.texts_of(self.task, self.data, columns, self.limit)
 
 
 def print_followed(record: "results.FollowRecord", console: Console) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import reproduce
+from headcount import papers
 from headcount.cli.arguments import ModelArguments, check_data, check_model, check_reading, recorded
 from headcount.cli.console import show_document, shown
 from headcount.core import CorpusError, ResumePolicy, claim
@@ -49,7 +49,7 @@ class Kobayashi2020(ModelArguments):
         claim(self.out, ContributionTable.files(), self.out / "state", policy)
         loaded = self.loaded()
         with shown() as progress:
-            path = reproduce.reproduce_kobayashi2020(
+            path = papers.reproduce_kobayashi2020(
                 loaded,
                 corpus,
                 self.out,

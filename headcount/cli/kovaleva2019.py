@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import models, reproduce
+from headcount import models, papers
 from headcount.cli.arguments import (
     TaskArguments,
     check_corpus,
@@ -52,7 +52,7 @@ class Kovaleva2019(TaskArguments):
         after = models.load(self.tuned, self.device, self.dtype, trust_remote_code=trusted)
         task = self.built(after, self.data)
         print_warnings(task.warnings(), plain_console())
-        case = reproduce.TunedCase(
+        case = papers.TunedCase(
             before,
             after,
             task,
@@ -66,7 +66,7 @@ class Kovaleva2019(TaskArguments):
             arguments=recorded(self),
         )
         with shown() as progress:
-            path = reproduce.reproduce_kovaleva2019(
+            path = papers.reproduce_kovaleva2019(
                 case, self.out, min(self.max_tokens, 1024), progress
             )
         return show_document(path)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import probes, reproduce, results
+from headcount import papers, probes, results
 from headcount.cli.arguments import (
     ModelArguments,
     check_corpus,
@@ -42,7 +42,7 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
         """The options that the papers share."""
         return ProbeOptions(**vars(self.how), seed=self.seed)
 
-    def reproduced(self, by: "reproduce.ProbeReproduction", options: ProbeOptions) -> int:
+    def reproduced(self, by: "papers.ProbeReproduction", options: ProbeOptions) -> int:
         """Run a paper's probes and print its document."""
         check_model(self.model)
         check_corpus([*self.train, *self.test])
@@ -68,7 +68,7 @@ class Clark2019(ProbePaperArguments):
         check_data(self.coreference)
         check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
         options = replace(self.options(), vectors=self.vectors)
-        by = partial(reproduce.reproduce_clark2019, documents=self.coreference)
+        by = partial(papers.reproduce_clark2019, documents=self.coreference)
         return self.reproduced(by, options)
 
 
@@ -80,7 +80,7 @@ class Coenen2019(ProbePaperArguments):
         """Train the probes and write the document."""
         check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
         check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
-        return self.reproduced(reproduce.reproduce_coenen2019, self.options())
+        return self.reproduced(papers.reproduce_coenen2019, self.options())
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,6 @@ class Hewitt2019(ProbePaperArguments):
     def run(self) -> int:
         """Train the probes and write the document."""
         check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
-        ranks = self.ranks or reproduce.HEWITT_RANKS
+        ranks = self.ranks or papers.HEWITT_RANKS
         options = replace(self.options(), ranks=ranks)
-        return self.reproduced(reproduce.reproduce_hewitt2019, options)
+        return self.reproduced(papers.reproduce_hewitt2019, options)

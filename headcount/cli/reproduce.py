@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from headcount import analysis, importance, models, pruning, reproduce, results
+from headcount import analysis, importance, models, papers, pruning, results
 from headcount.cli.arguments import (
     TaskArguments,
     check_data,
@@ -145,7 +145,7 @@ class Michel2019(PaperArguments):
             quantity=self.quantity, samples=self.samples, score_test=self.score_test
         )
         with shown() as progress:
-            path = reproduce.reproduce_michel2019(
+            path = papers.reproduce_michel2019(
                 loaded,
                 task,
                 self.out,
@@ -165,11 +165,11 @@ class Michel2019(PaperArguments):
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         experiment = self.experiment(self.trial())
         with shown() as progress:
-            points, facts = reproduce.michel2019_curve(
+            points, facts = papers.michel2019_curve(
                 reporting(experiment, progress), self.pruning.keep, self.quantity
             )
         return show_document(
-            reproduce.write_michel2019_pruning(experiment, points, facts, self.quantity)
+            papers.write_michel2019_pruning(experiment, points, facts, self.quantity)
         )
 
 
@@ -201,7 +201,7 @@ class Voita2019(PaperArguments):
         treebank = self._checked_treebank()
         results.claim(self.out, self.policy)
         if not self.overwrite:
-            reproduce.check_only_relevance(self.out)
+            papers.check_only_relevance(self.out)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder
             importance.check_same_scores(self.out, models.revision(loaded.model))
@@ -210,7 +210,7 @@ class Voita2019(PaperArguments):
             results.start_over(self.out)
         options = analysis.Options(frequencies=self.frequencies, max_tokens=self.max_tokens)
         with shown() as progress:
-            path = reproduce.reproduce_voita2019(
+            path = papers.reproduce_voita2019(
                 loaded,
                 task,
                 treebank,
@@ -240,19 +240,19 @@ class Voita2019(PaperArguments):
             check_data([self.frequencies])
             check_frequencies(self.frequencies)
         return Corpus(
-            reproduce.treebank_files(self.treebank), limit=self.limit, as_words=self.as_words
+            papers.treebank_files(self.treebank), limit=self.limit, as_words=self.as_words
         )
 
     def _table2(self) -> int:
         self.check_pruning_only("--table 2", ("treebank", "as_words", "frequencies"))
         tune, scratch = self.pruning.tune, self.scratch
-        sweep = reproduce.SWEEP if self.sweep is None else self.sweep
+        sweep = papers.SWEEP if self.sweep is None else self.sweep
         check_calibration(self.pruning.calibration, [pruning.preset("voita2019").method])
         # Refused before the model is loaded.
-        reproduce.table2_trainings(self.task, tune, scratch, sweep)
+        papers.table2_trainings(self.task, tune, scratch, sweep)
         experiment = self.experiment(self.trial())
         with shown() as progress:
-            path = reproduce.reproduce_voita2019_table2(
+            path = papers.reproduce_voita2019_table2(
                 reporting(experiment, progress), self.pruning.keep, tune, scratch, sweep
             )
         return show_document(path)
@@ -270,10 +270,10 @@ class Li2021(ExperimentArguments):
 
     def run(self) -> int:
         """Run every method under every budget."""
-        reproduce.li2021_methods(self.tune, self.on.task)  # refused before the model is loaded
+        papers.li2021_methods(self.tune, self.on.task)  # refused before the model is loaded
         experiment = self.experiment(self.on)
         with shown() as progress:
-            path = reproduce.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)
+            path = papers.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)
         return show_document(path)
 
 
@@ -306,7 +306,7 @@ class Reproduce:
 
 
 def reporting(
-    experiment: "reproduce.PruningExperiment", progress: Report
-) -> "reproduce.PruningExperiment":
+    experiment: "papers.PruningExperiment", progress: Report
+) -> "papers.PruningExperiment":
     """The same experiment, which reports its progress."""
     return replace(experiment, settings=replace(experiment.settings, progress=progress))

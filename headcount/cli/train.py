@@ -11,11 +11,11 @@ from typing import Literal
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headcount import training
+from headcount import papers, training
 from headcount.cli.arguments import check_data, check_model, named_columns
 from headcount.cli.console import is_quiet, plain_console
 from headcount.core import ResumePolicy, amount, changed, is_main_process
-from headcount.training import RECIPES, PretrainingConfig
+from headcount.papers import RECIPES, PretrainingConfig
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
@@ -72,7 +72,7 @@ class Train:
         for model in filter(None, (self.pieces, self.start)):
             check_model(model)
         with training_shown() as tell:
-            trained = training.train(job, self.out, policy, tell)
+            trained = papers.train(job, self.out, policy, tell)
         if is_main_process():
             _print_result(trained, self.out)
         return 0
@@ -129,7 +129,7 @@ def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]
     return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
 
 
-def _print_result(trained: "training.Trained", out: Path) -> None:
+def _print_result(trained: "papers.Trained", out: Path) -> None:
     console, result = plain_console(), trained.result
     for name, what in LEFT_OUT.items():
         if number := getattr(result.counts, name):

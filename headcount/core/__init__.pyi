@@ -29,6 +29,7 @@ from .files import check_arrays as check_arrays
 from .files import check_same_key as check_same_key
 from .files import entries as entries
 from .files import make_folder as make_folder
+from .files import nan_for_nulls as nan_for_nulls
 from .files import nulls_for_nan as nulls_for_nan
 from .files import parse_json as parse_json
 from .files import read_checkpoint as read_checkpoint
@@ -53,7 +54,6 @@ from .heads import is_number as is_number
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
-from .markdown import change as change
 from .markdown import share as share
 from .markdown import table as table
 from .notebook import drawn_card as drawn_card

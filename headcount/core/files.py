@@ -106,6 +106,19 @@ def nulls_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def nan_for_nulls(value: Any) -> Any:
+    """Copy what was read from JSON with NaN in place of None, which stands for no other value.
+
+    >>> nan_for_nulls({"p": [0.5, None]})
+    {'p': [0.5, nan]}
+    """
+    if isinstance(value, dict):
+        return {name: nan_for_nulls(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [nan_for_nulls(each) for each in value]
+    return math.nan if value is None else value
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON that a person can read, completely or not at all; NaN is refused.
 

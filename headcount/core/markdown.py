@@ -17,18 +17,6 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 
-def change(value: float, sure: bool = False) -> str:
-    """A signed change of a score, in bold if significant.
-
-    >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
-    ('−1.31', '**+0.20**', '–')
-    """
-    if value != value:
-        return "–"
-    text = f"{value:+.2f}".replace("+0.00", "0.00").replace("-0.00", "0.00").replace("-", "−")
-    return f"**{text}**" if sure else text
-
-
 def share(value: float) -> str:
     """A share from 0 to 1 in per cent, as the papers print it.
 

@@ -11,9 +11,8 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from inspect import signature as parameters_of
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -40,7 +39,7 @@ from headcount.probes.link_maps import LinkFinder, pair_batch
 from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score, share_pieces
 from headcount.probes.other_aligners import check_names, other_links
 from headcount.results import Alignment, AlignmentRecord
-from headcount.tap import AttentionLayer, Tap, evaluating
+from headcount.tap import AttentionLayer, Tap, evaluating, without_cache
 
 CROSS = "decoder.cross"
 
@@ -228,9 +227,7 @@ def _find(
     layers = [layer for layer in anatomy.layers if (layer.site == CROSS) == has_cross]
     finder, counting = LinkFinder(model, layers), _Counting(work, layers)
     body, done = model.base_model, 0
-    more: dict[str, Any] = {}
-    if "use_cache" in parameters_of(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     with evaluating(model), torch.inference_mode():
         with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
             for places in _groups(work.tokens, options.max_tokens):

@@ -9,7 +9,6 @@ Reference: What Does BERT Look At? (Clark et al., 2019), section 6, https://arxi
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from inspect import signature as parameters_of
 from typing import Any, final
 
 import numpy as np
@@ -27,7 +26,7 @@ from headcount.probes.cluster_options import ClusterOptions
 from headcount.probes.divergence import Divergence
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.results import Clusters, ClustersRecord, HeadPlace
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
 
 FEW = 30
 """Number of sentences below which a warning says that distances are rough."""
@@ -145,9 +144,7 @@ def _sums(
             "nothing to compare."
         )
     num_sentences, body = 0, model.base_model
-    more: dict[str, Any] = {}
-    if "use_cache" in parameters_of(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     keeper = _Keeper(loaded.heads, sums)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
         for batch in work:

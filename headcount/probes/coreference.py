@@ -13,7 +13,6 @@ mentions whose antecedents all lie before the window are counted and left out.
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from inspect import signature as parameters_of
 from pathlib import Path
 from typing import Any, final
 
@@ -51,7 +50,7 @@ from headcount.probes.name_questions import NameAnswers, chosen_names
 from headcount.probes.saved_choices import SavedChoices
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, Estimate
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
@@ -271,9 +270,7 @@ def _choose(
         if layers[0].site == "encoder.self" and (model.config.is_encoder_decoder)
         else model.base_model
     )
-    more: dict[str, Any] = {}
-    if "use_cache" in parameters_of(body.forward).parameters:
-        more = {"use_cache": False}
+    more = without_cache(body)
     encoded = encoder.sources(lines)
     chooser = _Chooser(layers)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):

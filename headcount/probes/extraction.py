@@ -7,7 +7,6 @@ after the last batch that is completely on disk.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any, final
 
@@ -29,7 +28,16 @@ from headcount.probes.features import (
     slots,
 )
 from headcount.probes.treebank import ProbeSentence, Treebank
-from headcount.tap import AttentionLayer, Block, StateId, Tap, evaluating, heard, state_ids
+from headcount.tap import (
+    AttentionLayer,
+    Block,
+    StateId,
+    Tap,
+    evaluating,
+    heard,
+    state_ids,
+    without_cache,
+)
 
 SAVE_EVERY = 50
 """Number of batches between two checkpoints."""
@@ -160,9 +168,7 @@ def _run(loaded: Loaded, features: Features, groups: list[list[int]]) -> Iterato
     """Run the model over batches and yield their word-level features."""
     model = loaded.model
     body: Any = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
-    options: dict[str, Any] = {}
-    if "use_cache" in signature(body.forward).parameters:
-        options["use_cache"] = False
+    options = without_cache(body)
     maps, states = _MapListener(probe_layers(loaded)), _StateListener(probe_states(loaded))
     with ExitStack() as stack:
         stack.enter_context(evaluating(model))

@@ -3,8 +3,7 @@ from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
 from .budget import share as share
-from .compensation.recovery import check_not_from_scratch as check_not_from_scratch
-from .compensation.recovery import from_scratch as from_scratch
+from .compensation.recovery import recover as recover
 from .compensation.stages import Compensation as Compensation
 from .context import PruneSettings as PruneSettings
 from .context import PruningContext as PruningContext

@@ -5,15 +5,10 @@ from .comparison_files import write_comparison as write_comparison
 from .curve_document import CurveFacts as CurveFacts
 from .curve_document import numbers_table as numbers_table
 from .curve_document import write_curve as write_curve
-from .evolution_text import evolution_document as evolution_document
-from .evolution_text import write_evolution as write_evolution
-from .figures.evolution import evolution_figures as evolution_figures
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
-from .figures.maps import draw_roles as draw_roles
 from .figures.probes import write_probe_figures as write_probe_figures
 from .figures.sensitivity import write_sensitivity_figures as write_sensitivity_figures
-from .following_text import write_followed as write_followed
 from .head_relations_text import write_alignment_document as write_alignment_document
 from .head_relations_text import write_clusters_document as write_clusters_document
 from .head_relations_text import write_coreference_document as write_coreference_document
@@ -22,6 +17,8 @@ from .matching_text import matching_document as matching_document
 from .matching_text import matching_sentence as matching_sentence
 from .matching_text import matching_title as matching_title
 from .names import SITE_TITLES as SITE_TITLES
+from .names import RoleName as RoleName
+from .names import role_names as role_names
 from .notebook import notebook_html as notebook_html
 from .notebook import show_analysis as show_analysis
 from .notebook import show_card as show_card

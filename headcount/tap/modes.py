@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 _STOCK_FORWARD = "_original_forward"
@@ -30,6 +32,11 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
             model.forward = casting
         for module in training:
             module.training = True
+
+
+def without_cache(body: nn.Module) -> dict[str, bool]:
+    """The arguments that keep a module from making a cache of keys and values, if it can."""
+    return {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
 
 
 _BACKENDS: Any = torch.backends

@@ -1,22 +1,17 @@
-"""Checkpoints: which are complete, and the mean of several.
+"""Checkpoints: which are complete.
 
 A checkpoint is complete when its folder contains the file `whole`, which is written last and holds
 the hashes of the others.
 Checkpoints left incomplete by a killed process or a full disk are ignored, and removed before
 training resumes.
-Reference for averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
-https://arxiv.org/abs/1706.03762
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 
-import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor
-from transformers.utils import SAFE_WEIGHTS_NAME
+from safetensors import SafetensorError
 
 from headcount.core import InputError, inside, read_json, sha256_of, write_json
 
@@ -126,20 +121,6 @@ def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
             f"{folder} could not be saved ({str(error).splitlines()[0]}). The checkpoints before "
             "it are complete. Make room on the disk, then continue with --resume."
         ) from error
-
-
-def averaged(checkpoints: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights of some checkpoints, summed in float64."""
-    sums: dict[str, Tensor] = {}
-    kinds: dict[str, torch.dtype] = {}
-    for path in checkpoints:
-        check_whole(path)
-        with safe_open(path / SAFE_WEIGHTS_NAME, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 (it is no dict)
-                weight = file.get_tensor(name)
-                kinds[name] = weight.dtype
-                sums[name] = sums.get(name, 0) + weight.double()
-    return {name: (total / len(checkpoints)).to(kinds[name]) for name, total in sums.items()}
 
 
 def _numbered(folder: Path) -> list[Path]:

@@ -43,7 +43,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(
 
     out = tmp_path / "cut"
     with monkeypatch.context() as patch:
-        patch.setattr("headcount.evolution.evolving.information_by_position", stop)
+        patch.setattr("headcount.papers.evolution.evolving.information_by_position", stop)
         assert headcount(*given, "--out", out)[0] == 130
     assert list(out.rglob("*.f16"))
     status, _, errors = headcount(*given, "--out", out, "--resume")
@@ -80,7 +80,7 @@ def test_every_quantity_of_two_models_and_their_figures(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("MOST_STATES", "MOST_POSITIONS"):
-        monkeypatch.setattr(f"headcount.evolution.pictures.{name}", 5)
+        monkeypatch.setattr(f"headcount.papers.evolution.pictures.{name}", 5)
     other = saved.bert(tmp_path / "other")
     out = tmp_path / "out"
     measure = ("--measure", "distance", "neighbours", "influence", "pictures")

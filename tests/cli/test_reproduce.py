@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headcount import speed
-from headcount.analysis import train_pattern_classifier
 from headcount.core import write_checkpoint
-from headcount.reproduce import kovaleva2019, michel2019_pruning
+from headcount.papers import train_pattern_classifier
+from headcount.papers.reproduce import kovaleva2019, michel2019_pruning
 from headcount.results import ContributionTable, TunedMaps, read_gates
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 

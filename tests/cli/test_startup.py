@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 import headcount
-from headcount import importance, pruning, speed, tasks, training
+from headcount import importance, papers, pruning, speed, tasks
 from headcount.cli.command import COMMANDS, main, parse
 from headcount.core import option_types
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
@@ -244,4 +244,4 @@ def test_light_names_are_those_of_the_registries() -> None:
 
 @pytest.mark.parametrize("name", ["tiny", "small", "base"])
 def test_recipes_have_names(name: str) -> None:
-    assert name in training.RECIPES
+    assert name in papers.RECIPES

@@ -20,9 +20,9 @@ from headcount.analysis.pseudo_targets import translated
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, language_in_generation, set_languages
 from headcount.models import Loaded, load, tokenizer_revision
+from headcount.papers import RECIPES, Rows
+from headcount.papers.pretraining.examples import encode
 from headcount.tasks import Translation
-from headcount.training import RECIPES, Rows
-from headcount.training.data.examples import encode
 from tests import tiny, tiny_tokenizers
 
 PAIR = {"source": ["The old dog."], "target": ["Der alte Hund."]}

@@ -7,9 +7,9 @@ import pytest
 import headcount
 from headcount.models import place_of
 from headcount.models.model_files import SHIPPED
+from headcount.papers import Rows, hold_out, read_pairs
 from headcount.results import Certificate, FinetuneRecord
 from headcount.tasks import Translation, evaluate
-from headcount.training import Rows, hold_out, read_pairs
 from tests.tasks.test_shared_data import shared
 
 

@@ -17,7 +17,7 @@ from headcount.core import Head, InputError, LayerId, Plan
 from headcount.gates import Fixed
 from headcount.importance.ablations.measured import mean
 from headcount.models import Loaded
-from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units, from_scratch
+from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.compensation.folding import fold
 from headcount.pruning.compensation.output_moments import OutputMoments, output_moments
@@ -298,7 +298,7 @@ def embeddings(loaded: Loaded) -> Tensor:
 
 
 def test_recovery_gains_and_keeps_to_the_plan() -> None:
-    """Also from scratch; the pruned heads may hold anything afterwards."""
+    """The pruned heads may hold anything afterwards."""
     loaded, task = small.TASKS["classes-bert"]()
     plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
     tuning = FinetuneConfig(updates=12, batch_tokens=100, peak=3e-3, warmup=2, distilled=0.5)
@@ -307,18 +307,7 @@ def test_recovery_gains_and_keeps_to_the_plan() -> None:
     before, after = (evaluate_gated(each, plan, task).loss for each in (loaded, compensated.loaded))
     assert after < before != evaluate(loaded.model, task).loss and len(compensated.history) == 12
     assert compensated.loaded.heads.counts == loaded.heads.counts
-    scratch = from_scratch(context, plan, FinetuneConfig(updates=2, batch_tokens=100))
-    near = [
-        (embeddings(each.loaded) - embeddings(loaded)).abs().max().item()
-        for each in (compensated, scratch)
-    ]
-    assert near[0] < 0.1 < near[1], "new weights"
-    query = "bert.encoder.layer.0.attention.self.query.weight"
-    rows = scratch.loaded.model.get_parameter(query).detach()
-    start = from_scratch(context, plan, FinetuneConfig(updates=1, peak=1e-12))
-    stock = start.loaded.model.get_parameter(query).detach()
-    moved = (rows - stock).abs().amax(1).view(5, 11).amax(1)
-    assert (moved > 1e-6).tolist() == [False, True, False, False, False], "only kept heads"
+    assert (embeddings(compensated.loaded) - embeddings(loaded)).abs().max() < 0.1
 
 
 def form(state: Path) -> str:

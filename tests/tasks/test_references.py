@@ -10,8 +10,8 @@ import sacrebleu
 
 from headcount.core import CorpusError
 from headcount.importance import score_deltas
+from headcount.papers import texts_of
 from headcount.tasks import Evaluation, TaskSplits, Translation, evaluate, score
-from headcount.training import texts_of
 from tests.tasks import loaded as small
 
 FIRST = small.TRANSLATIONS["target"]

@@ -1,4 +1,4 @@
-"""Checkpoints: only complete ones count; the mean of weights; a full disk."""
+"""Checkpoints: only complete ones count; a full disk."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from safetensors.torch import save_file
 
 from headcount.core import InputError
 from headcount.training.checkpoints import (
-    averaged,
     check_resumable,
     check_whole,
     remove_broken,
@@ -37,13 +36,6 @@ def test_whole_ones_in_order(tmp_path: Path) -> None:
     remove_broken(tmp_path)
     assert not broken.exists() and early.exists() and (tmp_path / "checkpoint-old").exists()
     assert whole_checkpoints(tmp_path / "none") == []
-
-
-def test_average(tmp_path: Path) -> None:
-    paths = [_checkpoint(tmp_path, step, value) for step, value in ((1, 1.0), (2, 2.0), (3, 4.5))]
-    mean = averaged(paths)
-    assert mean["a"].tolist() == [[2.5] * 3] * 2 and mean["b"].dtype == torch.float16
-    assert averaged(paths[:1])["a"].tolist() == [[1.0] * 3] * 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from headcount.training import (
     check_finetuning,
     finetune,
 )
-from headcount.training.data.bucketed import Batches
+from headcount.training.bucketed import Batches
 from headcount.training.finetuning.distillation import DistillationLoss
 from headcount.training.finetuning.trainer import check_gpu
 from tests import tiny

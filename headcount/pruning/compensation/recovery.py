@@ -1,21 +1,17 @@
 """Recovery: a pruned model is fine-tuned, and may learn from the dense model as its teacher.
 
-This module also trains the kept heads from scratch, which shows whether pruning found only good
-heads or good weights too.
-
-References: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 (from scratch),
-https://arxiv.org/abs/1905.09418; Hinton et al. (2015): see `headcount.training.optim.soft_targets`
+Reference: Hinton et al. (2015): see `headcount.training.optim.soft_targets`
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from headcount.compaction import restorable, restored
-from headcount.core import InputError, Plan
+from headcount.core import Plan
 from headcount.gates import Fixed
-from headcount.models import Loaded, random_copy
+from headcount.models import Loaded
 from headcount.pruning.context import PruningContext
-from headcount.training import FinetuneConfig, FineTuned, check_finetuning, finetune
+from headcount.training import FinetuneConfig, FineTuned, finetune
 
 
 def recover(
@@ -55,34 +51,3 @@ def recover(
     whole = restored(loaded, plan, tuned.loaded)
     context.progress("weights put back", 1, 1)
     return replace(tuned, loaded=whole)
-
-
-def from_scratch(context: PruningContext, plan: Plan, tuning: FinetuneConfig) -> FineTuned:
-    """Train a model of the same architecture with new weights and only the kept heads.
-
-    Raises:
-        InputError: if the training is impossible, or would not be from scratch.
-    """
-    check_not_from_scratch(context, tuning)
-    loaded = context.loaded
-    fresh = replace(loaded, model=random_copy(loaded.model, context.seed))
-    return recover(context, fresh, plan, tuning)
-
-
-def check_not_from_scratch(context: PruningContext, tuning: FinetuneConfig) -> None:
-    """Check that new weights can be trained with these settings.
-
-    Raises:
-        InputError: for a teacher, fixed weights, or settings that the task can't be trained with.
-    """
-    if tuning.is_taught:
-        raise InputError(
-            "Training from scratch has no teacher. Expected distilled and layerwise of 0, got "
-            f"{tuning.distilled} and {tuning.layerwise}. Set both to 0."
-        )
-    if tuning.trained != "all":
-        raise InputError(
-            "Training from scratch trains all weights. Expected trained=all, got "
-            f"{tuning.trained}. Set it to all."
-        )
-    check_finetuning(context.loaded, context.train, tuning)

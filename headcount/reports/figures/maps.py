@@ -1,6 +1,6 @@
 """Figures of the grid of heads: what leads them, and confidence, one panel a site."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from headcount.core import INK, LINE, MUTED, new_figure, plain_grid
 from headcount.reports.kinds import Leading, counted, leading, tint, verdicts
-from headcount.reports.names import SITE_TITLES, RoleName, role_names
+from headcount.reports.names import SITE_TITLES
 from headcount.results import Analysis, HeadRow
 
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])
@@ -71,13 +71,6 @@ def draw_kinds(axes: Axes, rows: list[HeadRow], found: Mapping[str, Leading | No
     """Draw the heads of one site by what leads them; heads that nothing leads are empty."""
     for row in rows:
         _draw_cell(axes, row, found[row.head])
-
-
-def draw_roles(axes: Axes, rows: list[HeadRow], names: Sequence[str]) -> None:
-    """Draw the heads of one site, coloured by role; roles not in `names` are left out."""
-    roles = role_names(names)
-    for row in rows:
-        _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
 
 
 def draw_numbers(
@@ -159,23 +152,3 @@ def _mixed(colour: str, share: float) -> str:
     """A colour on white paper, as strong as the share."""
     rgb = np.asarray(to_rgb(colour))
     return to_hex(tuple(1 - share * (1 - rgb)))
-
-
-def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleName]) -> None:
-    """Draw a cell in horizontal bands, the main role on top; an outline if there is no role."""
-    left, top, size = row.index - 0.46, row.layer - 0.46, 0.92
-    if not roles:
-        axes.add_patch(Rectangle((left, top), size, size, facecolor="white", edgecolor=LINE))
-    height = size / max(1, len(roles))
-    for band, role in enumerate(roles):
-        start = (left, top + band * height)
-        axes.add_patch(Rectangle(start, size, height, facecolor=role.colour, linewidth=0))
-        axes.text(
-            row.index,
-            top + (band + 0.5) * height,
-            role.abbreviation,
-            color=role.ink,
-            ha="center",
-            va="center_baseline",
-            size=6 if len(roles) == 1 else 4.5,
-        )

@@ -27,12 +27,12 @@ from headcount.models import (
 )
 from headcount.tap import AnyModel, model_of
 from headcount.tasks import Task
+from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
-from headcount.training.data.bucketed import Batches
+from headcount.training.claiming import claim
 from headcount.training.finetuning.config import FinetuneConfig
 from headcount.training.finetuning.distillation import DistillationLoss, check_distillation
 from headcount.training.finetuning.trainer import TuneTrainer, check_gpu, tuning_arguments
-from headcount.training.pretraining.config import claim
 from headcount.training.progress import ProgressCallback, Tell
 
 

@@ -14,11 +14,10 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from headcount.core import InputError
 from headcount.tasks import IGNORED, Task, TaskBatch
-from headcount.training.data.bucketed import Batches, Parts
+from headcount.training.bucketed import Batches, Parts
 from headcount.training.finetuning.config import FinetuneConfig
 from headcount.training.finetuning.distillation import DistillationLoss
 from headcount.training.optim.batches_trainer import BatchesTrainer, trainer_arguments
-from headcount.training.optim.muon import factory
 
 
 @final
@@ -41,9 +40,7 @@ class TuneTrainer(BatchesTrainer):
         arguments: TrainingArguments,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
-        super().__init__(
-            lesson, batches, arguments, callbacks, optimizer_cls_and_kwargs=factory(lesson.tuning)
-        )
+        super().__init__(lesson, batches, arguments, lesson.tuning, callbacks)
         self._lesson, self._task = lesson, task
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:

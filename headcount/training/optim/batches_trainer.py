@@ -23,14 +23,15 @@ from transformers import (
 from transformers.trainer import TRAINER_STATE_NAME
 
 from headcount.core import ModelError, reading
+from headcount.training.bucketed import Batches, Parts
 from headcount.training.checkpoints import (
     check_resumable,
     check_whole,
     remove_early,
     saving,
 )
-from headcount.training.data.bucketed import Batches, Parts
 from headcount.training.optim.dropout import FastDropout
+from headcount.training.optim.muon import factory
 from headcount.training.optim.optimization import Optimization
 
 
@@ -73,6 +74,7 @@ class BatchesTrainer(Trainer, ABC):
         model: the model to train.
         batches: the examples of every batch, in order.
         arguments: arguments of transformers' Trainer.
+        optimization: the optimizer with its options.
         callbacks: further callbacks.
         keep: number of latest checkpoints to keep.
         more: further keyword arguments of the Trainer.
@@ -83,6 +85,7 @@ class BatchesTrainer(Trainer, ABC):
         model: nn.Module,
         batches: Batches,
         arguments: TrainingArguments,
+        optimization: Optimization,
         callbacks: Sequence[TrainerCallback] = (),
         keep: int = 1,
         **more: Any,
@@ -92,6 +95,7 @@ class BatchesTrainer(Trainer, ABC):
             args=arguments,
             train_dataset=batches,
             callbacks=[FiniteLoss(), *callbacks],
+            optimizer_cls_and_kwargs=factory(optimization),
             **more,
         )
         self.remove_callback(PrinterCallback)

@@ -1,0 +1,248 @@
+r"""Contributions: how much of a layer's output each token adds, by weights and by norms.
+
+With f_h(x_j) = (x_j W_V + b_V) W_O^h, attention's output is a sum over heads and tokens:
+
+$$\mathrm{attn}(x_i) = b_O + \sum_j F_{ij}, \qquad F_{ij} = \sum_h A_{h,ij} f_h(x_j)$$
+
+For every token j of a layer this measures, summed over the queries i that see it, the weights
+A_{h,ij} of every head, the norm ||f_h(x_j)||, so that A ||f|| is their product, and ||F_{ij}||.
+For every query i it measures the mixing ratio, the share of the context in what the block computes,
+
+$$r_i = \frac{\|\sum_{j \ne i} C_{ij}\|}{\|\sum_{j \ne i} C_{ij}\| + \|C_{ii}\|}$$
+
+by five methods, with the residual x_i and the LayerNorm's gain and standard deviation of the sum:
+
+- `attn-w`: C_ij is the mean weight over heads (a number);
+- `attn-n`: C_ij = F_ij;
+- `attnres-w`: half the weights, and half of 1 for the token itself;
+- `attnres-n`: C_ij = F_ij, and F_ii + x_i for the token itself;
+- `attnresln-n`: the same, each centred, divided by the standard deviation of the sum and scaled.
+
+References: Attention is Not Only a Weight (Kobayashi et al., 2020), https://arxiv.org/abs/2004.10102;
+Incorporating Residual and Normalization Layers into Analysis of Masked Language Models (Kobayashi
+et al., 2021), section 3, https://arxiv.org/abs/2109.07152
+Departure: none. Biases b_O and that of the LayerNorm belong to no token and are left out of both
+sides of a ratio; b_O is part of the sum whose standard deviation is taken.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.analysis import sides
+from headcount.core import LayerId, ModelError
+from headcount.corpora import Batch, Tokens
+from headcount.papers.joined import joined
+from headcount.papers.residual import Residual, Residuals, find_residuals
+from headcount.results import KINDS
+from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, without_cache
+
+MIXINGS = ("attn-w", "attn-n", "attnres-w", "attnres-n", "attnresln-n")
+"""Mixing ratios, in the order of the columns."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """What was measured of every token of one layer, over a corpus."""
+
+    sentence_T: Int[np.ndarray, " token"]
+    """Number of each key's sentence."""
+    kind_T: Int[np.ndarray, " token"]
+    """Kind of each key, by its place in `KINDS`."""
+    is_content_T: Int[np.ndarray, " token"]
+    """1 for a key that is no special token."""
+    count_T: Int[np.ndarray, " token"]
+    """Frequency of each key."""
+    queries_T: Int[np.ndarray, " token"]
+    """Number of queries that see each key."""
+    weight_TH: Float[np.ndarray, "token head"]
+    """Sum over queries of the weight on each key."""
+    norm_TH: Float[np.ndarray, "token head"]
+    """||f_h(x_j)|| of each key."""
+    joint_T: Float[np.ndarray, " token"]
+    """Sum over queries of ||F_ij|| of each key."""
+    mixing_TM: Float[np.ndarray, "token method"]
+    """Mixing ratio of each token as a query; NaN in cross-attention or if a part is unknown."""
+
+
+def collect_contributions(
+    model: PreTrainedModel,
+    anatomy: Anatomy,
+    batches: Iterable[Batch],
+    done: Callable[[int], None] = lambda number: None,
+) -> dict[LayerId, Contributions]:
+    """Measure every layer over some batches; needs memory for the tokens of the corpus.
+
+    Args:
+        model: any model of text that the tap supports.
+        anatomy: its attention layers.
+        batches: the corpus.
+        done: called with the number of sentences so far.
+
+    Raises:
+        ModelError: if a layer has no output projection, or a number is not finite.
+    """
+    body = model.base_model
+    more = without_cache(body)
+    parts: dict[LayerId, list[Contributions]] = {layer.layer_id: [] for layer in anatomy.layers}
+    weights = {layer.layer_id: _output_weight(layer, model) for layer in anatomy.layers}
+    number, residuals = 0, None
+    with evaluating(model), torch.inference_mode():
+        for batch in batches:
+            batch = batch.to(model.device)
+            if residuals is None:
+                known = find_residuals(model, anatomy, batch.inputs | more)
+                residuals = Residuals(model, anatomy, known)
+            listener = _Contributing(batch, number, residuals, weights, model)
+            with residuals.heard(), Tap(model, anatomy, listener):
+                body(**batch.inputs, **more)
+            for place, part in listener.parts.items():
+                parts[place].append(part)
+            number += len(batch.sentences)
+            done(number)
+    found = {place: joined(each) for place, each in parts.items() if each}
+    for place, each in found.items():
+        _check_finite(place, each)
+    return found
+
+
+def _output_weight(layer: AttentionLayer, model: PreTrainedModel) -> Tensor:
+    if layer.output is None:
+        raise ModelError(
+            f"Expected an output projection after {layer.module}, whose norms are measured, found "
+            "none. Contributions can't be measured for this model. If it has adapters, merge them "
+            "(`merge_and_unload()` of PEFT)."
+        )
+    return layer.output_weight(model).to(torch.promote_types(model.dtype, torch.float32))
+
+
+@final
+class _Contributing:
+    """The tap's listener: measures a layer once all its weights are there."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        first: int,
+        residuals: Residuals,
+        weights: dict[LayerId, Tensor],
+        model: PreTrainedModel,
+    ) -> None:
+        self._batch, self._first, self._residuals = batch, first, residuals
+        self._output_weights, self._model = weights, model
+        self.parts: dict[LayerId, Contributions] = {}
+        self._value_BHKD = self._weights_BHQK = torch.empty(0)
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Keep the values, and make room for the layer's weights."""
+        rows, heads, keys, _ = value_BHKD.shape
+        self._value_BHKD = value_BHKD
+        self._weights_BHQK = value_BHKD.new_zeros(rows, heads, num_queries, keys)
+
+    def block(self, block: Block) -> None:
+        """Keep a block's weights until the layer ends."""
+        self._weights_BHQK[block.rows, block.heads, block.queries] = block.weights_BHQK
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Measure the layer and forget its weights."""
+        its = sides(layer, self._batch)
+        is_query_BQ, is_key_BK = its.queries.is_token_BN, its.keys.is_token_BN
+        weights_BHQK = self._weights_BHQK * is_query_BQ[:, None, :, None]
+        value_BHKD, weight_HDM = self._value_BHKD, self._output_weights[layer.layer_id]
+        f_BKHM = torch.einsum("bhkd,hdm->bkhm", value_BHKD, weight_HDM.to(value_BHKD))
+        gram_BKHG = f_BKHM @ f_BKHM.transpose(2, 3)
+        norm_BKH = gram_BKHG.diagonal(dim1=2, dim2=3).clamp_min(0).sqrt()
+        half_BGQK = torch.einsum("bhqk,bkhg->bgqk", weights_BHQK, gram_BKHG)
+        joint_BK = (half_BGQK * weights_BHQK).sum(1).clamp_min(0).sqrt().sum(1)
+        seen_BQK = is_query_BQ[:, :, None].expand(-1, -1, is_key_BK.shape[1]).long()
+        if its.is_causal:
+            seen_BQK = seen_BQK.tril()
+        mixing_BKM = torch.full((*is_key_BK.shape, len(MIXINGS)), torch.nan)
+        if layer.site != "decoder.cross":
+            mixing_BKM = self._mixing(layer, f_BKHM)
+        rows = torch.arange(len(is_key_BK), device=is_key_BK.device) + self._first
+        per_key = (
+            rows[:, None].expand(is_key_BK.shape),
+            kinds_of(its.keys),
+            its.keys.is_content_BN.long(),
+            its.keys.count_BN,
+            seen_BQK.sum(1),
+            weights_BHQK.sum(2).transpose(1, 2).double(),
+            norm_BKH.double(),
+            joint_BK.double(),
+            mixing_BKM.double(),
+        )
+        arrays = (each.to(is_key_BK.device)[is_key_BK].cpu().numpy() for each in per_key)
+        self.parts[layer.layer_id] = Contributions(*arrays)
+        self._value_BHKD = self._weights_BHQK = torch.empty(0)
+
+    def _mixing(self, layer: AttentionLayer, f_BKHM: Tensor) -> Tensor:
+        """The mixing ratios of every token by all methods."""
+        weights_BHQK = self._weights_BHQK
+        own_BHN = weights_BHQK.diagonal(dim1=2, dim2=3)
+        own_BN = own_BHN.mean(1)
+        total_BNM = torch.einsum("bhqk,bkhm->bqm", weights_BHQK, f_BKHM)
+        self_BNM = torch.einsum("bhn,bnhm->bnm", own_BHN, f_BKHM)
+        context_BNM = total_BNM - self_BNM
+        context_BN = (1 - own_BN).clamp_min(0)
+        found = [context_BN, _ratio(context_BNM, self_BNM), context_BN / 2]
+        residual = self._residuals.known.get(layer.layer_id)
+        unknown_BN = torch.full_like(own_BN, torch.nan)
+        if residual is None:
+            return torch.stack([*found, unknown_BN, unknown_BN], -1)
+        x_BNM = self._residuals.inputs[layer.layer_id].to(total_BNM)
+        with_x_BNM = self_BNM + x_BNM
+        found.append(_ratio(context_BNM, with_x_BNM))
+        scale = self._scale(layer, residual, total_BNM + x_BNM)
+        if scale is None:
+            return torch.stack([*found, unknown_BN], -1)
+        return torch.stack(
+            [*found, _ratio(_centred(context_BNM) * scale, _centred(with_x_BNM) * scale)], -1
+        )
+
+    def _scale(self, layer: AttentionLayer, residual: Residual, sum_BNM: Tensor) -> Tensor | None:
+        """Gain of the norm over the standard deviation of the sum; None without such a norm."""
+        norm = residual.norm
+        if norm is None or norm.weight is None:
+            return None
+        bias = getattr(self._model.get_submodule(layer.output or ""), "bias", None)
+        whole_BNM = sum_BNM if bias is None else sum_BNM + bias.to(sum_BNM)
+        variance_BN1 = whole_BNM.var(-1, unbiased=False, keepdim=True)
+        return norm.weight.to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()
+
+
+def _centred(numbers_BNM: Tensor) -> Tensor:
+    return numbers_BNM - numbers_BNM.mean(-1, keepdim=True)
+
+
+def _ratio(context_BNM: Tensor, own_BNM: Tensor) -> Tensor:
+    context_BN, own_BN = context_BNM.norm(dim=-1), own_BNM.norm(dim=-1)
+    return context_BN / (context_BN + own_BN)
+
+
+def kinds_of(tokens: Tokens) -> Int[Tensor, "batch token"]:
+    """The kind of each token by its place in `KINDS`; padding is `other`."""
+    first, separator, punctuation, other = (
+        KINDS.index(kind) for kind in ("first", "separator", "punctuation", "other")
+    )
+    kind_BN = torch.full_like(tokens.ids_BN, other)
+    kind_BN[tokens.is_punct_BN] = punctuation
+    kind_BN[tokens.is_sep_BN] = separator
+    kind_BN[:, 0] = first
+    return kind_BN
+
+
+def _check_finite(place: LayerId, each: Contributions) -> None:
+    for numbers in (each.weight_TH, each.norm_TH, each.joint_T):
+        if not np.isfinite(numbers).all():
+            raise ModelError(
+                f"Expected finite weights and values, but layer {place.layer} of {place.site} gave "
+                "NaN or infinity. Check the model's parameters, or load it in float32."
+            )

@@ -1,0 +1,96 @@
+"""The document of a paper: which numbers it compares, in which words and units, and its files."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from headcount.core import FORMATS, SITES, save, write_readable
+from headcount.results import ContributionRow, CurvePoints, ProbeRow, TunedRow
+
+Row = ContributionRow | ProbeRow | TunedRow
+"""A number with its interval."""
+
+IN_POINTS = ("accuracy", "f1", "matthews", "spearman")
+"""Scores with a maximum of 1, which papers print in points, that is, times 100."""
+
+
+def scale(quantity: str) -> float:
+    """The factor from a score or loss to the printed number."""
+    return 100.0 if quantity in IN_POINTS else 1.0
+
+
+def in_unit(quantity: str, higher_is_better: bool) -> str:
+    """The name of the quantity in a document, with its unit.
+
+    >>> in_unit("spearman", True), in_unit("perplexity", False)
+    ('spearman in points', 'perplexity (lower is better)')
+    """
+    unit = " in points" if quantity in IN_POINTS else ""
+    return f"{quantity}{unit}{'' if higher_is_better else ' (lower is better)'}"
+
+
+def change(value: float, sure: bool = False) -> str:
+    """A signed change of a score, in bold if significant.
+
+    >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
+    ('−1.31', '**+0.20**', '–')
+    """
+    if value != value:
+        return "–"
+    text = f"{value:+.2f}".replace("+0.00", "0.00").replace("-0.00", "0.00").replace("-", "−")
+    return f"**{text}**" if sure else text
+
+
+def score_column(points: CurvePoints) -> str:
+    """The first available column: test score, development score, test loss, development loss."""
+    order = ("test_score", "score", "test_loss", "loss")
+    return next(name for name in order if name in points)
+
+
+def number(value: float, low: float, high: float, factor: float = 100.0, digits: int = 1) -> str:
+    """A number with its interval; a dash if it is unknown, alone if it has no interval.
+
+    >>> number(0.5631, 0.552, 0.571), number(0.5631, math.nan, math.nan, 1.0, 2)
+    ('56.3 (55.2 to 57.1)', '0.56')
+    """
+    if math.isnan(value):
+        return "–"
+    here, *ends = (f"{factor * each:.{digits}f}" for each in (value, low, high))
+    return here if math.isnan(low) else f"{here} ({ends[0]} to {ends[1]})"
+
+
+def cell(row: Row | None, factor: float = 100.0, digits: int = 1) -> str:
+    """The number of a row with its interval, in points by default; a dash if there is none."""
+    return "–" if row is None else number(row.value, row.low, row.high, factor, digits)
+
+
+def sites_of(rows: Iterable[ContributionRow | TunedRow]) -> list[str]:
+    """The sites that some rows are about, in the order of documents."""
+    found = {row.site for row in rows}
+    return [site for site in SITES if site in found]
+
+
+def names(files: Sequence[str]) -> str:
+    """The names of some files, without their folders."""
+    return ", ".join(Path(file).name for file in files)
+
+
+def verdict(holds: bool, claim: str, found: str) -> str:
+    """A line of the list of claims.
+
+    >>> verdict(True, "Attention knows trees", "60 against 30")
+    '- Attention knows trees: **holds** (60 against 30).'
+    """
+    return f"- {claim}: **{'holds' if holds else 'does not hold'}** ({found})."
+
+
+def write_document(path: Path, text: str, figures: Mapping[str, Figure] | None = None) -> Path:
+    """Write a document, with its figures in `figures/` beside it; returns its path."""
+    for name, figure in (figures or {}).items():
+        for kind in FORMATS:
+            save(figure, path.parent / "figures" / f"{name}.{kind}")
+        text += f"\n![{name}](figures/{name}.svg)\n"
+    write_readable(path, text)
+    return path

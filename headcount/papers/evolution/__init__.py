@@ -1,0 +1,1 @@
+"""How representations evolve from layer to layer, under different training objectives."""

@@ -1,0 +1,268 @@
+"""Evolving: every quantity of every model, layer by layer; a killed run resumes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import final
+
+from transformers import PreTrainedModel
+
+from headcount.analysis import versions
+from headcount.core import (
+    Progress,
+    check_single_process,
+    nan_for_nulls,
+    nulls_for_nan,
+    read_checkpoint,
+    remove_state,
+    silent,
+    write_checkpoint,
+)
+from headcount.corpora import Corpus
+from headcount.models import Loaded, as_loaded, signature
+from headcount.papers.evolution.distances import between_layers, between_models
+from headcount.papers.evolution.influence import change_rows, influence_rows
+from headcount.papers.evolution.mutual_information import (
+    clusters_of,
+    default_clusters,
+    information,
+    information_by_position,
+)
+from headcount.papers.evolution.neighbours import neighbour_rows
+from headcount.papers.evolution.options import EvolutionOptions
+from headcount.papers.evolution.pictures import picture_points
+from headcount.papers.evolution.state_store import has_output
+from headcount.papers.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTENCES, TEXT, Stores
+from headcount.papers.evolution.subjects import Subject, subjects_of
+from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
+
+Found = Iterator[EvolutionRow | EvolutionPoint]
+Unit = Callable[[], Found]
+"""One part of the work, which a resumed run does not repeat."""
+
+
+def evolve(
+    models: Sequence[Loaded | PreTrainedModel],
+    corpus: Corpus,
+    options: EvolutionOptions | None = None,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+) -> Evolution:
+    """Measure what every layer of some models keeps of a token and of what stands around it.
+
+    >>> evolution = evolve([load("MODEL")], Corpus("text.txt"))  # doctest: +SKIP
+    >>> evolution.curves("mi", "input")  # doctest: +SKIP
+
+    Args:
+        models: results of `load`; of encoder-decoders the encoder is read.
+        corpus: texts; targets of parallel text are not read.
+        options: what is measured and how.
+        out: the folder of the run. States and finished parts are kept in `out/state`, and a run
+            that finds some there resumes. `Evolution.write` writes the results.
+        progress: called with the stage and the progress.
+
+    Raises:
+        CorpusError: if the corpus is too small, or lacks what a quantity needs.
+        InputError: if the disk is too small.
+        ModelError: if a model's hidden states can't be observed.
+    """
+    check_single_process()
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) if out is None else Path(out) / "state"
+        folder.mkdir(parents=True, exist_ok=True)
+        return _Run(
+            [*map(as_loaded, models)], corpus, options or EvolutionOptions(), folder, progress
+        ).run()
+
+
+def forget_evolution(out: Path) -> None:
+    """Delete the states and finished parts of a run."""
+    remove_state(out / "state")
+
+
+@final
+class _Run:
+    """The parts of one run and what they share."""
+
+    def __init__(
+        self,
+        models: Sequence[Loaded],
+        corpus: Corpus,
+        options: EvolutionOptions,
+        folder: Path,
+        progress: Progress,
+    ) -> None:
+        self.subjects, self.corpus, self.options = subjects_of(models), corpus, options
+        self.folder, self.progress = folder, progress
+        self.stores = Stores(self.subjects, corpus, options, folder, progress)
+        self.key = self._key()
+        self.timings: dict[str, float] = {}
+
+    def run(self) -> Evolution:
+        """Run every part that is not done, in order."""
+        self.stores.check()
+        checkpoint = self.folder / "done.json"
+        done = read_checkpoint(checkpoint, self.key, "the finished parts of a run")
+        rows, points = list[EvolutionRow](), list[EvolutionPoint]()
+        for name, unit in self.units().items():
+            if name not in done:
+                start = perf_counter()
+                found = list(unit())
+                done[name] = {
+                    "rows": [
+                        nulls_for_nan(asdict(row)) for row in found if isinstance(row, EvolutionRow)
+                    ],
+                    "points": [asdict(row) for row in found if isinstance(row, EvolutionPoint)],
+                    "seconds": round(perf_counter() - start, 1),
+                }
+                write_checkpoint(checkpoint, self.key, done)
+            rows += [EvolutionRow(**row) for row in nan_for_nulls(done[name]["rows"])]
+            points += [EvolutionPoint(**point) for point in done[name]["points"]]
+            self.timings[name] = done[name]["seconds"]
+        return Evolution(self.record(), tuple(rows), tuple(points))
+
+    def units(self) -> dict[str, Unit]:
+        """The parts of the work by name, in order."""
+        found: dict[str, Unit] = {}
+        for subject in self.subjects:
+            for name, unit in self._units_of(subject):
+                found[f"{subject.label}: {name}"] = unit
+        if "distance" in self.options.measure:
+            found["distance between models"] = self._between
+        return found
+
+    def _units_of(self, subject: Subject) -> Iterator[tuple[str, Unit]]:
+        """The parts of one model; those of a view are followed by the deletion of its states."""
+        measure = self.options.measure
+        if "information" in measure:
+            yield "information, input", partial(self._information, subject, TEXT)
+        if "neighbours" in measure:
+            yield "neighbours", partial(self._neighbours, subject)
+        yield "text is read", partial(self._released, subject, TEXT)
+        if "pictures" in measure:
+            yield "pictures", partial(self._pictures, subject)
+            yield "pictures are drawn", partial(self._released, subject, PICTURES)
+        if "information" in measure and has_output(subject):
+            yield "information, output", partial(self._information, subject, OUTPUT)
+        yield "outputs are read", partial(self._released, subject, OUTPUT)
+        if REPLACED in self.stores.views(subject):
+            yield "information, replaced", partial(self._information, subject, REPLACED)
+            yield "replaced are read", partial(self._released, subject, REPLACED)
+        if "distance" in measure:
+            yield "distance", partial(self._distance, subject)
+        if "influence" in measure:
+            yield "change", partial(self._change, subject)
+            yield "influence", partial(self._influence, subject)
+
+    def _released(self, subject: Subject, view: str) -> Found:
+        if view in self.stores.views(subject):
+            self.stores.release(subject, view)
+        yield from ()
+
+    def _neighbours(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, TEXT, self.key)
+        for layer in range(store.shape[0]):
+            for measured in neighbour_rows(store, self.options, layer):
+                yield subject.row(layer, measured)
+            self.progress(f"{subject.label}, neighbours: layers", layer + 1, store.shape[0])
+
+    def _pictures(self, subject: Subject) -> Found:
+        store, states = self.stores.get(subject, PICTURES, self.key), self.stores.pictured(subject)
+        self.progress(f"{subject.label}, pictures", 0, 1)
+        yield from picture_points(subject, store, states, self.options.seed)
+        self.progress(f"{subject.label}, pictures", 1, 1)
+
+    def _distance(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, SENTENCES, self.key)
+        yield from between_layers(subject, store, self.options.seed)
+
+    def _change(self, subject: Subject) -> Found:
+        store = self.stores.get(subject, SENTENCES, self.key)
+        yield from change_rows(subject, self.stores.tokens_of(subject), store, self.options)
+
+    def _influence(self, subject: Subject) -> Found:
+        tokens = self.stores.tokens_of(subject)
+        chosen = self.stores.occurrences(subject, SENTENCES)
+        yield from influence_rows(subject, tokens, chosen, self.options, self.progress)
+
+    def _between(self) -> Found:
+        yield from between_models(
+            self.subjects,
+            lambda subject: self.stores.get(subject, SENTENCES, self.key),
+            self.options.seed,
+            lambda done, total: self.progress("distances between models: layers", done, total),
+        )
+
+    def _information(self, subject: Subject, view: str) -> Found:
+        store = self.stores.get(subject, view, self.key)
+        chosen, seed = store.occurrences, self.options.seed
+        tokens = {
+            TEXT: {"input": chosen.token_S},
+            OUTPUT: {"output": chosen.token_S},
+            REPLACED: {
+                "replaced input": chosen.replacements(seed),
+                "replaced output": chosen.token_S,
+            },
+        }[view]
+        # The same seed would shuffle right tokens into the false ones that were read.
+        shuffles = seed + 1 if view == REPLACED else seed
+        num_clusters = self.options.clusters or default_clusters(len(chosen))
+        stage, layers = f"{subject.label}, clusters ({view}): layers", store.shape[0]
+        for layer in range(layers):
+            cluster_S = clusters_of(store.layer(layer), num_clusters, seed)
+            for against, token_S in tokens.items():
+                everywhere = information(token_S, cluster_S, against, shuffles)
+                by_position = information_by_position(
+                    token_S, cluster_S, chosen.position_S, against, shuffles
+                )
+                for measured in chain(everywhere, by_position):
+                    yield subject.row(layer, measured)
+            self.progress(stage, layer + 1, layers)
+
+    def _key(self) -> str:
+        options = self.options
+        models = "+".join(signature(each.loaded, "") for each in self.subjects)
+        corpus = f"corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}"
+        return f"{models}|{corpus}|{self.corpus.signed}|{options}"
+
+    def record(self) -> EvolutionRecord:
+        """Facts about the run."""
+        options, facts = self.options, self.stores.facts
+        first = self.subjects[0].loaded
+        states = max((each.states for each in facts if each.view == TEXT), default=0)
+        changed = {
+            name: value
+            for name, value in asdict(options).items()
+            if value != getattr(EvolutionOptions(), name)
+        }
+        changed = {**self.corpus.signed, **changed}
+        return EvolutionRecord(
+            signature=signature(first, self.corpus.sha256(), models=len(self.subjects), **changed),
+            models=tuple(each.name for each in self.subjects),
+            corpora=self.corpus.names,
+            stores=tuple(facts),
+            clusters=options.clusters or default_clusters(states),
+            peak_bytes=self.stores.peak_bytes,
+            warnings=tuple(self._warnings()),
+            timings=self.timings,
+            versions=versions(),
+        )
+
+    def _warnings(self) -> Iterator[str]:
+        for tokens in self.stores.tokens.values():
+            if tokens.truncated:
+                yield (
+                    f"sentences longer than the model's limit, cut off: {tokens.truncated:,} of "
+                    f"{tokens.num_sentences:,}"
+                )
+        if self.stores.tokens:
+            yield from next(iter(self.stores.tokens.values())).misread.warnings()
+        if len(self.stores.tokens) > 1:
+            yield (
+                "the models have different tokenizers, so each was measured on its own tokens and "
+                "no distances between them were measured"
+            )

@@ -1,0 +1,135 @@
+r"""Mutual information between tokens and states: what a layer knows of its input or its output.
+
+$$I(T; C) = \sum_{t, c} p(t, c) \ln \frac{p(t, c)}{p(t)\, p(c)} \in [0, \ln |T|] \text{ nats}$$
+
+States are continuous, so their clusters C (mini-batch k-means) stand in for them. The plug-in
+estimate takes shares for probabilities and is too large: independent variables share information by
+chance. Two numbers say how much:
+
+- `mi-shuffled` is the plug-in estimate after the tokens are shuffled, its interval the lowest and
+  the highest of five shuffles: the control;
+- `mi-miller-madow` subtracts the first-order bias (K_TC - K_T - K_C + 1) / 2n, with K the numbers
+  of values that occur and n the number of states.
+
+Reference: The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019),
+section 4.1, https://arxiv.org/abs/1909.01380
+Reference: Note on the bias of information estimates (Miller, 1955)
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import mutual_info_score
+
+from headcount.core import CorpusError
+from headcount.papers.evolution.measurement import Measurement
+
+STATES_A_CLUSTER = 100
+"""Number of states for each cluster: the paper has 10,000 clusters of a million states."""
+
+SHUFFLES = 5
+"""Number of shuffles of the control."""
+
+POSITION_EDGES = (0, 1, 2, 3, 5, 9)
+"""First positions of the bins of positions."""
+
+_LEAST = 200
+"""Number of states that a bin of positions needs."""
+
+
+def clusters_of(
+    states_SD: Float32[np.ndarray, "state width"], num_clusters: int, seed: int
+) -> Int[np.ndarray, " state"]:
+    """The cluster of each state by mini-batch k-means.
+
+    Raises:
+        CorpusError: if there are fewer states than clusters.
+    """
+    if len(states_SD) < num_clusters:
+        raise CorpusError(
+            f"Expected at least as many states as clusters ({num_clusters:,}), got "
+            f"{len(states_SD):,}. Give a larger corpus, or lower --clusters."
+        )
+    means = MiniBatchKMeans(num_clusters, batch_size=max(1024, 2 * num_clusters), random_state=seed)
+    return means.fit_predict(states_SD)
+
+
+def default_clusters(num_states: int) -> int:
+    """The number of clusters for some states: one for every 100, as in the paper, and at least 2.
+
+    >>> default_clusters(1_000_000)
+    10000
+    """
+    return max(2, num_states // STATES_A_CLUSTER)
+
+
+def plug_in(token_S: Int[np.ndarray, " state"], cluster_S: Int[np.ndarray, " state"]) -> float:
+    """The plug-in estimate, in nats."""
+    return float(mutual_info_score(token_S, cluster_S))
+
+
+def miller_madow(token_S: Int[np.ndarray, " state"], cluster_S: Int[np.ndarray, " state"]) -> float:
+    """The plug-in estimate less its first-order bias, in nats."""
+    num_tokens, num_clusters = len(np.unique(token_S)), len(np.unique(cluster_S))
+    num_pairs = len(np.unique(np.stack([token_S, cluster_S]), axis=1).T)
+    bias = (num_pairs - num_tokens - num_clusters + 1) / (2 * len(token_S))
+    return plug_in(token_S, cluster_S) - bias
+
+
+def shuffled(
+    token_S: Int[np.ndarray, " state"], cluster_S: Int[np.ndarray, " state"], seed: int
+) -> list[float]:
+    """The plug-in estimate of shuffled tokens, for every shuffle."""
+    generator = np.random.default_rng(seed)
+    return [plug_in(generator.permutation(token_S), cluster_S) for _ in range(SHUFFLES)]
+
+
+def information(
+    token_S: Int[np.ndarray, " state"],
+    cluster_S: Int[np.ndarray, " state"],
+    against: str,
+    seed: int,
+) -> Iterator[Measurement]:
+    """The plug-in estimate, the corrected one and the control."""
+    count = len(token_S)
+    control = shuffled(token_S, cluster_S, seed)
+    rows = (
+        ("mi", plug_in(token_S, cluster_S), np.nan, np.nan),
+        ("mi-miller-madow", miller_madow(token_S, cluster_S), np.nan, np.nan),
+        ("mi-shuffled", float(np.mean(control)), min(control), max(control)),
+    )
+    for quantity, value, low, high in rows:
+        yield Measurement(quantity, against, value, count, float(low), float(high))
+
+
+def information_by_position(
+    token_S: Int[np.ndarray, " state"],
+    cluster_S: Int[np.ndarray, " state"],
+    position_S: Int[np.ndarray, " state"],
+    against: str,
+    seed: int,
+) -> Iterator[Measurement]:
+    """The same for each bin of positions with enough states; clusters are those of all states."""
+    for name, is_in_S in position_bins(position_S):
+        if is_in_S.sum() >= _LEAST:
+            where = f"{against} at {name}"
+            yield from information(token_S[is_in_S], cluster_S[is_in_S], where, seed)
+
+
+def position_bins(
+    position_S: Int[np.ndarray, " state"],
+) -> Iterator[tuple[str, Bool[np.ndarray, " state"]]]:
+    """Names of the bins of positions, and which states are in each.
+
+    >>> [(name, int(inside.sum())) for name, inside in position_bins(np.arange(12))]
+    [('0', 1), ('1', 1), ('2', 1), ('3-4', 2), ('5-8', 4), ('9+', 3)]
+    """
+    ends = (*POSITION_EDGES[1:], None)
+    for first, end in zip(POSITION_EDGES, ends, strict=True):
+        if end is None:
+            yield f"{first}+", position_S >= first
+        else:
+            name = f"{first}" if end == first + 1 else f"{first}-{end - 1}"
+            yield name, (position_S >= first) & (position_S < end)

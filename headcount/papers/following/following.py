@@ -1,0 +1,362 @@
+"""Follow: importance, roles, confidence and prunability at each checkpoint of a training.
+
+When is the importance of heads determined? Importance is measured on two halves of the data, so
+that its agreement with the last checkpoint has a ceiling: what the halves agree on there.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 7, https://arxiv.org/abs/1905.10650
+"""  # noqa: E501
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.analysis import Options as AnalysisOptions
+from headcount.analysis import analyze, versions
+from headcount.core import (
+    Head,
+    Heads,
+    InputError,
+    Progress,
+    check_single_process,
+    nan_for_nulls,
+    nulls_for_nan,
+    read_checkpoint,
+    remove_state,
+    silent,
+    write_checkpoint,
+)
+from headcount.corpora import Corpus
+from headcount.importance import ablation, correlation, gradient, norm, relevance, sink
+from headcount.models import Loaded, check_has_heads, load, signature
+from headcount.papers.following.checkpoint_list import (
+    Checkpoint,
+    Load,
+    check_same_architecture,
+    checkpoints_of,
+    load_checkpoint,
+)
+from headcount.papers.following.findings import sentences_of
+from headcount.papers.following.options import FollowOptions
+from headcount.papers.following.prunability import HALVES, half_of, prunability
+from headcount.results import Correlation, Followed, FollowedCheckpoint, FollowedHead, FollowRecord
+from headcount.tasks import Task, evaluate, some
+
+Build = Callable[[Loaded], Task]
+"""Makes the task for a model."""
+
+SCORES: dict[str, Callable[[Loaded, Task, int], Mapping[Any, Any]]] = {
+    "gradient": lambda one, task, most: gradient(
+        one.model, task, anatomy=one.anatomy, max_tokens=most
+    ),
+    "relevance": lambda one, task, most: (
+        relevance(one.model, task, anatomy=one.anatomy, max_tokens=most).scores
+    ),
+    "ablation": lambda one, task, most: ablation(
+        one.model, task, anatomy=one.anatomy, max_tokens=most
+    ),
+    "norm": lambda one, task, most: norm(one.model, task, one.anatomy, most),
+    "sink": lambda one, task, most: sink(one.model, task, one.anatomy, most),
+}
+"""The methods of importance, with their default options."""
+
+
+def follow(
+    checkpoints: Sequence[str | Path],
+    build: Build,
+    corpus: Corpus,
+    *,
+    options: FollowOptions | None = None,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+    read: Load = load,
+    max_tokens: int = 4096,
+) -> Followed:
+    """Measure the heads at each checkpoint of a training.
+
+    >>> followed = follow(folders, lambda one: Translation(one, "dev.tsv"), text)  # doctest: +SKIP
+    >>> [each.correlation.rho for each in followed.record.checkpoints]  # doctest: +SKIP
+
+    Args:
+        checkpoints: folders of models of one architecture, sorted by their steps if they carry any.
+        build: makes the task for a model, whose tokenizer is that of the training.
+        corpus: texts on which roles and confidence are measured.
+        options: what is measured and how.
+        out: the folder of the run. Finished checkpoints are kept in `out/state`, and a run that
+            finds some there resumes. `Followed.write` writes the results.
+        progress: called with the stage and the progress.
+        read: loads a checkpoint, e.g. onto another device.
+        max_tokens: largest number of padded tokens in a batch.
+
+    Raises:
+        InputError: for fewer than two checkpoints, one that does not exist, two of one step, or a
+            task with fewer than two examples.
+        ModelError: if a checkpoint has another architecture or another tokenizer than the first.
+    """
+    check_single_process()
+    found = checkpoints_of(checkpoints)
+    check_same_architecture(found, read)
+    with TemporaryDirectory() as temporary:
+        state = Path(temporary) if out is None else Path(out) / "state"
+        state.mkdir(parents=True, exist_ok=True)
+        run = _Run(
+            build=build,
+            corpus=corpus,
+            options=options or FollowOptions(),
+            state=state,
+            progress=progress,
+            read=read,
+            max_tokens=max_tokens,
+        )
+        return run.followed(found)
+
+
+def forget_followed(out: Path) -> None:
+    """Delete the finished parts of a run."""
+    remove_state(out / "state")
+
+
+@final
+@dataclass(frozen=True)
+class _TaskFacts:
+    """What was measured on."""
+
+    name: str
+    metric: str
+    examples: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """The numbers of one checkpoint by themselves, in the order of the heads."""
+
+    loss: float
+    score: float
+    halves: list[list[float]]
+    """Importance on each half of the data."""
+    confidence: list[float]
+    roles: list[list[str]]
+    tendencies: list[list[str]]
+    share: float
+    low: float
+    high: float
+    losses: dict[str, float]
+    signature: str
+    task: _TaskFacts
+    heads: dict[str, list[int]]
+    warnings: list[str]
+    seconds: float
+
+    @property
+    def halves_2H(self) -> Float[np.ndarray, "half head"]:
+        """Importance on each half of the data."""
+        return np.array(self.halves, dtype=float)
+
+
+@final
+@dataclass(frozen=True)
+class _Run:
+    """What the checkpoints of one run share."""
+
+    build: Build
+    corpus: Corpus
+    options: FollowOptions
+    state: Path
+    progress: Progress
+    read: Load
+    max_tokens: int
+
+    def followed(self, checkpoints: Sequence[Checkpoint]) -> Followed:
+        """Measure every checkpoint that is not done, in order, and compare each with the last."""
+        measured = []
+        for number, checkpoint in enumerate(checkpoints):
+            self.progress("checkpoints", number, len(checkpoints))
+            measured.append(self._measured_once(number, checkpoint))
+        self.progress("checkpoints", len(checkpoints), len(checkpoints))
+        heads = Heads({site: tuple(each) for site, each in measured[-1].heads.items()})
+        rows = [
+            row
+            for place, (checkpoint, each) in enumerate(zip(checkpoints, measured, strict=True))
+            for row in _rows(checkpoint, place, heads, each)
+        ]
+        points = tuple(
+            _point(checkpoint, each, measured[-1])
+            for checkpoint, each in zip(checkpoints, measured, strict=True)
+        )
+        return Followed(self._record(points, measured, heads), tuple(rows))
+
+    def _measured_once(self, number: int, checkpoint: Checkpoint) -> _Measured:
+        """The numbers of a checkpoint; those of an interrupted run are not measured again."""
+        loaded = load_checkpoint(checkpoint, self.read)
+        check_has_heads(loaded)
+        task = self.build(loaded)
+        signed = self._signature(loaded, task)
+        how = f"batches:{self.max_tokens}|limit:{self.corpus.limit}|pruned on the other half"
+        key = f"{signed}|{self.options}|{how}"
+        file = self.state / f"checkpoint-{number}.json"
+        done = read_checkpoint(file, key, "the numbers of a checkpoint")
+        if not done:
+            start = perf_counter()
+            found = self._measure(loaded, task)
+            found = replace(found, seconds=round(perf_counter() - start, 1))
+            done = nulls_for_nan(asdict(found))
+            write_checkpoint(file, key, done)
+        numbers = nan_for_nulls(done)
+        return _Measured(task=_TaskFacts(**numbers.pop("task")), **numbers)
+
+    def _measure(self, loaded: Loaded, task: Task) -> _Measured:
+        options = self.options
+        if task.num_examples < 2:
+            raise InputError(
+                "Expected at least 2 examples, since importance is measured on two halves, got "
+                f"{task.num_examples}. Give more data."
+            )
+        base = evaluate(loaded.model, task, self.max_tokens, texts=options.scores)
+        halves_2H = self._halves(loaded, task)
+        pruned = prunability(
+            loaded,
+            task,
+            (least_first(loaded.heads, halves_2H[0]), least_first(loaded.heads, halves_2H[1])),
+            base=base,
+            within=options.within,
+            seed=options.seed,
+            max_tokens=self.max_tokens,
+        )
+        analysis = analyze(
+            loaded,
+            self.corpus,
+            AnalysisOptions(max_tokens=self.max_tokens, thresholds=options.thresholds),
+        )
+        frame = analysis.heads.frame
+        scored = options.scores or not task.writes
+        return _Measured(
+            loss=base.loss,
+            score=task.score(base) if scored else float("nan"),
+            halves=halves_2H.tolist(),
+            confidence=[float(each) for each in frame["confidence"]],
+            roles=[list(each) for each in frame["roles"]],
+            tendencies=[list(each) for each in frame["tendencies"]],
+            share=pruned.share,
+            low=pruned.low,
+            high=pruned.high,
+            losses={str(number): loss for number, loss in pruned.losses.items()},
+            signature=self._signature(loaded, task),
+            task=_TaskFacts(task.name, task.metric, task.num_examples),
+            heads={site: list(counts) for site, counts in loaded.heads.counts.items()},
+            warnings=[*task.warnings(), *analysis.record.warnings],
+            seconds=0.0,
+        )
+
+    def _halves(self, loaded: Loaded, task: Task) -> Float[np.ndarray, "half head"]:
+        """Importance of every head on the examples with even and on those with odd numbers."""
+        score, heads = SCORES[self.options.method], loaded.heads
+        found = []
+        for half in HALVES:
+            part = some(task, half_of(task.num_examples, half))
+            scores = score(loaded, part, self.max_tokens)
+            found.append([float(scores[head.layer_id][head.index]) for head in heads])
+        return np.array(found)
+
+    def _signature(self, loaded: Loaded, task: Task) -> str:
+        options = self.options
+        return signature(
+            loaded,
+            self.corpus.sha256(),
+            **self.corpus.signed,
+            task=task.name,
+            data=task.sha256[:12],
+            n=task.num_examples,
+            metric=task.signature if options.scores else None,
+            method=options.method,
+            within=options.within,
+            seed=options.seed,
+        )
+
+    def _record(
+        self, points: tuple[FollowedCheckpoint, ...], measured: Sequence[_Measured], heads: Heads
+    ) -> FollowRecord:
+        last, options = measured[-1], self.options
+        warnings = dict.fromkeys(warning for each in measured for warning in each.warnings)
+        if points[0].step is None:
+            unknown = "not every folder carries a step, so checkpoints are in the order given"
+            warnings = {unknown: None} | warnings
+        return FollowRecord(
+            task=last.task.name,
+            metric=last.task.metric,
+            method=options.method,
+            within=options.within,
+            num_examples=last.task.examples,
+            heads=heads.counts,
+            corpora=self.corpus.names,
+            checkpoints=points,
+            signature=last.signature,
+            sentences=tuple(sentences_of(points, options.within)),
+            warnings=tuple(warnings),
+            timings={
+                point.name: each.seconds for point, each in zip(points, measured, strict=True)
+            },
+            versions=versions(),
+        )
+
+
+def least_first(heads: Heads, score_H: Float[np.ndarray, " head"]) -> list[Head]:
+    """The heads by rising score; equal heads in the order of the grid."""
+    grid = list(heads)
+    return [grid[number] for number in np.argsort(score_H, kind="stable")]
+
+
+def across_halves(
+    here_2H: Float[np.ndarray, "half head"], there_2H: Float[np.ndarray, "half head"]
+) -> float:
+    """Spearman's correlation of one half here with the other half there, mean of both ways."""
+    pairs = ((here_2H[0], there_2H[1]), (here_2H[1], there_2H[0]))
+    return float(np.mean([correlation(one, other).rho for one, other in pairs]))
+
+
+def _point(checkpoint: Checkpoint, here: _Measured, last: _Measured) -> FollowedCheckpoint:
+    quartiles = np.quantile(here.confidence, (0.25, 0.75))
+    agreed: Correlation = correlation(here.halves_2H.mean(0), last.halves_2H.mean(0))
+    return FollowedCheckpoint(
+        name=checkpoint.name,
+        step=checkpoint.step,
+        loss=here.loss,
+        score=here.score,
+        correlation=agreed,
+        across_halves=across_halves(here.halves_2H, last.halves_2H),
+        confidence=float(np.mean(here.confidence)),
+        confidence_low=float(quartiles[0]),
+        confidence_high=float(quartiles[1]),
+        prunable=here.share,
+        prunable_low=here.low,
+        prunable_high=here.high,
+        losses={int(number): loss for number, loss in here.losses.items()},
+        roles=dict(sorted(Counter(name for names in here.roles for name in {*names}).items())),
+        tendencies=dict(
+            sorted(Counter(name for names in here.tendencies for name in {*names}).items())
+        ),
+    )
+
+
+def _rows(checkpoint: Checkpoint, place: int, heads: Heads, here: _Measured) -> list[FollowedHead]:
+    halves_2H = here.halves_2H
+    return [
+        FollowedHead(
+            checkpoint=checkpoint.name,
+            place=place,
+            head=str(head),
+            importance=float(halves_2H[:, number].mean()),
+            first_half=float(halves_2H[0, number]),
+            second_half=float(halves_2H[1, number]),
+            confidence=here.confidence[number],
+            roles=tuple(here.roles[number]),
+            tendencies=tuple(here.tendencies[number]),
+        )
+        for number, head in enumerate(heads)
+    ]

@@ -1,0 +1,134 @@
+"""Recipes: everything that decides how a model is trained, except the data.
+
+Reference: `base` is the Transformer of Analyzing Multi-Head Self-Attention (Voita et al., 2019),
+appendix A, https://arxiv.org/abs/1905.09418, after Attention Is All You Need (Vaswani et al.,
+2017), https://arxiv.org/abs/1706.03762
+Departure: the two sides of a translation share one vocabulary and all their embeddings.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import InputError, amount
+from headcount.training import Optimization, Precision
+
+
+@final
+@dataclass(frozen=True)
+class ModelRecipe(Optimization):
+    """The model's size and the settings of its training.
+
+    Raises:
+        InputError: for an invalid value; the error names the field.
+    """
+
+    batch_tokens: int = 500
+    peak: float = 1e-3
+    warmup: int = 1000
+    beta2: float = 0.98
+    precision: Precision = "bfloat16"
+    label_smoothing: float = 0.1
+    width: int = 256
+    """Size of the residual stream."""
+    feed_forward: int = 1024
+    """Size of the inner layer of a feed-forward block."""
+    layers: int = 6
+    """Number of layers of the encoder, and of the decoder."""
+    heads: int = 8
+    """Number of heads in every attention layer."""
+    pieces: int = 8000
+    """Size of the vocabulary, special tokens included."""
+    max_length: int = 256
+    """Longest example in tokens; longer ones are left out of training, and counted."""
+    init_std: float = 0.02
+    """Standard deviation of new weights."""
+    dropout: float = 0.1
+    """Dropout rate of embeddings and sublayers' outputs."""
+    attention_dropout: float = 0.0
+    """Dropout rate of attention weights."""
+    consistency: float = 0.0
+    """Weight of the distance between two passes through dropout (R-Drop's alpha); 0: one pass."""
+    bpe_dropout: float = 0.0
+    """Probability to skip a merge when words are split; it makes examples and batches longer."""
+    swapped: float = 0.0
+    """Probability that a token of the source is replaced by one drawn from all sources' tokens."""
+    concatenated: float = 0.0
+    """Share of the examples that are concatenated in pairs, which change in every epoch."""
+    epochs: int = 7
+    """Largest number of passes over the training data."""
+    average: int = 5
+    """Number of last checkpoints that are kept, and averaged into the model."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._above_zero(
+            "width",
+            "feed_forward",
+            "layers",
+            "heads",
+            "pieces",
+            "max_length",
+            "init_std",
+            "epochs",
+            "average",
+        )
+        self._shares("dropout", "attention_dropout", "bpe_dropout", "swapped")
+        if not (self.consistency >= 0 and math.isfinite(self.consistency)):
+            raise InputError(
+                f"Expected a finite consistency of at least 0, got {self.consistency}."
+            )
+        if self.consistency and not (self.dropout or self.attention_dropout):
+            raise InputError(
+                "Expected dropout above 0 where consistency is above 0, since two passes are equal "
+                "without, got dropout=0. Set dropout, or set consistency to 0."
+            )
+        if not 0 <= self.concatenated <= 1:
+            raise InputError(
+                f"Expected a number from 0 to 1 for concatenated, got {self.concatenated}."
+            )
+        if self.width % (2 * self.heads):
+            raise InputError(
+                f"Expected a width that {amount(self.heads, 'head')} can share in even parts, got "
+                f"{self.width}. Use a multiple of {2 * self.heads}."
+            )
+
+
+RECIPES = {
+    "tiny": ModelRecipe(
+        width=32,
+        feed_forward=64,
+        layers=2,
+        heads=4,
+        pieces=200,
+        max_length=64,
+        epochs=4,
+        init_std=0.18,
+        batch_tokens=256,
+        peak=3e-3,
+        warmup=10,
+        precision="float32",
+        average=2,
+    ),
+    "small": ModelRecipe(
+        epochs=9,
+        batch_tokens=1500,
+        optimizer="muon",
+        peak=2e-3,
+        warmup=500,
+        dropout=0.2,
+        concatenated=0.5,
+    ),
+    "base": ModelRecipe(
+        width=512,
+        feed_forward=2048,
+        pieces=32000,
+        attention_dropout=0.1,
+        epochs=40,
+        batch_tokens=16000,
+        peak=7e-4,
+        warmup=16000,
+        schedule="inverse_sqrt",
+    ),
+}
+"""`tiny` is for tests (seconds), `small` for two cores (hours), `base` is the paper's (GPUs)."""

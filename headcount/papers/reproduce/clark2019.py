@@ -1,0 +1,186 @@
+"""What Does BERT Look At?: dependency heads (table 1) and attention probes (table 3).
+
+Coreference (table 2) and clusters (section 6) are in `clark2019_heads`.
+
+Reference: What Does BERT Look At? An Analysis of BERT's Attention (Clark et al., 2019),
+https://arxiv.org/abs/1906.04341
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from transformers import PreTrainedModel
+
+from headcount.analysis import analyze
+from headcount.core import Progress, silent, table
+from headcount.corpora import Corpus
+from headcount.models import Loaded, as_loaded
+from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.reproduce.clark2019_heads import (
+    clusters_run,
+    clusters_section,
+    coreference_runs,
+    coreference_section,
+)
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.probes import ProbeOptions
+from headcount.results import Probed
+
+PROBES = {
+    ("attention", "next-word"): ("next word (the paper: right-branching)", "26"),
+    ("attention", "offset"): ("best fixed offset", "–"),
+    ("words", "random-init"): ("random weights: attention + word vectors", "30"),
+    ("words", "distances"): ("distances + word vectors", "58"),
+    ("attention", "trained"): ("attention", "61"),
+    ("words", "trained"): ("attention + word vectors", "77"),
+}
+"""Table 3: UAS by probe and variant, BERT-base on the Penn Treebank."""
+
+RELATIONS = {
+    "all": ("all", 34.5, 26.3),
+    "case": ("prep", 66.7, 61.8),
+    "det": ("det", 94.3, 51.7),
+    "compound": ("nn", 70.4, 70.2),
+    "nsubj": ("nsubj", 58.5, 45.5),
+    "amod": ("amod", 75.6, 68.3),
+    "obj": ("dobj", 86.8, 40.0),
+    "advmod": ("advmod", 48.8, 40.2),
+    "aux": ("aux", 81.1, 71.5),
+    "nmod:poss": ("poss", 80.5, 47.7),
+    "ccomp": ("ccomp", 48.8, 12.4),
+    "mark": ("mark", 50.7, 14.5),
+    "compound:prt": ("prt", 99.1, 91.4),
+}
+"""Table 1: the paper's relation, accuracy of its best head and of the best offset, by UD's name."""
+
+
+def reproduce_clark2019(
+    loaded: Loaded | PreTrainedModel,
+    files: tuple[Files, Files],
+    out: Path,
+    options: ProbeOptions | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+    *,
+    documents: Sequence[str | Path] = (),
+) -> Path:
+    """Train attention probes, measure relations, coreference and clusters; write the document.
+
+    Of an encoder-decoder relations and clusters are left out, since a treebank has no targets.
+
+    Args:
+        loaded: the model.
+        files: files to train on and to measure on.
+        out: folder for the results.
+        options: options of the probes; which ones is decided by the paper.
+        arguments: arguments of the command, for the record.
+        progress: called with the progress.
+        documents: files with coreference (see `corpora/coreference.py`); none leaves it out.
+
+    Returns:
+        The path of `clark2019.md`.
+    """
+    loaded = as_loaded(loaded)
+    options = options or ProbeOptions()
+    probes = ("attention", "words")
+    found = run_probes(probes, loaded, files, out, options, arguments, progress)
+    relations, parts = None, list[str]()
+    if documents:
+        parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
+    if not loaded.model.config.is_encoder_decoder:
+        corpus = Corpus(files[1], as_words=options.as_words)
+        relations = analyze(loaded, corpus, progress=progress).relations
+        parts += clusters_section(clusters_run(loaded, files[1], out, options, progress))
+    text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
+    return write_document(out / "clark2019.md", text)
+
+
+def clark2019_document(found: Probed, relations: pd.DataFrame | None) -> str:
+    """The document's part on probes and on the accuracies of heads by relation."""
+    parts = [
+        "# What Does BERT Look At? (Clark et al. 2019)",
+        about(found),
+        "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies.",
+        "## Attention probes (table 3): UAS without punctuation",
+        _probe_table(found),
+        f"Word vectors: {found.record.vectors}, known for "
+        f"{100 * (found.record.vectors_found or 0):.1f} % of the test words (the paper: GloVe).",
+        "\n".join(_claims(found)),
+    ]
+    if relations is not None:
+        parts += [
+            "## Heads and relations (table 1): accuracy of the best head and the best offset",
+            _relation_table(relations, found.record.min_cases),
+            "Relations of Universal Dependencies stand for Stanford's. UD's `case` links a "
+            "preposition to its noun, where Stanford's `prep` links it to the governor of the "
+            "phrase.",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _probe_table(found: Probed) -> str:
+    rows = []
+    for (probe, variant), (title, published) in PROBES.items():
+        numbers = [
+            cell(found.find(probe=probe, variant=variant, metric=metric, relation="all"))
+            for metric in ("uas", "las", "uas-tree")
+        ]
+        rows.append([title, published, *numbers])
+    return table(["probe", "paper, UAS", "here, UAS", "here, LAS", "here, UAS of best trees"], rows)
+
+
+def _claims(found: Probed) -> list[str]:
+    def uas(probe: str, variant: str = "trained"):
+        return found.find(probe=probe, variant=variant, metric="uas", relation="all")
+
+    attention, words, offset = uas("attention"), uas("words"), uas("attention", "offset")
+    random, distances = uas("words", "random-init"), uas("words", "distances")
+    return [
+        verdict(
+            apart(attention, offset),
+            "Attention maps hold much of the syntax",
+            f"attention {cell(attention)}, best fixed offset {cell(offset)}",
+        ),
+        verdict(
+            apart(words, attention),
+            "Word vectors add to it",
+            f"with vectors {cell(words)}, without {cell(attention)}",
+        ),
+        verdict(
+            apart(words, distances),
+            "Attention says more than distances do",
+            f"attention {cell(words)}, distances {cell(distances)}, both with word vectors",
+        ),
+        verdict(
+            apart(words, random),
+            "It is training that puts syntax there",
+            f"trained {cell(words)}, random weights {cell(random)}",
+        ),
+    ]
+
+
+def _relation_table(relations: pd.DataFrame, min_cases: int) -> str:
+    rows = []
+    found = [row for row in relations.to_dict("records") if row["direction"] != "head->dependent"]
+    for name, (theirs, published, offset) in RELATIONS.items():
+        of_relation = [row for row in found if row["relation"] == name]
+        if not of_relation:
+            continue
+        best = max(of_relation, key=lambda row: row["accuracy"])
+        few = ", too few" if best["cases"] < min_cases else ""
+        rows.append(
+            [
+                name,
+                theirs,
+                f"{published:.1f}",
+                f"{offset:.1f}",
+                f"{100 * best['accuracy']:.1f}",
+                f"{100 * best['baseline']:.1f}",
+                str(best["head"]),
+                f"{int(best['cases']):,}{few}",
+            ]
+        )
+    headers = ["relation", "paper's", "paper, head", "paper, offset"]
+    return table([*headers, "here, head", "here, offset", "head", "cases"], rows)

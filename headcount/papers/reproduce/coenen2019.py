@@ -1,0 +1,113 @@
+"""Visualizing and Measuring the Geometry of BERT: the attention probe of pairs of words.
+
+Reference: Visualizing and Measuring the Geometry of BERT (Coenen et al., 2019), section 3,
+https://arxiv.org/abs/1906.02715
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from headcount.core import Progress, silent, table
+from headcount.models import Loaded
+from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.probes import ProbeOptions
+from headcount.results import Probed
+
+TITLES = {
+    "edge-accuracy": ("is there an arc", "85.8"),
+    "relation-accuracy": ("which relation", "71.9"),
+}
+"""Section 3: accuracies of BERT-base on the Penn Treebank."""
+
+CONTROLS = {
+    "trained": "trained",
+    "random-init": "random weights",
+    "random-labels": "random labels",
+    "majority": "most frequent class",
+}
+
+
+def reproduce_coenen2019(
+    loaded: Loaded | PreTrainedModel,
+    files: tuple[Files, Files],
+    out: Path,
+    options: ProbeOptions | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Train both classifiers of pairs of words with their controls, and write the document.
+
+    Args:
+        loaded: the model.
+        files: files to train on and to measure on.
+        out: folder for the results.
+        options: options of the probes; which ones is decided by the paper.
+        arguments: arguments of the command, for the record.
+        progress: called with the progress.
+
+    Returns:
+        The path of `coenen2019.md`.
+    """
+    found = run_probes(("edges",), loaded, files, out, options, arguments, progress)
+    return write_document(out / "coenen2019.md", coenen2019_document(found))
+
+
+def coenen2019_document(found: Probed) -> str:
+    """The document, from the probes of pairs of words."""
+    rows = []
+    for metric, (title, published) in TITLES.items():
+        numbers = [
+            cell(found.find(variant=variant, metric=metric, relation="all")) for variant in CONTROLS
+        ]
+        selectivity = found.find(variant="trained", metric=f"{metric}-selectivity", relation="all")
+        rows.append([title, published, *numbers, cell(selectivity)])
+    parts = [
+        "# Visualizing and Measuring the Geometry of BERT (Coenen et al. 2019)",
+        about(found),
+        "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies: 30 "
+        "relations with more than 5,000 examples each. It reports no controls.",
+        "## Accuracy of linear classifiers on the attention between two words",
+        table(["", "paper", *CONTROLS.values(), "selectivity"], rows),
+        "\n".join(_claims(found)),
+        "## By relation",
+        _relation_table(found),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _claims(found: Probed) -> list[str]:
+    claims = {
+        "edge-accuracy": "Attention says whether two words are connected",
+        "relation-accuracy": "Attention says how two words are connected",
+    }
+    lines = []
+    for metric, claim in claims.items():
+        trained, random, labels, most = (
+            found.find(variant=variant, metric=metric, relation="all") for variant in CONTROLS
+        )
+        controls = (random, labels, most)
+        lines.append(
+            verdict(
+                all(apart(trained, control) for control in controls),
+                claim,
+                f"trained {cell(trained)}, highest control "
+                f"{cell(max((c for c in controls if c), key=lambda c: c.value, default=None))}",
+            )
+        )
+    return lines
+
+
+def _relation_table(found: Probed) -> str:
+    rows = [
+        [row.relation, cell(row), f"{row.cases:,}"]
+        for row in sorted(found.rows, key=lambda row: -row.value)
+        if row.metric == "relation-accuracy"
+        and row.variant == "trained"
+        and row.relation != "all"
+        and row.cases >= found.record.min_cases
+    ]
+    return table(["relation", "which relation, accuracy", "cases"], rows)

@@ -1,0 +1,135 @@
+"""A Structural Probe for Finding Syntax: scores by layer (table 1, figure 3) and rank (figure 5).
+
+Reference: A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning, 2019),
+https://aclanthology.org/N19-1419/
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from headcount.core import Progress, silent, table
+from headcount.models import Loaded
+from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.probes import ProbeOptions
+from headcount.results import Probed, ProbeRow
+
+METRICS = {
+    "uuas": ("UUAS", "79.8"),
+    "spearman-distance": ("distances", "85"),
+    "root": ("root", "88.0"),
+    "spearman-depth": ("depths", "87"),
+}
+"""Table 1: BERT-base, hidden state 7, times 100."""
+
+RANKS = {1: 27, 2: 39, 4: 51, 8: 66, 16: 74, 32: 78, 64: 80, 128: 80, 256: 80, 512: 80}
+"""Figure 5: UUAS of BERT-base, hidden state 7, by rank, as far as it can be read."""
+
+
+HEWITT_RANKS = (64, *(rank for rank in RANKS if rank != 64))
+"""The paper's ranks; the first one is for every hidden state."""
+
+
+def reproduce_hewitt2019(
+    loaded: Loaded | PreTrainedModel,
+    files: tuple[Files, Files],
+    out: Path,
+    options: ProbeOptions | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Train structural probes of every hidden state and rank, and write the document.
+
+    Args:
+        loaded: the model.
+        files: files to train on and to measure on.
+        out: folder for the results.
+        options: options of the probes; which ones is decided by the paper.
+        arguments: arguments of the command, for the record.
+        progress: called with the progress.
+
+    Returns:
+        The path of `hewitt2019.md`.
+    """
+    options = options or ProbeOptions(ranks=HEWITT_RANKS)
+    found = run_probes(("structure",), loaded, files, out, options, arguments, progress)
+    return write_document(out / "hewitt2019.md", hewitt2019_document(found))
+
+
+def hewitt2019_document(found: Probed) -> str:
+    """The document, from structural probes."""
+    by_layer, rank = _by_layer(found)
+    parts = [
+        "# A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning 2019)",
+        about(found),
+        "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies. "
+        "Distances and depths are rank correlations, times 100.",
+        f"## By hidden state, rank {rank} (table 1)",
+        table(["hidden state", *(title for title, _ in METRICS.values())], _layer_rows(found)),
+    ]
+    ranks = _rank_rows(found, rank, by_layer)
+    if ranks:
+        parts += ["## By rank (figure 5)", table(["rank", "paper, UUAS", "here, UUAS"], ranks)]
+    parts += ["## Claims", "\n".join(_claims(found, by_layer))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _by_layer(found: Probed) -> tuple[dict[int, ProbeRow], int]:
+    """UUAS of every hidden state at the first rank, and that rank."""
+    rows = [row for row in found.rows if row.metric == "uuas" and row.variant == "trained"]
+    rank = rows[0].rank or 0
+    return {row.layer or 0: row for row in rows if row.rank == rank}, rank
+
+
+def _layer_rows(found: Probed) -> list[list[str]]:
+    published = ["BERT-base, 7 (paper)", *(value for _, value in METRICS.values())]
+    by_layer, rank = _by_layer(found)
+    rows = [published]
+    for layer in by_layer:
+        where = {"variant": "trained", "layer": layer, "rank": rank}
+        rows.append([str(layer), *(cell(found.find(metric=each, **where)) for each in METRICS)])
+    random = found.find(metric="uuas", variant="random-init")
+    if random is not None:
+        where = {"variant": "random-init", "layer": random.layer, "rank": rank}
+        numbers = (cell(found.find(metric=each, **where)) for each in METRICS)
+        rows.append([f"{random.layer}, random weights", *numbers])
+    return rows
+
+
+def _rank_rows(found: Probed, first: int, by_layer: Mapping[int, ProbeRow]) -> list[list[str]]:
+    others = {
+        row.rank or 0: row
+        for row in found.rows
+        if row.metric == "uuas" and row.variant == "trained" and row.rank != first
+    }
+    if not others:
+        return []
+    layer = next(iter(others.values())).layer or 0
+    ranks = {**others, first: by_layer[layer]}
+    return [
+        [str(rank), str(RANKS.get(rank, "–")), cell(row)] for rank, row in sorted(ranks.items())
+    ]
+
+
+def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> list[str]:
+    best = max(by_layer, key=lambda layer: by_layer[layer].value)
+    random = found.find(metric="uuas", variant="random-init")
+    last = max(by_layer)
+    return [
+        verdict(
+            apart(by_layer[best], random),
+            "Trees are in hidden states as squared distances, by training",
+            f"hidden state {best}: {cell(by_layer[best])}, random weights {cell(random)}",
+        ),
+        verdict(
+            0 < best < last
+            and apart(by_layer[best], by_layer.get(0))
+            and apart(by_layer[best], by_layer[last]),
+            "Middle layers hold most of the tree",
+            f"UUAS of hidden states 0, {best} and {last}: {cell(by_layer.get(0))}, "
+            f"{cell(by_layer[best])}, {cell(by_layer[last])}",
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""Differentiable Subset Pruning of Transformer Heads: its comparison of methods by budget.
+
+Reference: Differentiable Subset Pruning of Transformer Heads (Li et al., 2021), sections 5 and 6,
+https://arxiv.org/abs/2108.04657
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headcount.core import InputError, made, table
+from headcount.papers.document import change, in_unit, scale, score_column, write_document
+from headcount.papers.reproduce.experiment import PruningExperiment
+from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
+from headcount.pruning import Method, Subset, method, preset
+from headcount.results import CurvePoints
+
+JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
+WAYS = {
+    JOINT: ("tuning.trained=all",),
+    PIPELINED: ("tuning.trained=gates",),
+    STRAIGHT: ("tuning.trained=all", "straight_through=true"),
+}
+"""The paper's own methods, with their options."""
+
+
+def reproduce_li2021(
+    experiment: PruningExperiment, keeps: Sequence[int], tune: Sequence[str] = ()
+) -> Path:
+    """Prune with every method under every budget, and write `li2021.md`.
+
+    Args:
+        experiment: the model, its data and the folder.
+        keeps: numbers of kept heads among those that may be pruned.
+        tune: fields of every training with gates, each NAME=VALUE, e.g. `updates=2000`.
+
+    Returns:
+        The path of the document.
+
+    Raises:
+        InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
+    """
+    methods = dict(li2021_methods(tune, experiment.splits.train.name))
+    recorder = GateRecorder(methods["l0"], "l0")
+    methods["l0"] = recorder
+    points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
+    text = li2021_document(points, facts.metric, facts.higher_is_better, facts.signature)
+    rows = recorded_gates(recorder, experiment.state, points)
+    densities, figures = write_densities(rows, experiment.out)
+    return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
+
+
+def li2021_methods(tune: Sequence[str], task: str = "translation") -> Mapping[str, Method]:
+    """The paper's methods and those it compares them with.
+
+    Args:
+        tune: fields of every training, each NAME=VALUE.
+        task: name of the task; the paper's first temperature is another in translation.
+
+    Raises:
+        InputError: if `tune` sets `trained`, in which the paper's methods differ.
+    """
+    if any(setting.partition("=")[0].strip() == "trained" for setting in tune):
+        raise InputError(
+            "Joint and pipelined subsets differ in what is trained. Leave trained out of --tune"
+        )
+    fields = [f"tuning.{setting}" for setting in tune]
+    temperature = preset("li2021").of((), task)
+    found: dict[str, Method] = {
+        name: made(Subset, [*temperature, *options, *fields]) for name, options in WAYS.items()
+    }
+    voita, michel = preset("voita2019"), preset("michel2019")
+    found["l0"] = method(voita.method, [*voita.options, *fields])
+    found["gradient"] = method(michel.method, michel.options)
+    return found
+
+
+def li2021_document(
+    points: CurvePoints, metric: str, higher_is_better: bool, signature: str
+) -> str:
+    """The document: every method's score under every budget, and the paper's claim."""
+    column, names = score_column(points), [*li2021_methods(())]
+    times = scale(metric)
+    dense = times * points.dense.numbers[column]
+    rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]
+    if points.controls:
+        controls = [points.controls.get(name) for name in names]
+        reported = [f"{times * each.numbers[column]:.2f}" if each else "" for each in controls]
+        rows.append([f"{points.dense.keep} (all), control", *reported])
+    rows += [
+        [
+            str(keep),
+            *(
+                f"{times * value:.2f}"
+                for name in names
+                for value in points.values(name, keep, column)
+            ),
+        ]
+        for keep in points.keeps
+    ]
+    gap = times * (points.mean(JOINT, column) - points.mean("l0", column))
+    parts = [
+        "# Differentiable subset pruning (Li et al., 2021), with our numbers",
+        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in "
+        "[curve.md](curve.md).",
+        table(["heads kept", *names], rows),
+        "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
+        "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
+        f"budgets: {change(gap)}.",
+        f"`{signature}`",
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,1 +1,0 @@
-"""Data of a training: rows, splits, examples, and batches by length."""

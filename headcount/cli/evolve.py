@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import models, papers, results
+from headcount import models, papers
 from headcount.cli.arguments import (
     DeviceArguments,
     check_data,
@@ -58,7 +58,7 @@ class Evolve(FolderArguments, DeviceArguments):
         check_data([file])
         corpus = Corpus([file], limit=self.limit, as_words=self.as_words)
         check_reading(corpus)
-        claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
+        claim(self.out, papers.Evolution.files(), self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:
             found = papers.evolve(loaded, corpus, self.how, self.out, progress)
@@ -95,7 +95,7 @@ class Voita2019Evolution(FolderArguments):
         check_data((*self.data, *self.dev))
         if self.seeds < 1:
             raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
-        claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
+        claim(self.out, papers.Evolution.files(), self.out / "state", self.policy)
         trainings = papers.evolution_trainings(self.data, self.dev, self.seeds, self.device)
         with training_shown() as tell:
             loaded = papers.trained_models(self.models, trainings, tell)
@@ -107,7 +107,7 @@ class Voita2019Evolution(FolderArguments):
         return show_document(path)
 
 
-def print_evolution(found: "results.Evolution", console: Console) -> None:
+def print_evolution(found: "papers.Evolution", console: Console) -> None:
     """Print what was stored, and the main curves."""
     for facts in found.record.stores:
         if facts.occurrences:

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import models, papers, results, tasks
+from headcount import models, papers, tasks
 from headcount.cli.arguments import (
     TaskArguments,
     check_data,
@@ -47,7 +47,7 @@ class Follow(FolderArguments, TaskArguments):
         self.check()
         check_data(self.corpus)
         corpus = self._corpus()
-        claim(self.out, results.Followed.files(), self.out / "state", self.policy)
+        claim(self.out, papers.Followed.files(), self.out / "state", self.policy)
         with shown() as progress:
             followed = papers.follow(
                 [self.model, *self.more],
@@ -82,7 +82,7 @@ class Follow(FolderArguments, TaskArguments):
         return papers.texts_of(self.task, self.data, columns, self.limit)
 
 
-def print_followed(record: "results.FollowRecord", console: Console) -> None:
+def print_followed(record: "papers.FollowRecord", console: Console) -> None:
     """Print a row for each checkpoint, and the findings."""
     console.print(
         f"{record.task}: {amount(record.num_examples, 'example')}, importance by {record.method}"

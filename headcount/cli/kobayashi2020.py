@@ -11,7 +11,7 @@ from headcount.cli.arguments import ModelArguments, check_data, check_model, che
 from headcount.cli.console import show_document, shown
 from headcount.core import CorpusError, ResumePolicy, claim
 from headcount.corpora import Corpus
-from headcount.results import ContributionTable
+from headcount.papers import ContributionTable
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.core import InputError, ResumePolicy, claim
-from headcount.results import TunedMaps
+from headcount.papers import TunedMaps
 
 
 @dataclass(frozen=True)

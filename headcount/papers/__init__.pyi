@@ -1,3 +1,6 @@
+from .contribution_record import ContributionRecord as ContributionRecord
+from .contribution_record import ContributionRow as ContributionRow
+from .contribution_record import ContributionTable as ContributionTable
 from .contribution_rows import measure_contributions as measure_contributions
 from .contributions import MIXINGS as MIXINGS
 from .contributions import Contributions as Contributions
@@ -9,11 +12,20 @@ from .evolution.evolving import forget_evolution as forget_evolution
 from .evolution.figures import evolution_figures as evolution_figures
 from .evolution.options import QUANTITIES as QUANTITIES
 from .evolution.options import EvolutionOptions as EvolutionOptions
+from .evolution.record import Evolution as Evolution
+from .evolution.record import EvolutionPoint as EvolutionPoint
+from .evolution.record import EvolutionRecord as EvolutionRecord
+from .evolution.record import EvolutionRow as EvolutionRow
+from .evolution.record import StoreFacts as StoreFacts
 from .following.document import write_followed as write_followed
 from .following.following import follow as follow
 from .following.following import forget_followed as forget_followed
 from .following.options import FollowMethod as FollowMethod
 from .following.options import FollowOptions as FollowOptions
+from .following.record import Followed as Followed
+from .following.record import FollowedCheckpoint as FollowedCheckpoint
+from .following.record import FollowedHead as FollowedHead
+from .following.record import FollowRecord as FollowRecord
 from .following.texts import texts_of as texts_of
 from .pattern_classifier import PATTERNS as PATTERNS
 from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
@@ -39,6 +51,9 @@ from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .reproduce.evolution_findings import Finding as Finding
 from .reproduce.evolution_findings import findings as findings
 from .reproduce.experiment import PruningExperiment as PruningExperiment
+from .reproduce.gates import GateRow as GateRow
+from .reproduce.gates import read_gates as read_gates
+from .reproduce.gates import write_gates as write_gates
 from .reproduce.hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .reproduce.hewitt2019 import hewitt2019_document as hewitt2019_document
 from .reproduce.hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
@@ -80,6 +95,9 @@ from .reproduce.voita2019evolution import (
 from .reproduce.voita2019evolution import trained_models as trained_models
 from .reproduce.voita2019evolution import write_voita2019evolution as write_voita2019evolution
 from .tuned_maps import compare_maps as compare_maps
+from .tuned_record import TunedMaps as TunedMaps
+from .tuned_record import TunedRecord as TunedRecord
+from .tuned_record import TunedRow as TunedRow
 from .tuned_rows import map_rows as map_rows
 from .tuned_rows import word_rows as word_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES

@@ -16,8 +16,13 @@ from scipy.stats import rankdata
 from headcount.core import InputError, LayerId, Progress, check_seed, name_of, silent
 from headcount.corpora import Census, Corpus, batches, take_census
 from headcount.models import Loaded, check_has_heads, signature
+from headcount.papers.contribution_record import (
+    ContributionRecord,
+    ContributionRow,
+    ContributionTable,
+)
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
-from headcount.results import KINDS, ContributionRecord, ContributionRow, ContributionTable
+from headcount.results import KINDS
 from headcount.statistics import Bootstrap
 
 MEAN = -1

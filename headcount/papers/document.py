@@ -7,7 +7,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from headcount.core import FORMATS, SITES, save, write_readable
-from headcount.results import ContributionRow, CurvePoints, ProbeRow, TunedRow
+from headcount.papers.contribution_record import ContributionRow
+from headcount.papers.tuned_record import TunedRow
+from headcount.results import CurvePoints, ProbeRow
 
 Row = ContributionRow | ProbeRow | TunedRow
 """A number with its interval."""

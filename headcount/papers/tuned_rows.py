@@ -8,8 +8,8 @@ from jaxtyping import Float
 from headcount.core import Head, LayerId
 from headcount.papers.pattern_classifier import PATTERNS
 from headcount.papers.tuned_maps import MapsOfLayer
+from headcount.papers.tuned_record import TunedRow
 from headcount.papers.word_classes import WORD_CLASSES, WordAttention
-from headcount.results import TunedRow
 from headcount.statistics import Bootstrap, Estimate
 
 ALL = -1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.results import Evolution
+from headcount.papers import Evolution
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 

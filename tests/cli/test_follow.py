@@ -3,7 +3,7 @@
 from pathlib import Path
 from shutil import copytree
 
-from headcount.results import Followed
+from headcount.papers import Followed
 from tests.cli.conftest import headcount
 
 

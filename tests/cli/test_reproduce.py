@@ -9,9 +9,8 @@ import pytest
 
 from headcount import speed
 from headcount.core import write_checkpoint
-from headcount.papers import train_pattern_classifier
+from headcount.papers import ContributionTable, TunedMaps, read_gates, train_pattern_classifier
 from headcount.papers.reproduce import kovaleva2019, michel2019_pruning
-from headcount.results import ContributionTable, TunedMaps, read_gates
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]

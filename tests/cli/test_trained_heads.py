@@ -8,7 +8,7 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 from headcount import load
-from headcount.results import Followed
+from headcount.papers import Followed
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import SAMPLE, headcount
 from tests.tasks.loaded import NUMBERS

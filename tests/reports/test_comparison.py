@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from headcount.core import InputError
 from headcount.reports import compare, document, write_comparison
 from headcount.reports.comparison import side_by_side
-from headcount.reports.page.compare_html import render_comparison
+from headcount.reports.comparison_files import render_comparison
 from headcount.reports.page.compare_view import compare_view
 from headcount.results import Analysis, read_run
 from headcount.results.sealing import record_sha256

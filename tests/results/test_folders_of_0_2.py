@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
+from headcount.papers import ContributionTable, Evolution, Followed
 from headcount.reports import render, report_view, story
-from headcount.results import (
-    ContributionTable,
-    EvaluationRecord,
-    Evolution,
-    Followed,
-    PruneRecord,
-    Result,
-    Sensitivity,
-    read_run,
-)
+from headcount.results import EvaluationRecord, PruneRecord, Result, Sensitivity, read_run
 
 DATA = Path(__file__).parent / "data" / "0.2"
 

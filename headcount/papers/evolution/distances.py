@@ -7,10 +7,10 @@ import numpy as np
 
 from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.pwcca import Basis, cka, pwcca, shuffled_pwcca
+from headcount.papers.evolution.record import EvolutionRow
 from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import drawn
-from headcount.results import EvolutionRow
 
 MOST_STATES = 20_000
 """Largest number of states of a distance; more are drawn from, the same for all models."""

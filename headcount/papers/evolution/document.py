@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 from headcount.core import styled, table
 from headcount.papers.document import write_document
 from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_figures, label_of
-from headcount.results import Evolution, EvolutionPoint
+from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
 BESIDE = 5
 """Number of nearest points in a plane."""

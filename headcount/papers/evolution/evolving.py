@@ -35,10 +35,15 @@ from headcount.papers.evolution.mutual_information import (
 from headcount.papers.evolution.neighbours import neighbour_rows
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import picture_points
+from headcount.papers.evolution.record import (
+    Evolution,
+    EvolutionPoint,
+    EvolutionRecord,
+    EvolutionRow,
+)
 from headcount.papers.evolution.state_store import has_output
 from headcount.papers.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTENCES, TEXT, Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.results import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow
 
 Found = Iterator[EvolutionRow | EvolutionPoint]
 Unit = Callable[[], Found]

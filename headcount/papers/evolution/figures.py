@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, new_figure
-from headcount.results import Evolution, EvolutionPoint
+from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
 COLOURS = {
     "translation": "#0072B2",

@@ -31,10 +31,10 @@ from headcount.corpora import present
 from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pwcca import Basis, pwcca
+from headcount.papers.evolution.record import EvolutionRow
 from headcount.papers.evolution.state_store import Row, StateStore, batches_of, run
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn
-from headcount.results import EvolutionRow
 from headcount.tap import StateId, heard
 
 MOST_IN_GROUP = 2000

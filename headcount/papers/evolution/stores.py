@@ -8,10 +8,10 @@ from headcount.core import CorpusError, Progress, check_disk, size_in_words
 from headcount.corpora import Corpus
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import Pictured, pictured
+from headcount.papers.evolution.record import StoreFacts
 from headcount.papers.evolution.state_store import Row, StateStore, fill, has_output, rows_of
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
-from headcount.results import StoreFacts
 
 TEXT, OUTPUT, SENTENCES = "text", "output", "sentences"
 REPLACED, PICTURES = "replaced", "pictures"

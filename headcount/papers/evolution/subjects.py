@@ -11,7 +11,7 @@ from headcount.core import InputError, ModelError, name_of
 from headcount.corpora import Encoder
 from headcount.models import Loaded, tokenizer_revision
 from headcount.papers.evolution.measurement import Measurement
-from headcount.results import EvolutionRow
+from headcount.papers.evolution.record import EvolutionRow
 from headcount.tap import StateId, state_ids
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"

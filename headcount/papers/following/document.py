@@ -6,7 +6,7 @@ from pathlib import Path
 from headcount.core import amount, styled, table
 from headcount.papers.document import write_document
 from headcount.papers.following.figures import following_figures
-from headcount.results import Followed, FollowRecord
+from headcount.papers.following.record import Followed, FollowRecord
 
 
 def write_followed(followed: Followed, folder: Path) -> Path:

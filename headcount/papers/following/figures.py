@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, new_figure
-from headcount.results import FollowedCheckpoint, FollowRecord
+from headcount.papers.following.record import FollowedCheckpoint, FollowRecord
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7A3E9D", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "os^Dv<>p"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from headcount.results import FollowedCheckpoint
+from headcount.papers.following.record import FollowedCheckpoint
 
 SETTLED = 0.9
 """Share of the ceiling from which on importance counts as settled."""

@@ -45,7 +45,13 @@ from headcount.papers.following.checkpoint_list import (
 from headcount.papers.following.findings import sentences_of
 from headcount.papers.following.options import FollowOptions
 from headcount.papers.following.prunability import HALVES, half_of, prunability
-from headcount.results import Correlation, Followed, FollowedCheckpoint, FollowedHead, FollowRecord
+from headcount.papers.following.record import (
+    Followed,
+    FollowedCheckpoint,
+    FollowedHead,
+    FollowRecord,
+)
+from headcount.results import Correlation
 from headcount.tasks import Task, evaluate, some
 
 Build = Callable[[Loaded], Task]

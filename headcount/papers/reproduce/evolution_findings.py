@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results import Evolution
+from headcount.papers.evolution.record import Evolution
 
 TRANSLATION, CAUSAL, MASKED = "translation", "causal-lm", "masked-lm"
 INFORMATION = "mi-miller-madow"

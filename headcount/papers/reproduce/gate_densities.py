@@ -32,9 +32,10 @@ from headcount.core import (
     write_checkpoint,
 )
 from headcount.gates import Stretched
+from headcount.papers.reproduce.gates import GateRow, write_gates
 from headcount.pruning import Keep, Method, PruningContext, Selection
 from headcount.reports import SITE_TITLES
-from headcount.results import CurvePoint, CurvePoints, GateRow, write_gates
+from headcount.results import CurvePoint, CurvePoints
 from headcount.training import FinetuneConfig
 
 NEAR = 0.1

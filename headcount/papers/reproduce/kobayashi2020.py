@@ -28,11 +28,12 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
+from headcount.papers.contribution_record import ContributionTable
 from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
 from headcount.papers.document import cell, names, sites_of, verdict, write_document
 from headcount.reports import SITE_TITLES
-from headcount.results import KINDS, ContributionTable
+from headcount.results import KINDS
 
 PUBLISHED = dict(zip(MIXINGS, (96.41, 85.28, 48.21, 22.25, 18.75), strict=True))
 """Table of 2021: mean mixing ratio of BERT-base in per cent, by method."""

@@ -20,11 +20,11 @@ from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.figures import evolution_figures
 from headcount.papers.evolution.options import QUANTITIES, EvolutionOptions
+from headcount.papers.evolution.record import Evolution
 from headcount.papers.pretraining.config import PretrainingConfig
 from headcount.papers.pretraining.pretraining import train
 from headcount.papers.pretraining.recipe import RECIPES
 from headcount.papers.reproduce.evolution_findings import INFORMATION, findings
-from headcount.results import Evolution
 from headcount.training import Tell
 
 OBJECTIVES = ("translation", "causal-lm", "masked-lm")

@@ -9,6 +9,7 @@ import pytest
 import headcount
 from headcount.core import CorpusError
 from headcount.corpora import Corpus
+from headcount.papers import EvolutionPoint
 from headcount.papers.evolution.document import BESIDE, beside_same
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import picture_points, pictured
@@ -16,7 +17,6 @@ from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.stores import Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of
 from headcount.papers.evolution.tokens import Tokens
-from headcount.results import EvolutionPoint
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"

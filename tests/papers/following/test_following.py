@@ -12,7 +12,7 @@ import torch
 
 from headcount import Corpus, InputError, Loaded, ModelError, load, tasks
 from headcount.core import Head
-from headcount.papers import FollowOptions, follow, texts_of
+from headcount.papers import Followed, FollowedCheckpoint, FollowOptions, follow, texts_of
 from headcount.papers.following.checkpoint_list import checkpoints_of, load_checkpoint, step_of
 from headcount.papers.following.findings import sentences_of, settled
 from headcount.papers.following.following import across_halves, least_first
@@ -22,7 +22,7 @@ from headcount.papers.following.prunability import (
     prunability,
     tried_numbers,
 )
-from headcount.results import Correlation, Followed, FollowedCheckpoint
+from headcount.results import Correlation
 from tests import pictures, saved
 from tests.textbook import prunability as textbook
 

@@ -8,6 +8,7 @@ import pytest
 
 from headcount.core import Head, styled
 from headcount.gates import Stretched
+from headcount.papers import read_gates
 from headcount.papers.reproduce.gate_densities import (
     BINS,
     GateRecorder,
@@ -21,7 +22,7 @@ from headcount.papers.reproduce.gate_densities import (
 from headcount.pruning import curve
 from headcount.pruning.curves import Trial
 from headcount.pruning.methods.l0 import L0
-from headcount.results import ALL, CurvePoint, read_gates
+from headcount.results import ALL, CurvePoint
 from headcount.training import FinetuneConfig
 from tests.pruning.context import context
 from tests.textbook.gates import hard_concrete

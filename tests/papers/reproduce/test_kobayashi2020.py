@@ -2,8 +2,8 @@
 
 import pytest
 
+from headcount.papers import ContributionRecord, ContributionRow, ContributionTable
 from headcount.papers.reproduce.kobayashi2020 import kobayashi2020_document
-from headcount.results import ContributionRecord, ContributionRow, ContributionTable
 
 RECORD = ContributionRecord(
     signature="headcount:0", model="bert", corpora=("a.txt",), sentences=90, heads=6

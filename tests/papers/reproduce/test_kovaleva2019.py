@@ -2,8 +2,8 @@
 
 import pytest
 
+from headcount.papers import TunedMaps, TunedRecord, TunedRow
 from headcount.papers.reproduce.kovaleva2019 import kovaleva2019_document
-from headcount.results import TunedMaps, TunedRecord, TunedRow
 
 RECORD = TunedRecord(
     signature="headcount:0",

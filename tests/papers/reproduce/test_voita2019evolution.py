@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from headcount import papers
-from headcount.papers import EvolutionOptions, Finding, findings
+from headcount.papers import (
+    Evolution,
+    EvolutionOptions,
+    EvolutionRecord,
+    EvolutionRow,
+    Finding,
+    StoreFacts,
+    findings,
+)
 from headcount.papers.reproduce.evolution_findings import CAUSAL, INFORMATION, MASKED, TRANSLATION
 from headcount.papers.reproduce.voita2019evolution import OPTIONS, ceiling_sentence
-from headcount.results import Evolution, EvolutionRecord, EvolutionRow, StoreFacts
 
 RECORD = EvolutionRecord(signature="headcount:1", models=("a",), corpora=("b.txt",))
 

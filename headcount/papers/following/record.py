@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from headcount.results.importance import Correlation
-from headcount.results.store import Record, Result, table
+from headcount.results import Correlation, Record, Result, table
 
 
 @final

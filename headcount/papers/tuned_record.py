@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, find, table
+from headcount.results import Record, Result, find, table
 
 ALL = -1
 """The layer of a row over all layers of a site."""

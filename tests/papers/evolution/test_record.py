@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import InputError
-from headcount.results import (
-    Evolution,
-    EvolutionPoint,
-    EvolutionRecord,
-    EvolutionRow,
-    StoreFacts,
-)
+from headcount.papers import Evolution, EvolutionPoint, EvolutionRecord, EvolutionRow, StoreFacts
 
 RECORD = EvolutionRecord(
     signature="headcount:1|model:bert",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import HeadTable
-from headcount.results.store import Table, frame_of, read_table
+from headcount.results import Table, frame_of, read_table
 
 GATES = "gates.parquet"
 """Table of trained gates in the folder of a reproduction."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, find, select, table
+from headcount.results import Record, Result, find, select, table
 
 MEAN = -1
 """The layer of a row that is a mean over the layers of a site."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.results.store import Record, Result, select, table
+from headcount.results import Record, Result, select, table
 
 _NUMBERS = "the numbers of a comparison of layers"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import FORMATS, save, styled, table, write_readable
+from headcount.core import FORMATS, code, save, styled, table, write_readable
 from headcount.reports.figures.evolution import CURVES, CurveFigure, evolution_figures, label_of
 from headcount.results import Evolution, EvolutionPoint
 
@@ -45,7 +45,7 @@ def evolution_document(evolution: Evolution) -> str:
             ]
     parts += _pictures(evolution)
     parts += [f"warning: {each}" for each in evolution.record.warnings]
-    parts.append(f"`{evolution.record.signature}`")
+    parts.append(code(str(evolution.record.signature)))
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headcount.core import FORMATS, save, styled, table, write_readable
+from headcount.core import FORMATS, code, save, styled, table, write_readable
 from headcount.reports.figures.following import following_figures
 from headcount.reports.numbers import of
 from headcount.results import Followed, FollowRecord
@@ -49,7 +49,7 @@ def _document(record: FollowRecord) -> str:
         f"{of(record.num_examples, 'example', 'examples')} of {record.task}; "
         f"importance by {record.method}.",
         *(f"warning: {each}" for each in record.warnings),
-        f"`{record.signature}`",
+        code(str(record.signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

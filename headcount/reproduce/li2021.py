@@ -7,7 +7,7 @@ https://arxiv.org/abs/2108.04657
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headcount.core import InputError, change, made, table
+from headcount.core import InputError, change, code, made, table
 from headcount.pruning import Method, Subset, method, preset
 from headcount.reproduce.document import in_unit, scale, score_column, write_document
 from headcount.reproduce.experiment import PruningExperiment
@@ -106,6 +106,6 @@ def li2021_document(
         "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
         "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
         f"budgets: {change(gap)}.",
-        f"`{signature}`",
+        code(str(signature)),
     ]
     return "\n\n".join(parts) + "\n"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from headcount.core import Progress, amount, silent
+from headcount.core import Progress, amount, literal, silent
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions, forget_probes, probe
 from headcount.reports import write_probe_figures
@@ -63,7 +63,7 @@ def about(found: Probed) -> str:
     """The sentence that names model and data."""
     record = found.record
     return (
-        f"Here: {record.model} ({amount(record.heads, 'head')} in "
+        f"Here: {literal(record.model)} ({amount(record.heads, 'head')} in "
         f"{amount(record.layers, 'layer')}), trained on "
         f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
         f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "

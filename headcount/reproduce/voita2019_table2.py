@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, final
 
-from headcount.core import InputError, Plan, amount, change, changed, table
+from headcount.core import InputError, Plan, amount, change, changed, code, table
 from headcount.models import revision
 from headcount.pruning import (
     Keep,
@@ -222,7 +222,7 @@ def table2_document(
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
-        f"`{signature}`",
+        code(str(signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from headcount.core import InputError, reason
+from headcount.core import InputError, reason, shortened
 from headcount.serve.address import LOCAL
 from headcount.serve.asking import MAX_BODY, parse_question
 from headcount.serve.guard import HEADERS, OWN_HEADER, HostGuard
@@ -110,7 +110,7 @@ class _Server:
 
 
 def _error(sentence: str, status: int) -> Response:
-    return JSONResponse({"error": sentence}, status, HEADERS)
+    return JSONResponse({"error": shortened(sentence)}, status, HEADERS)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -83,7 +83,7 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
             f"`headcount analyze MODEL CORPUS --out {folder}` first."
         )
     check_same_model(folder, loaded.heads, revision(loaded.model))
-    record = RunRecord.read(folder / "run.json")
+    record = RunRecord.read(folder)
     found = {head: [role.role for role in roles] for head, roles in record.roles.items()}
     return {str(head): found.get(str(head), []) for head in loaded.heads}
 
@@ -100,7 +100,7 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
         CorpusError: if files can't be read.
         InputError: if the corpus or the frequencies differ from those of the analysis.
     """
-    record = RunRecord.read(folder / "run.json")
+    record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
     corpus = _same_corpus(record, signed, folder, files)
     places = (Path(), folder, folder.parent, *(file.parent for file in files))

@@ -11,7 +11,7 @@ from headcount.cli.arguments import ModelArguments, check_data, check_model, che
 from headcount.cli.console import show_document, shown
 from headcount.core import CorpusError, ResumePolicy, claim
 from headcount.corpora import Corpus
-from headcount.results import CONTRIBUTION_FILES
+from headcount.results import ContributionTable
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Kobayashi2020(ModelArguments):
         policy = ResumePolicy.of(False, self.overwrite)
         corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
         check_reading(corpus)
-        claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy, resumes=False)
+        claim(self.out, ContributionTable.files(), self.out / "state", policy, resumes=False)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

@@ -39,11 +39,11 @@ class Connection(H11Protocol):
         """Begin, and end the connection that has waited longest if there are too many."""
         super().connection_made(transport)
         self._since = self.loop.time()
-        self._timer = self.loop.call_later(SECONDS, self._look)
-        others = [each for each in self.connections if isinstance(each, Connection)]
-        others = [each for each in others if not each._has_ended]
-        waiting = [each for each in others if not each.is_answering]
-        if len(others) > MAX_CONNECTIONS and waiting:
+        self._timer = self.loop.call_later(SECONDS, self._check)
+        kept = [each for each in self.connections if isinstance(each, Connection)]
+        kept = [each for each in kept if not each._has_ended]
+        waiting = [each for each in kept if not each.is_answering]
+        if len(kept) > MAX_CONNECTIONS and waiting:
             min(waiting, key=lambda each: each._since)._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -63,11 +63,11 @@ class Connection(H11Protocol):
         else:
             super().shutdown()
 
-    def _look(self) -> None:
-        """End if the request is late, or look again when it would be."""
+    def _check(self) -> None:
+        """End if the request is late, or check again when it would be."""
         left = SECONDS if self.is_answering else self._since + SECONDS - self.loop.time()
         if left > 0:
-            self._timer = self.loop.call_later(left, self._look)
+            self._timer = self.loop.call_later(left, self._check)
         else:
             self._end()
 

@@ -20,7 +20,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy, amount, is_main_process, wait_for_everyone
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, check_frequencies
 
 SHOWN = 3
 """Number of heads named for each role."""
@@ -99,6 +99,7 @@ class Analyze(ModelArguments):
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
+            check_frequencies(self.how.frequencies)
         sides = (self.source, self.target, self.limit)
         corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
         check_reading(corpus)

@@ -12,12 +12,22 @@ from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     HUB,
     Corpus,
+    are_chats,
     check_columns,
+    check_limit,
     image_files,
     is_treebank,
     treebank_column,
 )
-from headcount.tasks import COLUMNS, OPTIONS, LikelihoodPer, Pooling, TaskName, check_metric
+from headcount.tasks import (
+    COLUMNS,
+    OPTIONS,
+    LikelihoodPer,
+    Pooling,
+    TaskName,
+    check_metric,
+    check_roles,
+)
 
 
 @dataclass(frozen=True)
@@ -109,10 +119,23 @@ class TaskArguments(ModelArguments):
             InputError: If a file does not exist, or an option does not fit the task.
         """
         check_model(self.model)
+        check_limit(self.limit)
         self.check_data(self.data)
         check_metric(self.task, self.metric)
         self._of_the_task()
         self.check_columns(self.data)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Check the length of pieces by the model's configuration."""
+        if self.max_length is None:
+            return
+        if self.max_length < 2:
+            raise InputError(
+                f"Expected --max-length of at least 2 tokens, got {self.max_length}. Leave it out "
+                "for the model's limit."
+            )
+        models.Stated.of(self.model, self.trust_remote_code).check_length(self.max_length)
 
     def check_data(self, files: Sequence[str]) -> None:
         """Check that the task's files of data exist; only images may be in folders.
@@ -142,7 +165,10 @@ class TaskArguments(ModelArguments):
             return
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
-        check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
+        columns, roles = named_columns(self.columns), COLUMNS[self.task]
+        check_columns(files, columns, roles, pairs)
+        if self.roles:
+            check_roles(self.roles, are_chats(files, columns, roles))
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
         """Build the task on some files, with masks drawn by a seed."""
@@ -243,12 +269,14 @@ def check_reading(corpus: Corpus) -> None:
         )
 
 
-def check_corpus(files: Sequence[Path]) -> None:
+def check_corpus(files: Sequence[Path], limit: int | None = None) -> None:
     """Check that files of texts or treebanks exist, by their first sentences.
 
     Raises:
-        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read, or the limit
+            leaves no sentence.
     """
+    check_limit(limit, "sentence")
     check_data(files)
     if files:
         Corpus(files)

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import ModelArguments, check_data, check_model
+from headcount.cli.arguments import ModelArguments, check_corpus, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.core import Plan, amount, check_not_read
 
@@ -29,9 +29,10 @@ class Compact(ModelArguments):
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
-        check_data(self.data)
+        check_corpus(self.data, self.limit)
         check_not_read(self.out, [Path(models.place_of(self.model)), self.plan, *self.data])
         plan = Plan.read(self.plan)
+        models.Stated.of(self.model, self.trust_remote_code).check_plan(plan)
         loaded = self.loaded()
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
         with shown() as progress:

@@ -17,7 +17,7 @@ from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.reading import named_files
 from headcount.corpora.records import check_fields, read_held, read_jsonl
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, Data
+from headcount.corpora.table import Columns, Data, check_limit
 from headcount.corpora.text import numbered_lines, read_text
 from headcount.corpora.written import as_words
 
@@ -80,11 +80,7 @@ class Corpus:
         columns: Columns | None = None,
         as_words: bool = False,
     ) -> None:
-        if limit is not None and limit < 1:
-            raise CorpusError(
-                f"Expected a limit of at least 1 sentence, got {limit}. Leave the limit out "
-                "to read all."
-            )
+        check_limit(limit, "sentence")
         check_fields(columns)
         is_memory = is_held(paths)
         listed = [] if is_memory else named_files(paths)

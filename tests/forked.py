@@ -37,6 +37,7 @@ class Forked:
         *arguments: object,
         environment: Mapping[str, str] | None = None,
         file_size: int | None = None,
+        open_files: int | None = None,
     ) -> None:
         """Start the process, with one thread and without network.
 
@@ -45,14 +46,16 @@ class Forked:
             arguments: Arguments of the module.
             environment: Variables beside those of this process.
             file_size: Largest size in bytes of a file that it writes.
+            open_files: Largest number of files and connections that it has open.
         """
         pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
         self._ends = [end for end, _ in pipes]
         variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         variables |= environment or {}
         words = [module, *map(str, arguments)]
+        limits = {resource.RLIMIT_FSIZE: file_size, resource.RLIMIT_NOFILE: open_files}
         self._process = _FORKSERVER.Process(
-            target=_run, args=(words, variables, [end for _, end in pipes], file_size)
+            target=_run, args=(words, variables, [end for _, end in pipes], limits)
         )
         self._process.start()
         for _, end in pipes:
@@ -67,6 +70,16 @@ class Forked:
         """Send a signal, like the kill command."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
+
+    def until(self, words: str, timeout: float = 60) -> str:
+        """Read what is written to stdout until some words come; return it."""
+        text, end = bytearray(), self._ends[0]
+        while words.encode() not in text:
+            assert wait([end], timeout), f"Expected {words} in {timeout} seconds, got {text}."
+            found = os.read(end.fileno(), 1 << 16)
+            assert found, f"Expected {words}, got the end after {text}: {self.communicate()}."
+            text += found
+        return text.decode()
 
     def communicate(self, timeout: float = 300) -> tuple[str, str]:
         """Wait for the end; return everything written to stdout and stderr."""
@@ -120,7 +133,7 @@ def _run(
     words: Sequence[str],
     environment: Mapping[str, str],
     ends: Sequence[Connection],
-    file_size: int | None,
+    limits: Mapping[int, int | None],
 ) -> None:
     os.environ.update(environment)
     for number, end in enumerate(ends, start=1):
@@ -128,8 +141,9 @@ def _run(
         end.close()
     # A shell that started the tests in the background has Ctrl-C ignored, and children too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if file_size is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+    for kind, most in limits.items():
+        if most is not None:
+            resource.setrlimit(kind, (most, most))
     import torch
 
     torch.set_num_threads(1)

@@ -17,7 +17,8 @@ from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention
 from .word_maps import WordAttention as WordAttention
 from .word_maps import check_text as check_text
-from .word_maps import check_tokens as check_tokens
 from .word_maps import inputs_of as inputs_of
+from .word_maps import read_source as read_source
+from .word_maps import read_target as read_target
 from .word_maps import translate as translate
 from .word_maps import word_attention as word_attention

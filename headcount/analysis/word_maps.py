@@ -97,13 +97,38 @@ def check_text(text: str, what: str = "sentence") -> str:
     return line
 
 
-def check_tokens(loaded: Loaded, tokens: LabelledTokens, what: str = "sentence") -> None:
-    """Check that a text has a readable number of tokens.
+def read_source(
+    loaded: Loaded, text: str, second: str | None = None, what: str = "sentence"
+) -> LabelledTokens:
+    """The tokens of a text, or of a pair that the model reads as one input.
 
     Raises:
         InputError: if it has none or too many.
     """
-    limit = min(MAX_TOKENS, loaded.max_length or MAX_TOKENS)
+    tokens = label_source(loaded.encoder(), text, second)
+    _check_tokens(loaded, tokens, what)
+    return tokens
+
+
+def read_target(loaded: Loaded, text: str) -> LabelledTokens:
+    """The tokens of a translation as a decoder reads them; the start token alone if it is empty.
+
+    Raises:
+        InputError: if it has too many.
+    """
+    tokens = label_target(loaded.encoder(), text)
+    if len(tokens.ids) > 1:
+        _check_tokens(loaded, tokens, "target")
+    return tokens
+
+
+def _limit(loaded: Loaded) -> int:
+    """Largest number of tokens of a text of a model."""
+    return min(MAX_TOKENS, loaded.max_length or MAX_TOKENS)
+
+
+def _check_tokens(loaded: Loaded, tokens: LabelledTokens, what: str) -> None:
+    limit = _limit(loaded)
     if all(tokens.is_special):
         raise InputError(f"Expected a {what} with words, got none that {loaded.name} reads.")
     if len(tokens.ids) > limit:
@@ -128,16 +153,13 @@ def word_attention(
         InputError: for a text that is empty or too long, or an unknown head.
     """
     text = check_text(text)
-    encoder, is_translation = loaded.encoder(), loaded.model.config.is_encoder_decoder
+    is_translation = loaded.model.config.is_encoder_decoder
     second = None if second is None else check_text(second, "second sentence")
-    source = label_source(encoder, text, None if is_translation else second)
-    check_tokens(loaded, source)
+    source = read_source(loaded, text, None if is_translation else second)
     target = None
     if is_translation:
         second = translate(loaded, source, gates) if second is None else second
-        target = label_target(encoder, second)
-        if len(target.ids) > 1:
-            check_tokens(loaded, target, "target")
+        target = read_target(loaded, second)
     listener = _Maps(source, target or source)
     body = loaded.model.base_model
     options = without_cache(body)
@@ -160,7 +182,7 @@ def translate(loaded: Loaded, source: LabelledTokens, gates: HeadGates | None = 
             "generate them. Give a pair of texts."
         )
     check_languages_set(encoder.tokenizer)
-    longest = min(2 * len(source.ids) + 16, MAX_TOKENS - 2, loaded.max_length or MAX_TOKENS)
+    longest = min(2 * len(source.ids) + 16, _limit(loaded) - 2)  # read with its start and end
     with evaluating(model), torch.inference_mode():
         with tapped(model, None, gates, loaded.anatomy):
             out_BN = model.generate(  # type: ignore[operator]

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from headcount.core import Head, amount, table, write_readable
+from headcount.core import Head, amount, code, literal, table, write_readable
 from headcount.results import (
     CERTIFICATE,
     Certificate,
@@ -52,14 +52,14 @@ def add_speed(folder: Path, speed: Speed) -> None:
 
 def card(record: PruneRecord) -> str:
     """The head card; a model made from a plan has fewer sections."""
-    parts = [f"# {record.model}, {_left(record)}", _about(record), *_heads(record)]
+    parts = [f"# {literal(record.model)}, {_left(record)}", _about(record), *_heads(record)]
     for key, title in (("test", "test set"), ("dev", "development set")):
         if key in record.data_sets:
             parts += _numbers(record, key, title)
     parts += [*_stages(record), *_equality(record), *_functions(record), *_speed(record)]
     parts += [f"**Warning**: {warning}." for warning in record.warnings]
     if record.signature is not None:
-        parts.append(f"`{record.signature}`")
+        parts.append(code(str(record.signature)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -127,7 +127,7 @@ def _budget(limit: Mapping[str, Any]) -> str:
 
 def _heads(record: PruneRecord) -> Iterator[str]:
     """The pruned heads, and why they were pruned."""
-    yield f"## Pruned heads\n\nHeads are numbered as in {record.model}, from 0."
+    yield f"## Pruned heads\n\nHeads are numbered as in {literal(record.model)}, from 0."
     rows = []
     for site in record.heads:
         pruned = [head for head in record.pruned if Head.parse(head).site == site]

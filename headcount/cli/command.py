@@ -25,6 +25,7 @@ from headcount.core import (
     processes,
     reason,
     release,
+    shortened,
     visible,
 )
 
@@ -130,6 +131,9 @@ REFUSED = (
 )
 
 
+LONGEST = 300
+"""Largest number of characters of an argument in an error of the parser."""
+
 CLOSED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
 """What gloo says if another process of a run ended."""
 LATE = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
@@ -227,14 +231,15 @@ def parse(arguments: Sequence[str]) -> Command:
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
     check_given_once(others)
-    if list(map(visible, others)) == others:
+    readable = [shortened(visible(each), LONGEST) for each in others]
+    if readable == others:
         return _parsed(name, others)
     try:
         with redirect_stderr(StringIO()):
             return _parsed(name, others)
     except SystemExit as error:
-        if error.code:  # the same error again, without characters that a terminal obeys
-            _parsed(name, list(map(visible, others)))
+        if error.code:  # the same error again, shorter and without signs that a terminal obeys
+            _parsed(name, readable)
         raise
 
 
@@ -330,7 +335,7 @@ def _run(arguments: list[str]) -> int:
             reported = str(error) if isinstance(error, InputError) else advice(error)
             if reported is None:
                 raise
-            errors.print(f"headcount: {reported}", style="red")
+            errors.print(f"headcount: {shortened(reported)}", style="red")
             return 2
         finally:
             release()

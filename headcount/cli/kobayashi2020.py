@@ -46,7 +46,7 @@ class Kobayashi2020(ModelArguments):
         policy = ResumePolicy.of(False, self.overwrite)
         corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
         check_reading(corpus)
-        claim(self.out, ContributionTable.files(), self.out / "state", policy)
+        claim(self.out, ContributionTable.files(), self.out / "state", policy, resumes=False)
         loaded = self.loaded()
         with shown() as progress:
             path = papers.reproduce_kobayashi2020(

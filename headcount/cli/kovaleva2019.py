@@ -47,7 +47,7 @@ class Kovaleva2019(TaskArguments):
         check_model(self.tuned)
         check_corpus(self.treebank)
         policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, TunedMaps.files(), self.out / "state", policy)
+        claim(self.out, TunedMaps.files(), self.out / "state", policy, resumes=False)
         before, trusted = self.loaded(), self.trust_remote_code
         after = models.load(self.tuned, self.device, self.dtype, trust_remote_code=trusted)
         task = self.built(after, self.data)

@@ -58,7 +58,7 @@ class SensitivityCommand(TaskArguments):
         check_seed(self.seed)
         self.check()
         policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, results.Sensitivity.files(), self.out / "state", policy)
+        claim(self.out, results.Sensitivity.files(), self.out / "state", policy, resumes=False)
         loaded = self.loaded()
         task = self.built(loaded, self.data, self.seed)
         with shown() as progress:

@@ -1,15 +1,21 @@
 """`headcount serve`: a local page on which a model answers."""
 
+import os
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from headcount.cli.arguments import DeviceArguments, check_model
 from headcount.cli.console import plain_console
 from headcount.core import InputError
+
+if TYPE_CHECKING:
+    from headcount.serve import Address
 
 
 @dataclass(frozen=True)
@@ -26,11 +32,13 @@ class Serve(DeviceArguments):
     languages: tuple[str, str] | None = None
     """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
     host: str = "127.0.0.1"
-    """Address to listen on; with 0.0.0.0, other machines can ask, too."""
+    """Address to listen on; other machines can ask with 0.0.0.0 or an address of the network."""
     port: int = 8765
     """Port to listen on; 0 takes a free one."""
     token: bool = True
     """Require the random token in the printed address."""
+    yes: bool = False
+    """Accept --no-token with a --host that other machines can reach."""
 
     def run(self) -> int:
         """Bind the port, load the model, print the address and answer."""
@@ -44,6 +52,7 @@ class Serve(DeviceArguments):
         check_model(self.name)
         address = serve.bind(self.host, self.port, self.token)
         with address.socket:
+            self._check_reach(address)
             live = serve.open_model(
                 self.name,
                 model=self.model,
@@ -55,9 +64,24 @@ class Serve(DeviceArguments):
             )
             console = plain_console()
             console.print(f"{live.loaded.name}: {live.loaded.heads}")
-            console.print(f"Open {address.url}  (Ctrl-C stops)")
             try:
+                if not address.is_local:
+                    who = "with the address, token included," if self.token else "that reaches it"
+                    console.print(f"Every machine {who} can ask, not only this one.")
+                console.print(f"Open {' or '.join(address.urls)}  (Ctrl-C stops)")
                 serve.run_server(live, address)
             except KeyboardInterrupt:  # uvicorn has answered what was asked
-                console.print("Stopped")
+                with suppress(OSError):  # the terminal has closed
+                    console.print("Stopped")
+                    sys.stdout.flush()
+                # Python would wait for a thread that answers, and take seconds to tear torch down.
+                os._exit(0)
         return 0
+
+    def _check_reach(self, address: "Address") -> None:
+        """Check that a server without a token is out of other machines' reach."""
+        if not (self.token or self.yes or address.is_local):
+            raise InputError(
+                f"Expected a token, since other machines can reach --host {self.host}, got "
+                "--no-token. Leave --no-token out, or accept it with --yes."
+            )

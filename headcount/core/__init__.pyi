@@ -26,6 +26,7 @@ from .figure_style import save as save
 from .figure_style import styled as styled
 from .files import arrays_sha256 as arrays_sha256
 from .files import check_arrays as check_arrays
+from .files import check_is_no_pipe as check_is_no_pipe
 from .files import check_same_key as check_same_key
 from .files import entries as entries
 from .files import make_folder as make_folder
@@ -54,6 +55,8 @@ from .heads import is_number as is_number
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
+from .markdown import code as code
+from .markdown import literal as literal
 from .markdown import share as share
 from .markdown import table as table
 from .notebook import drawn_card as drawn_card
@@ -90,3 +93,4 @@ from .run_folder import mark as mark
 from .run_folder import marked as marked
 from .run_folder import remove_state as remove_state
 from .wording import amount as amount
+from .wording import shortened as shortened

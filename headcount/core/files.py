@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headcount.core.control_characters import HIDDEN, visible
 from headcount.core.errors import InputError
+from headcount.core.wording import shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,12 +150,26 @@ def reading(
         ) from error
 
 
+_NO_TENSOR = re.compile(r"GLOBAL (\S+) was not an allowed global")
+LONGEST = 400
+"""Largest number of characters of a reason: some libraries list all that they know."""
+
+
 def reason(error: BaseException) -> str:
     """What went wrong, in one line: the system's words, the first sentence, or the error's name."""
+    return shortened(_reason(error), LONGEST)
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
+    if str(error).startswith("Weights only load failed"):  # goes on to say how to run its code
+        held = _NO_TENSOR.search(str(error))
+        if held is None:
+            return "its pickle is damaged, or holds more than tensors"
+        return f"its pickle holds {held[1]!r}, which is no tensor and could run code"
     text = str(error).partition("; use sys.set_int_max_str_digits()")[0]  # no user can call it
     lines = [line.strip().rstrip(".") for line in text.strip().splitlines()] or [""]
     if lines[0].endswith(":") and len(lines) > 1:  # the cause is in the next line
@@ -186,6 +201,22 @@ def _named_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def check_is_no_pipe(file: Path) -> None:
+    """Check that a file is none that makes its reader wait for a writer.
+
+    Pipes of the shell, as in `--plan <(...)`, have names below /dev.
+
+    Raises:
+        InputError: if it is a named pipe, a socket or a device.
+    """
+    is_special = file.exists() and not (file.is_file() or file.is_dir())
+    if is_special and file.parts[:2] != ("/", "dev"):
+        raise InputError(
+            f"Expected a file, but {file} is a named pipe, a socket or a device. Replace it by a "
+            "file."
+        )
+
+
 def read_json(file: Path, what: str, advice: str) -> Any:
     """The value in a JSON file.
 
@@ -198,6 +229,7 @@ def read_json(file: Path, what: str, advice: str) -> Any:
         InputError: if it can't be read, for whatever reason.
     """
     with reading(file, what, advice):
+        check_is_no_pipe(file)
         return parse_json(file.read_text(encoding="utf-8"))
 
 

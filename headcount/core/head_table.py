@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
+from unicodedata import normalize
 
 import numpy as np
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 NAMES = ("head", "site", "layer", "index")
 """Columns that name a head."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Characters with which a spreadsheet's formula begins."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Characters with which a spreadsheet's formula begins; full-width and small forms of them, too."""
 SHOWN, SHOWN_ROWS = 5, 12
 """Numbers of columns in a `repr`, and of rows in a notebook."""
 
@@ -108,6 +109,6 @@ def _cell(value: object) -> object:
     """A value as a cell of a CSV."""
     if isinstance(value, np.ndarray | list | tuple):
         value = "; ".join(map(str, value))
-    if isinstance(value, str) and value.startswith(FORMULA):
+    if isinstance(value, str) and normalize("NFKC", value[:1]).startswith(FORMULA):
         return f"'{value}"
     return value

@@ -1,8 +1,35 @@
 """Markdown: tables and numbers for documents that compare our results with published ones."""
 
+import re
 from collections.abc import Sequence
 
 from tabulate import tabulate
+
+_MARKUP = re.compile(r"[\\`*\[\]()!|~$#{}]|(?<!\w)_|_(?!\w)|(?<=:/)/|(?<=www)\.|@")
+"""What Markdown obeys within a line, links without brackets included."""
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def literal(text: str) -> str:
+    r"""A name from outside on one line, shown as it is: no markup, HTML or link works.
+
+    >>> literal("bert_base-cased"), literal("a\n# <b>[x](https://y)")
+    ('bert_base-cased', 'a \\# &lt;b&gt;\\[x\\]\\(https:/\\/y\\)')
+    """
+    line = _MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
+    return re.sub("[&<>]", lambda found: _HTML[found[0]], line)
+
+
+def code(text: str) -> str:
+    """A text as code on one line, between more backticks than it holds in a row.
+
+    >>> code("a|b"), code("a`b")
+    ('`a|b`', '``a`b``')
+    """
+    line = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -110,7 +110,9 @@ def is_begun(state: Path) -> bool:
     return state.is_dir() and any(path.name != MARK for path in entries(state))
 
 
-def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) -> None:
+def claim(
+    out: Path, results: Sequence[str], state: Path, policy: ResumePolicy, resumes: bool = True
+) -> None:
     """Check that a run may write into a folder; only the state is ever deleted.
 
     Args:
@@ -118,6 +120,7 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
         results: names of files that only an earlier run leaves there.
         state: folder of intermediate state; it is created, with a note of the run it belongs to.
         policy: what to do with an earlier run.
+        resumes: whether the command can resume.
 
     Raises:
         InputError: if the folder holds an earlier run that is neither resumed nor overwritten, or
@@ -138,7 +141,7 @@ def claim(out: Path, results: Sequence[str], state: Path, policy: ResumePolicy) 
             "files. Name another folder."
         )
     if present:
-        check_no_earlier_run(out, "an earlier run", policy)
+        check_no_earlier_run(out, "an earlier run", policy, resumes)
     if policy is ResumePolicy.OVERWRITE:
         if is_begun(state) and marked(state) != kind:
             raise InputError(

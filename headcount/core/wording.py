@@ -10,6 +10,22 @@ def amount(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else _plural(noun)}"
 
 
+MOST = 1500
+"""Largest number of characters of a message: some name every head, or repeat what was given."""
+
+
+def shortened(message: str, most: int = MOST) -> str:
+    """A message without its middle if it is longer than `most`; its end says what to do.
+
+    >>> shortened("Expected a name, got " + 40 * "x" + ". Give another.", 50)
+    'Expected a name, got xxxxxxxx ... x. Give another.'
+    """
+    if len(message) <= most:
+        return message
+    end = most // 3
+    return f"{message[: most - end - 5]} ... {message[-end:]}"
+
+
 def _plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"

@@ -74,9 +74,13 @@ def compact_class(stock: type) -> Any:
 
 
 def load_compact(
-    place: str | Path, stock: type, config: PreTrainedConfig, dtype: str = "auto"
+    place: str | Path,
+    stock: type,
+    config: PreTrainedConfig,
+    dtype: str = "auto",
+    attention: Mapping[str, None] | None = None,
 ) -> PreTrainedModel:
-    """Load the model of a folder, or hub name, that `save` wrote.
+    """Load the model of a folder, or hub name, that `save` wrote; `attention` as a stock model.
 
     Raises:
         ModelError: if its plan was changed, or the weights do not match the plan.
@@ -84,7 +88,11 @@ def load_compact(
     try:
         check_plan_hash(config.head_plan)
         model, info = compact_class(stock).from_pretrained(
-            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+            place,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **(attention or {}),
         )
     except (KeyError, TypeError, AttributeError) as error:
         if not _is_of_plan(error):

@@ -36,7 +36,12 @@ from headcount.models.model_files import (
     missing_code,
     place_of,
 )
-from headcount.models.plausible import check_plausible, first_mismatch, unknown_value
+from headcount.models.plausible import (
+    check_plausible,
+    first_mismatch,
+    stock_attention,
+    unknown_value,
+)
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import CERTIFICATE, LAPSED, Certificate
 
@@ -84,7 +89,8 @@ def load(
         if not file:
             options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
-        model = _read(place, config, dtype, options)
+        attention = stock_attention(config, trust_remote_code)
+        model = _read(place, config, dtype, options, attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:
@@ -200,7 +206,11 @@ def _weights_folder(place: str | Path) -> str:
 
 
 def _read(
-    place: str | Path, config: PreTrainedConfig, dtype: str, options: Mapping[str, Any]
+    place: str | Path,
+    config: PreTrainedConfig,
+    dtype: str,
+    options: Mapping[str, Any],
+    attention: Mapping[str, None],
 ) -> Any:
     if GGUF in options:
         return read_gguf(Path(place), config, dtype, options)
@@ -212,14 +222,16 @@ def _read(
                 f"expected a class of transformers, got {name}. With that class, "
                 f"headcount.models.compact_class({name}).from_pretrained({str(place)!r}) loads it."
             )
-        model = load_compact(place, stock, config, dtype)
+        model = load_compact(place, stock, config, dtype, attention)
         check_plan_file(Path(place), config.head_plan)
         _warn_of_lapsed(Path(place))
         return model
     with torch.random.fork_rng(devices=[]):
         # Weights that are drawn because they are missing are the same in every run.
         torch.default_generator.manual_seed(0)
-        model, info = stock.from_pretrained(place, dtype=dtype, output_loading_info=True, **options)
+        model, info = stock.from_pretrained(
+            place, dtype=dtype, output_loading_info=True, **options, **attention
+        )
     _warn_of_missing(place, type(model), sorted(info["missing_keys"]))
     names = config.architectures or []
     if stock is AutoModel and names and _auto_class_of_code(config, names) is not None:

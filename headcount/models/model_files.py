@@ -10,7 +10,15 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
-from headcount.core import InputError, ModelError, check_inside, inside, read_json, reading
+from headcount.core import (
+    InputError,
+    ModelError,
+    check_inside,
+    check_is_no_pipe,
+    inside,
+    read_json,
+    reading,
+)
 
 
 class NotLookedUpError(Exception):
@@ -78,13 +86,15 @@ def missing_code(name: str | Path, file: str) -> str | None:
 
 
 def check_files(folder: Path) -> None:
-    """Check that the files of a model's folder are inside it, those that an index names, too.
+    """Check that the files of a model's folder are files, and inside it, as those of an index.
 
     Raises:
-        InputError: if a link or an index leads elsewhere, or an index can't be read.
+        InputError: if a link or an index leads elsewhere, a file is a pipe, or an index can't be
+            read.
     """
     for path in folder.iterdir():
         check_inside(folder, path)
+        check_is_no_pipe(path)
     for index in folder.glob("*.index.json"):
         what, advice = "the weight files by the names of weights", "Copy the model again."
         with reading(index, what, advice):

@@ -89,6 +89,33 @@ def check_plausible(folder: Path) -> None:
             )
 
 
+STOCK_ATTENTION = (None, "eager", "sdpa")
+"""Implementations of attention for which transformers never fetches code."""
+
+
+def stock_attention(config: PreTrainedConfig, trusted: bool) -> dict[str, None]:
+    """Options for transformers that keep it from fetching kernels that config.json names.
+
+    Args:
+        config: Configuration of the model.
+        trusted: Whether code that comes with the model may run.
+
+    Raises:
+        ModelError: If it names a kernel of the hub and is not trusted.
+    """
+    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+    named = [getattr(part, "_attn_implementation", None) for part in parts]
+    if trusted or all(each in STOCK_ATTENTION for each in named):
+        return {}
+    if fetched := [each for each in named if "/" in str(each)]:
+        raise ModelError(
+            f"its config.json names {fetched[0]!r:.80} as the implementation of attention, code "
+            "that would be fetched from the hub and run. Delete the name, or give "
+            "--trust-remote-code, or load(..., trust_remote_code=True)."
+        )
+    return {"attn_implementation": None}
+
+
 def unknown_value(folder: Path, error: BaseException) -> str | None:
     """The field of a folder's config.json that an error is about; None if it is not found.
 

@@ -10,6 +10,7 @@ from headcount.core import (
     FORMATS,
     Heads,
     amount,
+    code,
     save,
     styled,
     table,
@@ -114,7 +115,7 @@ def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> 
     for column, title in _columns(points, facts.metric):
         parts += [f"## {title}", numbers_table(points, column)]
     parts += ["## Figures", *(f"![{name}](figures/{name}.svg)" for name in figures)]
-    return "\n\n".join([*parts, f"`{facts.signature}`"]) + "\n"
+    return "\n\n".join([*parts, code(str(facts.signature))]) + "\n"
 
 
 def numbers_table(points: CurvePoints, column: str, by_method: bool = False) -> str:

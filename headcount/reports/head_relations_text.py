@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headcount.core import FORMATS, Head, amount, table, write_readable
+from headcount.core import FORMATS, Head, amount, code, literal, table, write_readable
 from headcount.reports.figures.head_relations import (
     write_alignment_figures,
     write_cluster_figures,
@@ -79,7 +79,7 @@ def clusters_document(found: Clusters) -> str:
     groups.sort(key=len, reverse=True)
     parts = [
         "# Heads that look at the same places",
-        f"{record.model}: {amount(len(found.places), 'head')} on "
+        f"{literal(record.model)}: {amount(len(found.places), 'head')} on "
         f"{amount(record.sentences, 'sentence')}. A distance is the mean Jensen-Shannon divergence "
         "of two heads' weights per query, from 0 to 0.69 nats.",
         *map(layers_sentence, record.tests),
@@ -147,7 +147,7 @@ def alignment_document(found: Alignment) -> str:
             )
     parts = [
         "# Word alignment by heads",
-        f"{record.model}: {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
+        f"{literal(record.model)}: {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
         f"{amount(record.possible, 'possible link')} ({record.gold}). AER is the alignment error "
         "rate; "
         "lower is better.",
@@ -181,7 +181,7 @@ def coreference_document(found: Coreference) -> str:
     numbers = ["accuracy", "95 %", "cases", "nearest", "head match", "rules"]
     parts = [
         "# Heads that point at antecedents",
-        f"{record.model}: {amount(record.cases, 'mention')} of "
+        f"{literal(record.model)}: {amount(record.cases, 'mention')} of "
         f"{amount(record.documents, 'document')} with an antecedent in a window of at most "
         f"{amount(record.window, 'token')}.",
         coreference_sentence(found),
@@ -261,5 +261,5 @@ def cells(each: ChosenHead | CoreferenceRow) -> list[str]:
 
 
 def _joined(parts: Iterable[str], warnings: Iterable[str], signature: str) -> str:
-    more = [*(f"Warning: {each}." for each in warnings), f"`{signature}`"]
+    more = [*(f"Warning: {each}." for each in warnings), code(str(signature))]
     return "\n\n".join([part for part in parts if part] + more) + "\n"

@@ -2,13 +2,20 @@
 
 import secrets
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import final
 
 from headcount.core import InputError
 
 HOST, PORT = "127.0.0.1", 8765
+
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names of this machine."""
+
+_OUTSIDE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""An address outside of every network (RFC 5737, RFC 3849), by the kind of address."""
 
 
 @final
@@ -18,6 +25,7 @@ class Address:
 
     socket: socket.socket
     host: str
+    """The host as the user named it, such as localhost or 0."""
     token: str | None = field(default_factory=lambda: secrets.token_urlsafe(24))
     """The text that requests must hold; None for none."""
 
@@ -27,11 +35,40 @@ class Address:
         return self.socket.getsockname()[1]
 
     @property
-    def url(self) -> str:
-        """The address to open, with the token."""
-        host = "127.0.0.1" if is_open(self.host) else self.host
-        host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+    def ip(self) -> str:
+        """The IP address that the host stands for."""
+        return self.socket.getsockname()[0]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine can reach the server."""
+        return _parsed(self.ip).is_loopback
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that requests may name."""
+        return LOCAL | {self.host.lower(), self.ip}
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses to open, with the token."""
+        query = f"?token={self.token}" if self.token else ""
+        hosts = tuple(self._reachable()) if is_everywhere(self.ip) else (self.host,)
+        return tuple(
+            f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{query}" for host in hosts
+        )
+
+    def _reachable(self) -> Iterator[str]:
+        """Addresses of this machine: for its own programs, and for other machines."""
+        is_v4 = isinstance(_parsed(self.ip), IPv4Address)
+        yield "127.0.0.1" if is_v4 else "::1"
+        family = socket.AF_INET if is_v4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((_OUTSIDE[family], 9))  # chooses a route, and sends nothing
+                yield probe.getsockname()[0]
+            except OSError:  # this machine has no network
+                return
 
 
 def bind(host: str = HOST, port: int = PORT, has_token: bool = True) -> Address:
@@ -65,9 +102,13 @@ def bind(host: str = HOST, port: int = PORT, has_token: bool = True) -> Address:
     return Address(bound, host) if has_token else Address(bound, host, None)
 
 
-def is_open(host: str) -> bool:
-    """Whether a server listens on all addresses of the machine."""
-    return is_address(host) and ip_address(host).is_unspecified
+def is_everywhere(host: str) -> bool:
+    """Whether a host stands for all addresses of the machine.
+
+    >>> is_everywhere("0.0.0.0"), is_everywhere("::"), is_everywhere("127.0.0.1")
+    (True, True, False)
+    """
+    return is_address(host) and _parsed(host).is_unspecified
 
 
 def is_address(name: str) -> bool:
@@ -81,3 +122,9 @@ def is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _parsed(ip: str) -> IPv4Address | IPv6Address:
+    """An IP address; one of version 4 that is written as one of version 6 is one of version 4."""
+    found = ip_address(ip)
+    return getattr(found, "ipv4_mapped", None) or found

@@ -1,6 +1,5 @@
 """Asking: what a browser may send, checked before a model sees it."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -39,6 +38,9 @@ def parse_question(body: bytes, heads: Heads) -> Question:
     second = found.get("second")
     if not isinstance(second, str | None):
         raise InputError(f"Expected a text as the second sentence, got {_short(second)}.")
+    for text in (found["text"], second or ""):
+        if any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise InputError("Expected whole characters, got half of a surrogate pair. Remove it.")
     gates = found.get("gates", {})
     if not isinstance(gates, dict):
         raise InputError(f"Expected gates by head name, got {_short(gates)}.")
@@ -51,7 +53,7 @@ def _gate(name: str, gate: Any, heads: Heads) -> float:
     if Head.parse(name) not in heads:
         raise InputError(f"Expected a head of this model ({heads}), got {name}.")
     is_number = isinstance(gate, int | float) and not isinstance(gate, bool)
-    if not is_number or not math.isfinite(gate) or not 0 <= gate <= MAX_GATE:
+    if not is_number or not 0 <= gate <= MAX_GATE:  # NaN is not, nor any number of 400 digits
         raise InputError(
             f"Expected a number between 0 and {MAX_GATE:g} as the gate of {name}, got "
             f"{_short(gate)}."

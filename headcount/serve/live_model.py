@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, final
 
 from headcount.analysis import check_text, word_attention
@@ -41,6 +42,8 @@ class LiveModel:
     """What the model predicts."""
     _dense: dict[tuple[str, str | None], list[Prediction]] = field(default_factory=dict, init=False)
     """The dense model's answer to the last text."""
+    _lock: Lock = field(default_factory=Lock, init=False)
+    """Held while the model answers, since gates are set on the model itself."""
 
     def __post_init__(self) -> None:
         check_is_loaded(self.loaded)
@@ -52,11 +55,16 @@ class LiveModel:
         return f"LiveModel({self.loaded.name!r}, predicts: {self.kind}{plan})"
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Attention and predictions, as the page reads them.
+        """Attention and predictions, as the page reads them; one question is answered at a time.
 
         Raises:
-            InputError: for a text that is empty or too long.
+            InputError: for a text that is empty or too long, before the model reads it; or if its
+                numbers overflow under the gates.
         """
+        with self._lock:
+            return self._answer(question)
+
+    def _answer(self, question: Question) -> dict[str, Any]:
         start = time.perf_counter()
         text = check_text(spelled(self.loaded, question.text))
         second = question.second and check_text(question.second, "second sentence")

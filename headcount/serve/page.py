@@ -4,6 +4,7 @@ from headcount.analysis import MAX_CHARACTERS
 from headcount.core import SITES
 from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
 from headcount.serve.asking import MAX_GATE
+from headcount.serve.guard import OWN_HEADER
 from headcount.serve.live_model import LiveModel
 from headcount.serve.predicting import MASK, Kind
 
@@ -45,6 +46,7 @@ def render_live(live: LiveModel) -> str:
             "sites": {SITES[site]: sum(layers) for site, layers in counts.items()},
             "hint": HINTS.get(live.kind, ""),
             "largest": MAX_GATE,
+            "own_header": OWN_HEADER,
         },
         title=short_name(live.loaded.name),
         text=text,

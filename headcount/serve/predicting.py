@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.analysis import HeadGates, check_text, check_tokens, inputs_of, translate
-from headcount.corpora import encode_text, label_source, label_target
+from headcount.analysis import HeadGates, inputs_of, read_source, read_target, translate
+from headcount.core import InputError
+from headcount.corpora import encode_text
 from headcount.models import Loaded
 from headcount.tap import evaluating, tapped
 from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_regression
@@ -84,20 +85,35 @@ def predict(
     """What the model makes of a text under gates; empty without what the kind needs.
 
     Raises:
-        InputError: for a text that is empty or too long, or an unknown head.
+        InputError: for a text that is too long, an unknown head, or numbers that overflow.
     """
     if kind is None:
         return []
-    return list(_PREDICTORS[kind](loaded, text, second, gates))
+    found = _PREDICTORS[kind](loaded, text, second, gates)
+    for each in found:
+        _check_finite(each)
+    return found
+
+
+def _check_finite(prediction: Prediction) -> None:
+    """Check that a prediction has numbers that can be shown."""
+    if isinstance(prediction, Text):
+        return
+    value = prediction.value if isinstance(prediction, Number) else prediction.probability_V
+    if not torch.as_tensor(value).isfinite().all():
+        raise InputError(
+            "Expected finite numbers of the model under these gates, got NaN or infinity. Set "
+            "gates nearer to 1, or start with --dtype float32."
+        )
 
 
 def _translations(
     loaded: Loaded, text: str, second: str | None, gates: HeadGates
 ) -> list[Prediction]:
-    source = label_source(loaded.encoder(), text)
+    source = read_source(loaded, text)
+    target = None if second is None else read_target(loaded, second)
     found: list[Prediction] = [Text("Translation", translate(loaded, source, gates))]
-    if second is not None:
-        target = label_target(loaded.encoder(), second)
+    if second is not None and target is not None:
         logits_NV = _outputs(loaded, inputs_of(loaded, source, target), gates).logits[0]
         (labels,) = encode_text(loaded.encoder().tokenizer, [second], "text_target", None)
         labels_N = torch.tensor(labels.ids, device=logits_NV.device)
@@ -107,7 +123,7 @@ def _translations(
 
 
 def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) -> list[Prediction]:
-    source = label_source(loaded.encoder(), text, second)
+    source = read_source(loaded, text, second)
     logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0].float()
     if is_regression(loaded):
         number = ACTIVATIONS[activation_of(loaded)](logits_V[0])
@@ -122,7 +138,7 @@ def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) ->
 def _next_tokens(
     loaded: Loaded, text: str, second: str | None, gates: HeadGates
 ) -> list[Prediction]:
-    source = label_source(loaded.encoder(), text)
+    source = read_source(loaded, text)
     logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, -1].float()
     return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _name(loaded))]
 
@@ -130,7 +146,7 @@ def _next_tokens(
 def _masked_tokens(
     loaded: Loaded, text: str, second: str | None, gates: HeadGates
 ) -> list[Prediction]:
-    source = label_source(loaded.encoder(), text, second)
+    source = read_source(loaded, text, second)
     mask = loaded.encoder().tokenizer.mask_token_id
     places = [place for place, token in enumerate(source.ids) if token == mask]
     if not places:
@@ -147,8 +163,8 @@ def _similarity(
 ) -> list[Prediction]:
     if second is None:
         return []
-    second = check_text(second, "second sentence")
-    check_tokens(loaded, label_source(loaded.encoder(), second), "second sentence")
+    read_source(loaded, text)
+    read_source(loaded, second, what="second sentence")
     pairs = {"sentence1": [text] * 2, "sentence2": [second] * 2, "score": [0, 5]}
     task = Similarity(loaded, pairs)  # needs two different scores, of which no number depends
     batch = task.batch(np.array([0])).to(loaded.model.device)

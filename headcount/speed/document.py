@@ -16,6 +16,7 @@ from headcount.core import (
     LINE,
     MUTED,
     amount,
+    literal,
     new_figure,
     save,
     share,
@@ -39,7 +40,7 @@ def document(speed: Speed, names: tuple[str, str]) -> str:
     """Markdown with sizes, speedups, costs, warnings and the machine."""
     machine = speed.machine
     parts = [
-        f"# Speed of {names[1]} beside {names[0]}",
+        f"# Speed of {literal(names[1])} beside {literal(names[0])}",
         table(("", *names), size_rows(speed.dense, speed.pruned)),
         "Mean ratios of times within rounds, in which the two models took turns. The ceiling is "
         "the ratio of their FLOPs.",

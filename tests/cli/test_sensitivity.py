@@ -22,6 +22,6 @@ def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -
     assert found.record.arguments["samples"] == 20 and found.record.signature in output
     pd.testing.assert_frame_equal(found.frame, table)
     status, _, errors = headcount("sensitivity", bert, *options)
-    assert status == 2 and "--overwrite to replace it" in errors
+    assert status == 2 and "--overwrite to replace it" in errors and "--resume" not in errors
     status, output, errors = headcount("sensitivity", bert, *options, "--overwrite")
     assert status == 0, errors

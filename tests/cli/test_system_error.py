@@ -1,11 +1,14 @@
 """A disk that is full, by a limit of the system on what a process may write; bad paths."""
 
 import os
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
 
+from headcount.cli import main
 from headcount.cli.command import advice, full_disk
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
@@ -44,6 +47,19 @@ def test_other_errors_are_not_taken_for_it() -> None:
     assert (
         reported is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in reported
     )
+
+
+def test_a_message_of_many_characters_is_shortened(bert: Path) -> None:
+    status, _, errors = headcount("z" * 5000)
+    assert status == 2 and len(errors) < 1550 and " ... " in errors
+    status, _, errors = headcount("compact", bert, "--plan", "x" * 5000, "--out", "none")
+    assert status == 2 and len(errors) < 1550 and errors.endswith("permissions.\n")
+
+
+def test_an_argument_of_many_characters_is_shortened(bert: Path) -> None:
+    with redirect_stderr(StringIO()) as errors, pytest.raises(SystemExit):
+        main(["importance", str(bert), "--task", "x" * 5000, "--data", "a", "--out", "none"])
+    assert len(errors.getvalue()) < 1500 and "'--task'" in errors.getvalue()
 
 
 def test_an_unusable_path_is_reported_in_a_sentence(bert: Path, tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """A file is written completely or not at all."""
 
+import os
+import pickle
 from pathlib import Path
 
 import pytest
+import torch
 
 from headcount.core import (
     InputError,
@@ -46,6 +49,36 @@ def test_advice_that_only_a_programmer_can_follow_is_left_out() -> None:
     assert "set_int_max" in str(caught.value)
     assert reason(caught.value).startswith("Exceeds the limit (4300 digits)")
     assert "set_int_max" not in reason(caught.value)
+
+
+def test_advice_to_switch_a_protection_off_is_left_out(tmp_path: Path) -> None:
+    class Code:
+        def __reduce__(self) -> tuple[object, ...]:
+            return print, ("run",)
+
+    torch.save({"weight": Code()}, tmp_path / "code.bin")
+    (tmp_path / "damaged.bin").write_bytes(b"\x80\x02\xf0")
+    for name, why in (("code", "holds 'print', which is no tensor"), ("damaged", "is damaged, or")):
+        with pytest.raises(pickle.UnpicklingError) as caught:
+            torch.load(tmp_path / f"{name}.bin", weights_only=True)
+        assert "weights_only" in str(caught.value)
+        assert why in reason(caught.value) and "only" not in reason(caught.value)
+
+
+def test_a_long_reason_is_shortened() -> None:
+    found = reason(ValueError(f"unknown, known are {', '.join(map(str, range(5000)))}; name one"))
+    assert len(found) == 400 and found.endswith("4999; name one") and " ... " in found
+
+
+def test_a_named_pipe_is_refused_where_it_would_be_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(InputError, match="run.json is a named pipe, a socket or a device"):
+        read_json(tmp_path / "run.json", "a record", "Run it again.")
+    read, write = os.pipe()  # as `--plan <(...)` of a shell
+    os.write(write, b"[1]")
+    os.close(write)
+    assert read_json(Path(f"/dev/fd/{read}"), "a plan", "Give another.") == [1]
+    os.close(read)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
@@ -55,6 +57,61 @@ def test_weights_outside_the_model(name: str, tmp_path: Path, victim: Path):
     (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
     with pytest.raises(ModelError, match=r"can't be loaded: Expected paths inside"):
         headcount.load(model)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_named_pipe_in_a_model_is_not_waited_for(name: str, tmp_path: Path):
+    model = saved.bert(tmp_path / "bert")
+    (model / name).unlink()
+    os.mkfifo(model / name)
+    with pytest.raises(ModelError, match=rf"{name} is a named pipe, a socket or a device"):
+        headcount.load(model)
+
+
+@pytest.mark.parametrize("field", ["_attn_implementation", "attn_implementation"])
+@pytest.mark.parametrize("is_compact", [False, True])
+def test_kernels_of_the_hub_are_not_fetched(field: str, is_compact: bool, tmp_path: Path):
+    model = saved.bert(tmp_path / "bert")
+    if is_compact:
+        assert run("compact", model, "--plan", plan(tmp_path), "--out", tmp_path / "out")[0] == 0
+        model = tmp_path / "out"
+    config = json.loads((model / "config.json").read_text())
+    for value in ("kernels-community/flash-attn", "paged|a/b@main:c", {"": "a/b"}):
+        (model / "config.json").write_text(json.dumps(config | {field: value}))
+        with pytest.raises(ModelError, match="fetched from the hub and run. Delete the name, or"):
+            headcount.load(model)
+        with pytest.raises(ModelError, match="kernels"):  # trusted, it reaches transformers
+            headcount.load(model, trust_remote_code=True)
+    # transformers replaces it by a kernel of the hub where its own package is missing
+    (model / "config.json").write_text(json.dumps(config | {field: "flash_attention_2"}))
+    assert headcount.load(model).model.config._attn_implementation == "sdpa"
+    (model / "config.json").write_text(json.dumps(config | {field: "eager"}))
+    assert headcount.load(model).model.config._attn_implementation == "eager"
+
+
+HOSTILE_NAMES = (
+    'x"><img src=1 onerror=alert(1)>',
+    "a\n# b\n\n<script>alert(1)",
+    "[x](http:) ![y](z) <http:a> `c` **d** | e",
+    "`` `` <b>",
+    "www.evil.example a@b.example",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_the_card_shows_the_name_of_a_model_on_one_line(name: str, bert: Path, tmp_path: Path):
+    model, out = shutil.copytree(bert, tmp_path / name), tmp_path / "out"
+    assert run("compact", model, "--plan", plan(tmp_path), "--out", out)[0] == 0
+    card = (out / "README.md").read_text(encoding="utf-8")
+    markdown = MarkdownIt("gfm-like", {"linkify": False})
+    blocks = markdown.parse(card)
+    tags = {each.tag for block in blocks for each in (block, *(block.children or ()))}
+    kinds = {each.type for block in blocks for each in (block, *(block.children or ()))}
+    assert not kinds & {"html_block", "html_inline"} and not tags & {"a", "img"}
+    assert [each.tag for each in blocks if each.type == "heading_open"].count("h1") == 1
+    title = blocks[1].children or ()
+    assert "".join(each.content for each in title).startswith(f"{' '.join(name.split())}, ")
+    assert not re.search(r"www\.|https?://|\w@", card.split("`headcount.load")[0])
 
 
 def test_links_to_blobs_of_the_hub_are_read(tmp_path: Path):

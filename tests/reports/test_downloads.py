@@ -51,7 +51,7 @@ def test_a_table_as_csv_has_plain_numbers(profiled: Path, open_page: Open):
 def test_a_text_that_a_spreadsheet_would_run_is_quoted(plain: Path, open_page: Open):
     page = open_page(plain)
     script = """() => {
-      const texts = ["=1+1", "+cmd", "@x", "-2+3", "-0.5", 'a"b', "x,y"];
+      const texts = ["=1+1", "+cmd", "@x", "-2+3", "＝1+1", "-0.5", 'a"b', "x,y"];
       const rows = texts.map(() => "<tr><td></td></tr>").join("");
       document.querySelector("#null tbody").innerHTML = rows;
       const cells = document.querySelectorAll("#null td");
@@ -64,6 +64,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted(plain: Path, open_page: O
         "'+cmd",
         "'@x",
         "'-2+3",
+        "'＝1+1",
         "-0.5",
         'a"b',
         "x,y",

@@ -6,23 +6,22 @@ from threading import Thread
 import pytest
 import uvicorn
 
-from headcount.serve import LiveModel, bind, make_application
+from headcount.serve import LiveModel, bind, make_server
 from tests.tasks.loaded import loaded
 
 
 @pytest.fixture(scope="session")
-def served() -> Iterator[Callable[[LiveModel], str]]:
+def served() -> Iterator[Callable[..., str]]:
     """A function that serves a model and returns its address."""
     running: list[tuple[uvicorn.Server, Thread]] = []
 
-    def start(live: LiveModel) -> str:
-        address = bind(port=0)
-        app = make_application(live, address.token, address.host)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    def start(live: LiveModel, has_token: bool = True) -> str:
+        address = bind(port=0, has_token=has_token)
+        server = make_server(live, address)
         thread = Thread(target=server.run, kwargs={"sockets": [address.socket]})
         thread.start()
         running.append((server, thread))
-        return address.url
+        return address.urls[0]
 
     yield start
     for server, thread in running:

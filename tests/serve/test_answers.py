@@ -1,12 +1,15 @@
 """What a live model answers is what the model computes."""
 
 import base64
+import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
 from headcount.analysis import word_attention
+from headcount.core import InputError
 from headcount.serve import LiveModel
 from headcount.serve.asking import Question
 from headcount.tap import gated
@@ -98,3 +101,54 @@ def test_a_translator_translates_and_scores_a_target(translator: LiveModel) -> N
         expected = float(loaded_.model(**source, labels=labels).loss)
     assert loss == pytest.approx(expected, abs=1e-5)
     assert given["predictions"][1]["gated"] != pytest.approx(loss, abs=1e-6)
+
+
+LONG = [
+    ("BertForMaskedLM", "[MASK] dog " * 100, None, "a sentence of at most"),
+    ("BertForMaskedLM", TEXT, "dog " * 150, "a sentence of at most"),
+    ("BertForSequenceClassification", "dog " * 200, None, "a sentence of at most"),
+    ("BertModel", "dog " * 200, None, "a sentence of at most"),
+    ("BertModel", "dog " * 200, TEXT, "a sentence of at most"),
+    ("BertModel", TEXT, "dog " * 200, "a second sentence of at most"),
+    ("GPT2LMHeadModel", "dog " * 200, None, "a sentence of at most"),
+    ("LlamaForCausalLM", "dog " * 200, None, "a sentence of at most"),
+    ("MarianMTModel", "dog " * 200, None, "a sentence of at most"),
+    ("MarianMTModel", TEXT, "Hund " * 200, "a target of at most"),
+    ("T5ForConditionalGeneration", "dog " * 300, None, "a sentence of at most"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "second", "says"), LONG)
+def test_a_long_text_is_refused_before_the_model_reads_it(
+    name: str, text: str, second: str | None, says: str
+) -> None:
+    model = live(name)
+
+    def read(*_: object) -> None:
+        raise AssertionError("Expected a refusal, but the model reads the text.")
+
+    handles = [each.register_forward_pre_hook(read) for each in model.loaded.model.modules()]
+    try:
+        with pytest.raises(InputError, match=f"Expected {says} [0-9]+ tokens, got .*Shorten it"):
+            model.answer(Question(text, second))
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def test_numbers_that_overflow_get_a_sentence() -> None:
+    model = LiveModel(copy.deepcopy(loaded("BertForSequenceClassification")))
+    dict(model.loaded.model.named_parameters())["classifier.bias"].data[0] = float("nan")
+    with pytest.raises(InputError, match="Expected finite numbers of the model"):
+        model.answer(Question(TEXT))
+
+
+def test_threads_that_ask_at_once_get_the_answers_of_their_own_gates() -> None:
+    model = live("BertForMaskedLM")
+    questions = [Question("The [MASK] dog.", gates={f"enc.0.{n}": n / 4}) for n in range(3)] * 4
+    expected = [model.answer(question) for question in questions[:3]] * 4
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(model.answer, questions))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours["predictions"] == theirs["predictions"]
+        assert ours["attention"] == theirs["attention"]

@@ -2,9 +2,12 @@
 
 import json
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,8 +17,10 @@ from headcount.results import PruneRecord
 from headcount.serve import LiveModel, bind, make_application, open_model
 from headcount.serve.application import MAX_WAITING
 from headcount.serve.asking import MAX_BODY
+from headcount.serve.connection import MAX_CONNECTIONS
 from tests import saved
 from tests.reports.run_folder import Wish, write_run
+from tests.serve import raw
 
 TOKEN = "secret"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -29,7 +34,7 @@ def client(filler: LiveModel) -> TestClient:
 
 def ask(client: TestClient, body: Any, headers: dict[str, str] = BEARER) -> tuple[int, str]:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    response = client.post("/look", content=content, headers=headers)
+    response = client.post("/look", content=content, headers=headers | {"X-Headcount": "1"})
     return response.status_code, response.json().get("error", "")
 
 
@@ -51,16 +56,120 @@ def test_questions_need_the_token(client: TestClient, headers: dict[str, str]) -
     assert status == 403 and error.startswith("Expected the address with the token")
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "10.0.0.1"]
+OTHER_HOSTS = (
+    *("evil.example", "evil.example:8765", "127.0.0.1.evil.example", "10.0.0.1"),
+    *("evil{x", "", " ", "evil@127.0.0.1", "127.0.0.1:port", "127.0.0.1:", "[::1", "::1"),
+    *("127.0.0.1/", "127.0.0.1#", "127.0.0.1, evil.example", "http://127.0.0.1", "b\xfcse"),
 )
-def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
-    response = client.get("/", params={"token": TOKEN}, headers={"Host": host})
-    assert response.status_code == 421 and "Expected the address" in response.text
+
+
+@pytest.mark.parametrize("host", [*OTHER_HOSTS, None])
+@pytest.mark.parametrize("path", ["GET / HTTP/1.1", "POST /look HTTP/1.1", "GET /x HTTP/1.0"])
+def test_other_hosts_are_refused(open_port: int, host: str | None, path: str) -> None:
+    sent = raw.request(b"", "X-Headcount: 1", host=host, line=path)
+    status, body = raw.response(raw.connect(open_port, sent))
+    # h11 refuses some of them before the guard sees them
+    assert status == 421 or (status, body) == (400, b"Invalid HTTP request received.")
+    assert status == 400 or body.startswith(b"Expected the address that headcount serve printed")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost:1", "[::1]:8765"])
+def test_own_hosts_are_answered(open_port: int, host: str) -> None:
+    sent = raw.request(b'{"text": "Dogs."}', "X-Headcount: 1", host=host)
+    assert raw.response(raw.connect(open_port, sent))[0] == 200
+
+
+def test_without_a_token_only_the_page_can_ask(open_port: int) -> None:
+    """A page of another server can send this form, but no header of its own."""
+    blind = raw.request(b'{"text": "Dogs."}', "Content-Type: text/plain", "Origin: http://evil")
+    status, body = raw.response(raw.connect(open_port, blind))
+    assert status == 403 and "Expected the header X-Headcount" in json.loads(body)["error"]
+    asked = raw.request(
+        b"", "Access-Control-Request-Headers: x-headcount", line="OPTIONS /look HTTP/1.1"
+    )
+    with raw.connect(open_port, asked) as connection:
+        assert b"access-control" not in connection.recv(1 << 16).lower()
+
+
+@pytest.mark.parametrize(("line", "status"), [("GET /look", 405), ("GET /x", 404)])
+def test_other_requests_get_a_sentence(open_port: int, line: str, status: int) -> None:
+    found, body = raw.response(raw.connect(open_port, raw.request(b"", line=f"{line} HTTP/1.1")))
+    assert (found, json.loads(body)["error"]) == (
+        status,
+        f"Expected GET / or POST /look, got {line}.",
+    )
+
+
+def test_an_error_that_nobody_foresaw_gets_a_sentence(
+    filler: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise IndexError("index out of range in self")
+
+    monkeypatch.setattr(LiveModel, "answer", fail)
+    application = make_application(filler, TOKEN)
+    with TestClient(
+        application, base_url="http://localhost", raise_server_exceptions=False
+    ) as client:
+        status, error = ask(client, {"text": TEXT})
+    assert status == 500 and "it failed (IndexError: index out of range in self)" in error
+
+
+def test_a_late_request_is_cut_off(
+    served: Callable[[LiveModel, bool], str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.serve.connection.SECONDS", 0.5)
+    port = port_of(served(filler, False))
+    half = raw.request(b"{", "X-Headcount: 1", length=100)
+    answered = raw.request(b'{"text": "Dogs."}', "X-Headcount: 1")
+    for sent in (b"", half[:20], half, raw.request(b"{", length=100)):
+        start = time.monotonic()
+        with raw.connect(port, sent) as connection:
+            while connection.recv(1 << 16):  # what was refused early gets its answer first
+                pass
+        assert 0.3 < time.monotonic() - start < 3
+    with raw.connect(port) as connection:
+        for _ in range(4):  # a connection that is used stays
+            connection.sendall(answered)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            while b'"seconds"' not in connection.recv(1 << 16):
+                pass
+            time.sleep(0.3)
+
+
+def test_more_connections_end_those_that_waited_longest(
+    served: Callable[[LiveModel, bool], str], filler: LiveModel
+) -> None:
+    port = port_of(served(filler, False))
+    waiting = [raw.connect(port) for _ in range(MAX_CONNECTIONS + 3)]
+    assert raw.ask(port, None, text="Dogs.")[0] == 200
+    for number, connection in enumerate(waiting):
+        connection.settimeout(0.05 if number > 3 else 5)
+        try:
+            ended = connection.recv(1) == b""
+        except ConnectionResetError:
+            ended = True
+        except TimeoutError:
+            ended = False
+        assert ended == (number <= 3), number
+        connection.close()
+
+
+def port_of(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port
+
+
+@pytest.fixture(scope="module")
+def open_port(served: Callable[[LiveModel, bool], str], filler: LiveModel) -> int:
+    """The port of a server without a token."""
+    return port_of(served(filler, False))
 
 
 def test_an_open_server_takes_addresses_but_no_names(filler: LiveModel) -> None:
-    client = TestClient(make_application(filler, TOKEN, "0.0.0.0"), base_url="http://10.0.0.1")
+    application = make_application(filler, TOKEN, {"0.0.0.0"})
+    client = TestClient(application, base_url="http://10.0.0.1")
     assert client.get("/", params={"token": TOKEN}).status_code == 200
     other = client.get("/", params={"token": TOKEN}, headers={"Host": "evil.example"})
     assert other.status_code == 421
@@ -81,6 +190,21 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no text": ({"text": 3}, "Expected a request such as"),
     "an empty text": ({"text": " \n"}, "Expected a sentence of at least one word"),
     "10,000 characters": ({"text": "a" * 10_000}, "at most 2,000 characters, got 10,000"),
+    "only masks": ({"text": "[MASK] " * 200}, "Expected a sentence"),
+    "masks and a word": ({"text": "dog " + "[MASK] " * 200}, "at most 64 tokens, got"),
+    "half a character": (b'{"text": "dog", "second": "\\udc00"}', "Expected whole characters"),
+    "400 digits as gate": (
+        b'{"text": "a", "gates": {"enc.0.0": ' + b"9" * 400 + b"}}",
+        "between 0 and 2 as the gate of enc.0.0, got 9999",
+    ),
+    "5,000 digits as gate": (
+        b'{"text": "a", "gates": {"enc.0.0": ' + b"9" * 5000 + b"}}",
+        "Expected a request in JSON",
+    ),
+    "minus 400 digits": (
+        b'{"text": "a", "gates": {"enc.0.0": -' + b"9" * 400 + b"}}",
+        "between 0 and 2",
+    ),
     "many tokens": ({"text": "dog " * 100}, "at most 64 tokens, got"),
     "a number as second": ({"text": TEXT, "second": 1}, "a text as the second sentence, got 1"),
     "a list of gates": ({"text": TEXT, "gates": [1]}, "Expected gates by head name"),
@@ -151,7 +275,8 @@ def test_one_question_runs_at_a_time_and_too_many_are_refused(
 
 def test_a_port_in_use_gets_a_sentence() -> None:
     address = bind(port=0)
-    assert address.token is not None and address.url.endswith(f"?token={address.token}")
+    assert address.token is not None
+    assert address.urls == (f"http://127.0.0.1:{address.port}/?token={address.token}",)
     with pytest.raises(InputError, match=rf"127.0.0.1 port {address.port} can't be used"):
         bind(port=address.port)
     address.socket.close()
@@ -163,11 +288,8 @@ def test_a_port_in_use_gets_a_sentence() -> None:
 def test_it_listens_on_this_machine_only_by_default() -> None:
     address = bind(port=0)
     assert address.socket.getsockname()[0] == "127.0.0.1"
-    assert address.socket.family == socket.AF_INET
+    assert address.socket.family == socket.AF_INET and address.is_local
     address.socket.close()
-    everywhere = bind("0.0.0.0", 0, has_token=False)
-    assert everywhere.url == f"http://127.0.0.1:{everywhere.port}/"
-    everywhere.socket.close()
 
 
 def test_opening_a_model_with_a_plan(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The live page in Chromium: type, look, set gates, and see the prediction change."""
 
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -9,7 +11,7 @@ from headcount.serve import LiveModel
 
 pytestmark = pytest.mark.browser
 
-Served = Callable[[LiveModel], str]
+Served = Callable[..., str]
 
 
 @pytest.fixture
@@ -90,3 +92,57 @@ def test_it_fits_a_phone_with_readable_text(
           && parseFloat(getComputedStyle(one).fontSize) < 14.9).map(one => one.outerHTML)""",
     )
     assert small == []
+
+
+ATTACK = """async (target) => {
+  const question = '{"text": "Dogs."}';
+  const outcomes = [];
+  const tries = [
+    { mode: "no-cors", body: question },
+    { mode: "no-cors", body: question, credentials: "include", headers: { "X-Headcount": "1" } },
+    { mode: "cors", body: question },
+    { mode: "cors", body: question, headers: { "X-Headcount": "1" } },
+    { mode: "cors", body: question, headers: { "Authorization": "Bearer x" } },
+  ];
+  for (const each of tries) {
+    try {
+      const answer = await fetch(`${target}look`, { method: "POST", ...each });
+      outcomes.push(`${answer.type} ${(await answer.text()).length}`);
+    } catch (error) { outcomes.push("blocked"); }
+  }
+  try { outcomes.push(await (await fetch(target)).text()); } catch { outcomes.push("blocked"); }
+  return outcomes;
+}"""
+
+
+class Other(BaseHTTPRequestHandler):
+    """Another server of this machine, whose page has no policy."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<title>another page</title>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_another_origins_page_neither_reads_nor_asks(
+    served: Served, filler: LiveModel, page: Page, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[object] = []
+    answer = LiveModel.answer
+    monkeypatch.setattr(LiveModel, "answer", lambda *each: asked.append(1) or answer(*each))
+    target = served(filler, False)
+    page.goto(target)
+    answered(page)  # without a token the page itself works
+    assert len(asked) == 1
+    with HTTPServer(("127.0.0.1", 0), Other) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        page.goto(f"http://127.0.0.1:{other.server_port}/")
+        outcomes = page.evaluate(ATTACK, target)
+        other.shutdown()
+        thread.join()
+    assert set(outcomes) <= {"blocked", "opaque 0"}
+    assert len(asked) == 1

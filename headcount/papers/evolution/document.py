@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import styled, table
+from headcount.core import code, styled, table
 from headcount.papers.document import write_document
 from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_figures, label_of
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
@@ -40,7 +40,7 @@ def evolution_document(evolution: Evolution) -> str:
             ]
     parts += _pictures(evolution)
     parts += [f"warning: {each}" for each in evolution.record.warnings]
-    parts.append(f"`{evolution.record.signature}`")
+    parts.append(code(str(evolution.record.signature)))
     return "\n\n".join(parts) + "\n"
 
 

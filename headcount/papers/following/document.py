@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headcount.core import amount, styled, table
+from headcount.core import amount, code, styled, table
 from headcount.papers.document import write_document
 from headcount.papers.following.figures import following_figures
 from headcount.papers.following.record import Followed, FollowRecord
@@ -42,7 +42,7 @@ def _document(record: FollowRecord) -> str:
         f"{amount(record.num_examples, 'example')} of {record.task}; "
         f"importance by {record.method}.",
         *(f"warning: {each}" for each in record.warnings),
-        f"`{record.signature}`",
+        code(str(record.signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

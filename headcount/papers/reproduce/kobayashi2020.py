@@ -21,6 +21,7 @@ from headcount.core import (
     SITES,
     Progress,
     amount,
+    literal,
     new_figure,
     silent,
     styled,
@@ -89,7 +90,7 @@ def kobayashi2020_document(found: ContributionTable) -> str:
     record, sites = found.record, sites_of(found.rows)
     parts = [
         "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
-        f"Here: {record.model} ({amount(record.heads, 'head')}), "
+        f"Here: {literal(record.model)} ({amount(record.heads, 'head')}), "
         f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. Intervals are 95 %, "
         "by a bootstrap over sentences. The papers' "
         "model is BERT-base on Wikipedia.",

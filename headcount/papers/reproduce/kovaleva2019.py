@@ -18,6 +18,7 @@ from headcount.core import (
     Head,
     Progress,
     amount,
+    literal,
     name_of,
     new_figure,
     plain_grid,
@@ -203,7 +204,7 @@ def kovaleva2019_document(found: TunedMaps) -> str:
     sites = sites_of(found.rows)
     parts = [
         "# Revealing the Dark Secrets of BERT (Kovaleva et al. 2019)",
-        f"Here: {record.model}, fine-tuned as {record.tuned}, on "
+        f"Here: {literal(record.model)}, fine-tuned as {literal(record.tuned)}, on "
         f"{amount(record.examples, 'example')} of {names(record.data)}: "
         f"{in_unit(record.metric, True)} {scale(record.metric) * record.score:.1f}. Intervals are "
         "95 %, by a bootstrap over examples; those of disabled heads are `headcount "

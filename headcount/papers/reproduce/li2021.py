@@ -7,7 +7,7 @@ https://arxiv.org/abs/2108.04657
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headcount.core import InputError, made, table
+from headcount.core import InputError, code, made, table
 from headcount.papers.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
@@ -106,6 +106,6 @@ def li2021_document(
         "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
         "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
         f"budgets: {change(gap)}.",
-        f"`{signature}`",
+        code(str(signature)),
     ]
     return "\n\n".join(parts) + "\n"

@@ -32,6 +32,7 @@ from headcount.core import (
     HeadTable,
     Progress,
     amount,
+    code,
     new_figure,
     silent,
     styled,
@@ -235,7 +236,7 @@ def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
         "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
         "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
         f"score of the dense model; bold: p < {ALPHA}, uncorrected.",
-        f"`{record.signature}`",
+        code(str(record.signature)),
         _one_at_a_time(ablated),
         _one_left(ablated, other),
         _two_data_sets(ablated, other),

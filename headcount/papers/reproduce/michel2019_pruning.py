@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from headcount.compaction import compact
-from headcount.core import Head, ModelError, amount, share, table
+from headcount.core import Head, ModelError, amount, code, share, table
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
 from headcount.papers.document import score_column, write_document
@@ -150,7 +150,7 @@ def pruning_document(
         f"{quantity} without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
         "## Speed of a model without half its heads (section 5, table 4)",
         speed if isinstance(speed, str) else _speeds(speed),
-        f"`{signature}`",
+        code(str(signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, amount, silent
+from headcount.core import Progress, amount, literal, silent
 from headcount.models import Loaded, as_loaded
 from headcount.papers.document import names
 from headcount.probes import ProbeName, ProbeOptions, forget_probes, probe
@@ -69,7 +69,7 @@ def about(found: Probed) -> str:
     """The sentence that names model and data."""
     record = found.record
     return (
-        f"Here: {record.model} ({amount(record.heads, 'head')} in "
+        f"Here: {literal(record.model)} ({amount(record.heads, 'head')} in "
         f"{amount(record.layers, 'layer')}), trained on "
         f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
         f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "

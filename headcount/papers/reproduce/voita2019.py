@@ -23,6 +23,7 @@ from headcount.core import (
     InputError,
     Progress,
     amount,
+    code,
     share,
     silent,
     styled,
@@ -188,7 +189,7 @@ def voita2019_document(run: Analysis, offsets: dict[str, dict[int, int]]) -> str
         f"{amount(record.counts.sentences, 'sentence')} of {', '.join(record.corpora)}.{relevance} "
         "Published numbers are for other models on other data: Transformer-base (6 layers x 8 "
         "heads at three sites), EN-RU, on WMT and on OpenSubtitles.",
-        f"`{record.signature}`",
+        code(str(record.signature)),
         _functions(run),
         _syntactic(run),
         _positions(offsets),

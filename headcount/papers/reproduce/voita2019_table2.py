@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, final
 
-from headcount.core import InputError, Plan, amount, changed, table
+from headcount.core import InputError, Plan, amount, changed, code, table
 from headcount.models import random_copy, revision
 from headcount.papers.document import change, in_unit, scale, score_column, write_document
 from headcount.papers.pretraining.recipe import RECIPES
@@ -246,7 +246,7 @@ def table2_document(
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
-        f"`{signature}`",
+        code(str(signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -14,7 +14,7 @@ async function ask() {
   const started = performance.now();
   try {
     const asked = { text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates) };
-    const response = await fetch("look", { method: "POST", headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const response = await fetch("look", { method: "POST", headers: { Authorization: `Bearer ${token}`, [data.own_header]: "1", "Content-Type": "application/json" }, body: JSON.stringify(asked) });
     const answer = await response.json();
     if (response.ok) showAnswer(answer, (performance.now() - started) / 1000);
     else complain(answer.error);

@@ -17,7 +17,7 @@ const fileName = (title, ending) => `${data.title}-${title}`.normalize("NFKD").r
 /** Rows of texts as CSV; a text that a spreadsheet would run as a formula gets an apostrophe. */
 function csv(rows) {
   const cell = (text) => {
-    const safe = /^[=+\-@\t]/.test(text) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
+    const safe = /^[=+\-@\t\r\n]/.test(text.slice(0, 1).normalize("NFKC")) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return rows.map((row) => row.map((text) => cell(String(text ?? ""))).join(",")).join("\r\n") + "\r\n";

@@ -91,7 +91,7 @@ def certificate_corpus(
             loaded.encoder()  # raises the error that says why
         return None
     sample = Path(str(files("headcount") / "data" / "sample.tsv"))
-    return Corpus([Path(path) for path in data] or (sample,), limit=limit)
+    return Corpus(data or sample, limit=limit)
 
 
 def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:

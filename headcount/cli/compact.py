@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import ModelArguments, check_data, check_model
+from headcount.cli.arguments import ModelArguments, check_corpus, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.core import Plan, amount, check_not_read
 
@@ -19,7 +19,7 @@ class Compact(ModelArguments):
     """The plan.json that lists the kept heads."""
     out: Path = field(kw_only=True)
     """Folder for the compact model."""
-    data: tuple[Path, ...] = ()
+    data: tuple[str, ...] = ()
     """Texts to compare on (encoder-decoders: .tsv); by default headcount's own sample."""
     limit: int | None = None
     """Largest number of sentences to compare on; all by default."""
@@ -29,8 +29,10 @@ class Compact(ModelArguments):
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
-        check_data(self.data)
-        check_not_read(self.out, [Path(models.place_of(self.model)), self.plan, *self.data])
+        check_corpus(self.data)
+        check_not_read(
+            self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
+        )
         plan = Plan.read(self.plan)
         loaded = self.loaded()
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit)

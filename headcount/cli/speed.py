@@ -29,8 +29,9 @@ class SpeedCommand(DeviceArguments):
     pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """The pruned model: a Hugging Face name or a folder."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
-    data: tuple[Path, ...] = ()
-    """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens by default."""
+    data: tuple[str, ...] = ()
+    """Text to run on: .txt, .jsonl, .conllu, .tsv, .csv, .parquet or hf://dataset?split=test;
+    random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False

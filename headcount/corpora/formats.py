@@ -197,10 +197,11 @@ def _parquet(path: Path, _: int | None) -> Iterator[Row]:
     try:
         with parquet.ParquetFile(path) as file:
             _check_distinct(file.schema_arrow.names, str(path), "Rename a column.")
-            for batch in file.iter_batches(PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path} row {number}", row
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(PARQUET_ROWS, [group]):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield f"{path} row {number}", row
     except (ArrowException, OSError, ValueError) as error:  # damaged files raise many kinds
         raise CorpusError(
             f"{path}: expected a Parquet file, but it can't be read after row {number}: "

@@ -58,15 +58,12 @@ class ModelArguments(DeviceArguments):
 
 
 @dataclass(frozen=True)
-class CorpusArguments:
-    """How a command reads its corpus."""
+class ColumnArguments:
+    """The columns of a table of texts."""
 
     columns: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
     (from 0) where the file has no header; with them a .tsv is a table."""
-    as_words: bool = field(default=False, kw_only=True)
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
 
     def read(self, *files: Any, **how: Any) -> Corpus:
         """The corpus in some files, before a model is loaded: files and columns are there.
@@ -75,8 +72,33 @@ class CorpusArguments:
             CorpusError: If a file or a column is not there, or a first row can't be read.
             InputError: If an option has no effect.
         """
-        columns = named_columns(self.columns)
-        corpus = Corpus(*files, columns=columns, as_words=self.as_words, **how)
+        return Corpus(*files, columns=named_columns(self.columns), **how)
+
+    def check_texts(self, files: Sequence[str]) -> None:
+        """Check that files of texts exist, by their first sentences, and have the columns.
+
+        Raises:
+            CorpusError: If one does not exist, lacks a column, or can't be read.
+            InputError: If columns are named without files.
+        """
+        check_data(files)
+        if files:
+            self.read(files)
+        else:
+            check_no_unused_options(self, "columns", "--data", "Name files with --data")
+
+
+@dataclass(frozen=True)
+class CorpusArguments(ColumnArguments):
+    """How a command reads its corpus."""
+
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
+
+    def read(self, *files: Any, **how: Any) -> Corpus:
+        """The corpus in some files, as `ColumnArguments` reads it."""
+        corpus = super().read(*files, as_words=self.as_words, **how)
         check_reading(corpus)
         return corpus
 

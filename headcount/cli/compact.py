@@ -6,13 +6,14 @@ from pathlib import Path
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import ModelArguments, check_corpus, check_model
+from headcount.cli.arguments import ColumnArguments, ModelArguments, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.core import Plan, amount, check_not_read
+from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Compact(ModelArguments):
+class Compact(ColumnArguments, ModelArguments):
     """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
 
     plan: Path = field(kw_only=True)
@@ -29,13 +30,14 @@ class Compact(ModelArguments):
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
-        check_corpus(self.data)
+        self.check_texts(self.data)
         check_not_read(
             self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
         )
         plan = Plan.read(self.plan)
         loaded = self.loaded()
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
+        columns = named_columns(self.columns)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
         with shown() as progress:
             certificate = artifact.save_compact(
                 loaded, plan, self.out, corpus, self.overwrite, progress

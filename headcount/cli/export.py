@@ -7,14 +7,15 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, models
-from headcount.cli.arguments import TrustArguments, check_corpus
+from headcount.cli.arguments import ColumnArguments, TrustArguments
 from headcount.cli.compact import print_certificate
 from headcount.cli.console import plain_console, print_warnings
 from headcount.core import InputError
+from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Export(TrustArguments):
+class Export(ColumnArguments, TrustArguments):
     """Export a compact model to ONNX and check it in ONNX Runtime."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
@@ -33,9 +34,10 @@ class Export(TrustArguments):
         """Export the model, compare it, and save it."""
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
-        check_corpus(self.data)
+        self.check_texts(self.data)
         loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
+        columns = named_columns(self.columns)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
         certificate = artifact.export(loaded, self.model, corpus, self.cache)
         console = plain_console()
         print_certificate(certificate, console)

@@ -86,13 +86,13 @@ COMMANDS = {
     "evolve": ("evolve", "MODEL", "CORPUS"),
     "align": ("align", "MODEL", "CORPUS", "--gold", "GOLD"),
     "kobayashi2020": ("reproduce", "kobayashi2020", "MODEL", "CORPUS"),
+    "speed": ("speed", "MODEL", "MODEL", "--data", "CORPUS"),
+    "compact": ("compact", "MODEL", "--plan", "GOLD", "--data", "CORPUS"),
+    "export": ("export", "MODEL", "--onnx", "--data", "CORPUS"),
 }
 """Commands with a corpus and its columns."""
 OTHERS = {
     "follow": ("follow", "MODEL", "--task", "masked-lm", "--data", "GOLD", "--corpus", "CORPUS"),
-    "speed": ("speed", "MODEL", "MODEL", "--data", "CORPUS"),
-    "compact": ("compact", "MODEL", "--plan", "GOLD", "--data", "CORPUS"),
-    "export": ("export", "MODEL", "--onnx", "--data", "CORPUS"),
     "task": ("evaluate", "MODEL", "--task", "masked-lm", "--data", "CORPUS"),
 }
 """Commands whose texts have the names that are known, and those of tasks."""
@@ -145,3 +145,26 @@ def test_a_file_or_a_field_that_is_not_there_is_refused_before_a_model_is_loaded
         errors = refused(words, bert, source)
         assert source in errors and "'review', 'stars'" in errors
         assert "expected a field 'text'" in errors or "expected a column 'text'" in errors
+
+
+@pytest.mark.usefixtures("no_model")
+@pytest.mark.parametrize("name", ["speed", "compact", "export"])
+def test_columns_of_no_file_are_refused(bert: Path, name: str) -> None:
+    words = COMMANDS[name]
+    at = words.index("--data")
+    errors = refused(words[:at] + words[at + 2 :], bert, "", *NAMED)
+    assert "--columns only affects --data. Name files with --data, or leave the option" in errors
+
+
+def test_tables_are_texts_to_compare_and_to_time(
+    bert: Path, tmp_path: Path, sources: list[str]
+) -> None:
+    out, plan = tmp_path / "small", tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "kept": {"encoder.self": {"0": [0, 2]}}}))
+    for source in sources:
+        given = ("--plan", plan, "--data", source, *NAMED, "--out", out, "--overwrite")
+        status, output, errors = headcount("compact", bert, *given)
+        assert status == 0 and f"Equal on {len(TEXTS)} sentences" in output, errors
+    given = ("--modes", "forward", "--rounds", 3, "--data", sources[1], *NAMED)
+    status, output, errors = headcount("speed", bert, out, *given)
+    assert status == 0 and "forward" in output, errors

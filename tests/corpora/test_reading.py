@@ -431,8 +431,11 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     script = (
         "from headcount.core.errors import CorpusError\n"
+        "from headcount.corpora import Corpus\n"
         "from headcount.corpora.held import hub_data\n"
         "print(list(hub_data('hf://owner/name?split=validation').rows()))\n"
+        "corpus = Corpus('hf://owner/name?split=train', columns={'text': 'sentence'})\n"
+        "print([each.text for each in corpus])\n"
         "try: hub_data('hf://owner/name?split=test')\n"
         "except CorpusError as error: print(error)\n"
     )
@@ -441,7 +444,8 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows, refusal = done.stdout.strip().splitlines()
+    rows, texts, refusal = done.stdout.strip().splitlines()
+    assert ast.literal_eval(texts) == ["train 0", "train 1"]
     origin = "hf://owner/name?split=validation row"
     assert ast.literal_eval(rows) == [
         (f"{origin} {n + 1}", {"sentence": f"validation {n}", "class": n}) for n in (0, 1)

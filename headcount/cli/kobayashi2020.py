@@ -15,7 +15,7 @@ from headcount.cli.arguments import (
     recorded,
 )
 from headcount.cli.console import show_document, shown
-from headcount.core import CorpusError, ResumePolicy, claim
+from headcount.core import ResumePolicy, claim
 from headcount.results import CONTRIBUTION_FILES
 
 
@@ -42,8 +42,6 @@ class Kobayashi2020(CorpusArguments, ModelArguments):
     def run(self) -> int:
         """Measure, and write the document."""
         check_model(self.model)
-        if not self.corpus:
-            raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
         corpus = self.read(self.corpus, limit=self.limit)

@@ -11,14 +11,14 @@ What heads do:
     analyze: every measure of every head on a corpus, and the heads' roles (`Options`, `Analysis`)
     measure: measures without roles, for any plain transformers model
     induction_scores: induction heads of a causal model, on repeated random tokens
-    align: how well heads link words to their translations (`AlignmentOptions`, `write_alignment`)
+    align: how well heads link words to their translations (`AlignmentOptions`)
     cluster: distances between heads, groups of heads that look at the same places
-        (`ClusterOptions`, `write_clusters`)
+        (`ClusterOptions`)
     select_antecedents: how often heads point from a mention at its antecedent
-        (`CoreferenceOptions`, `write_coreference`)
+        (`CoreferenceOptions`)
     find_roles: roles from profiles (`Role`, `Thresholds`, `TraitStrength`)
     tapped, examine: read a model's attention; find out where its heads are
-    write_results, write_report, write_figures: the files of an analysis
+    write_report, write_figures: the page and the figures of an analysis
     ProgressBars: the progress of any of these in a notebook
     show: attention on one sentence or pair between words, in a notebook or as a page
 

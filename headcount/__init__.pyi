@@ -56,10 +56,6 @@ from .results import PruneRecord as PruneRecord
 from .results import Role as Role
 from .results import Thresholds as Thresholds
 from .results import TraitStrength as TraitStrength
-from .results import write_alignment as write_alignment
-from .results import write_clusters as write_clusters
-from .results import write_coreference as write_coreference
-from .results import write_results as write_results
 from .tap import examine as examine
 from .tap import gated as gated
 from .tap import tapped as tapped

@@ -115,7 +115,7 @@ def analyze(
         corpus: what to measure on; if it has sources only, an encoder-decoder translates them.
         options: how to run.
         out: the folder of the run. The sums so far are kept in `out/state`, and a run that finds
-            some there resumes. Write the results with `write_results`.
+            some there resumes. Write the results with its `write`.
         progress: called with the stage and the progress of the pass.
         tokenizer: the tokenizer of a plain model.
 
@@ -203,9 +203,9 @@ class _Analyzing:
             relations=relations,
             profiles=profiles,
             offsets=offsets,
-            roles=roles,
             examples=examples,
-            null=null,
+            null_heads=None if null is None else null[0],
+            null_relations=None if null is None else null[1],
             record=self._record(roles, profiles),
         )
 

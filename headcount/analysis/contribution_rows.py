@@ -85,7 +85,7 @@ def measure_contributions(
             "intervals_s": round(perf_counter() - measured, 3),
         },
     )
-    return ContributionTable(rows, record)
+    return ContributionTable(record, rows)
 
 
 def _warnings(

@@ -80,7 +80,7 @@ def find_examples(
     anatomy: Anatomy,
     encoder: Encoder,
     batches: Iterable[Batch],
-    roles: dict[str, list[Role]],
+    roles: Mapping[str, Sequence[Role]],
     steps: Steps = silent_steps,
 ) -> dict[str, list[Example]]:
     """Up to three examples for every head, by head name.

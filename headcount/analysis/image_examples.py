@@ -5,7 +5,7 @@ over all patches, and the rows of some patches, all of them in a small grid.
 """
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import final
@@ -41,7 +41,7 @@ def image_examples(
     anatomy: Anatomy,
     encoder: ImageEncoder,
     batches: Iterable[Batch],
-    roles: dict[str, list[Role]],
+    roles: Mapping[str, Sequence[Role]],
 ) -> dict[str, list[Example]]:
     """Up to three examples for every head, by head name."""
     listener = _Drawing(encoder, roles)
@@ -65,7 +65,7 @@ class _Shown:
 class _Drawing:
     """A listener that keeps the best examples of every head."""
 
-    def __init__(self, encoder: ImageEncoder, roles: dict[str, list[Role]]) -> None:
+    def __init__(self, encoder: ImageEncoder, roles: Mapping[str, Sequence[Role]]) -> None:
         self.found: dict[str, list[_Shown]] = {head: [] for head in roles}
         self._encoder, self._grid, self._roles = encoder, encoder.grid, roles
         self._labels = tuple(encoder.grid.labels())

@@ -83,7 +83,7 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
             f"`headcount analyze MODEL CORPUS --out {folder}` first."
         )
     check_same_model(folder, loaded.heads, revision(loaded.model))
-    record = RunRecord.read(folder / "run.json")
+    record = RunRecord.read(folder)
     found = {head: [role.role for role in roles] for head, roles in record.roles.items()}
     return {str(head): found.get(str(head), []) for head in loaded.heads}
 
@@ -100,7 +100,7 @@ def read_again(folder: Path, files: Sequence[str | Path], loaded: Loaded) -> Aga
         CorpusError: if files can't be read.
         InputError: if the corpus or the frequencies differ from those of the analysis.
     """
-    record = RunRecord.read(folder / "run.json")
+    record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
     corpus = analysed_corpus(folder, files)
     places = (Path(), folder, folder.parent, *(Path(file).parent for file in files))
@@ -121,7 +121,7 @@ def analysed_corpus(folder: Path, files: Sequence[str | Path]) -> Corpus:
         CorpusError: if files can't be read.
         InputError: if the corpus differs from that of the analysis.
     """
-    record = RunRecord.read(folder / "run.json")
+    record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
     corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):

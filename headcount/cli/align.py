@@ -1,6 +1,6 @@
 """`headcount align`: which heads link words to their translations."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,6 @@ from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
 from headcount.corpora import read_links
 from headcount.probes import AlignmentOptions
-from headcount.results import ALIGNMENT_FILES
 
 SHOWN = 5
 """Number of heads that are printed."""
@@ -66,11 +65,10 @@ class Align(CorpusArguments, ParallelArguments):
         check_data([self.gold, *self.how.compare])
         corpus = self.read(self.pairs, self.source, self.target)
         read_links(self.gold, sum(1 for _ in corpus))  # refused before the model is loaded
-        self.claim(ALIGNMENT_FILES, "alignment")
+        self.claim(results.Alignment, "alignment")
         with shown() as progress:
             found = probes.align(self.loaded_beside(), corpus, self.gold, self.how, progress)
-        record = replace(found.record, arguments=recorded(self))
-        results.write_alignment(replace(found, record=record), self.out)
+        found.recorded(recorded(self)).write(self.out)
         path = reports.write_alignment_document(self.out)
         print_best(found, plain_console(soft_wrap=False))
         return self.finish(path)

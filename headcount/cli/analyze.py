@@ -25,12 +25,12 @@ SHOWN = 3
 """Number of heads named for each role."""
 
 
-def print_summary(run: "results.Run", console: Console) -> None:
+def print_summary(run: "results.Analysis", console: Console) -> None:
     """Print what the report opens with: what heads do, by role and trait, and where to look."""
     record = run.record
     rate = record.timings.get("tokens_per_s")
     console.print(
-        f"Analysed {amount(len(run.heads), 'head')} on "
+        f"Analysed {amount(len(run.rows), 'head')} on "
         f"{amount(record.counts.sentences, 'image' if record.grid else 'sentence')}, "
         f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
     )
@@ -43,10 +43,10 @@ def print_summary(run: "results.Run", console: Console) -> None:
     console.print(record.signature, style="dim", soft_wrap=True)
 
 
-def _roles(run: "results.Run") -> Table:
+def _roles(run: "results.Analysis") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
-    profiles = run.profiles or {}
+    profiles = run.traits or {}
     for name in analysis.IMAGE_ROLES if run.record.grid else analysis.ROLES:
         having = [(each, head) for head, own in run.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
@@ -121,8 +121,8 @@ class Analyze(CorpusArguments, ModelArguments):
             results.claim(self.out, policy)
 
     def _write(self, found: "results.Analysis") -> None:
-        results.write_results(found, self.out, recorded(self), self.resume)
+        found.recorded(recorded(self)).write(self.out, self.resume)
         report = reports.write_report(self.out)
         console = plain_console(soft_wrap=False)
-        print_summary(results.read_run(self.out), console)
+        print_summary(found, console)
         console.print(f"Report: {report}", soft_wrap=True)

@@ -1,8 +1,8 @@
 """Arguments of commands that write into a folder of their own or into that of an analysis."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headcount import importance, models, reports, results
 from headcount.cli.arguments import ModelArguments
@@ -19,16 +19,18 @@ class BesideArguments(ModelArguments):
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run of this command in --out."""
 
-    def claim(self, files: Sequence[str], what: str, resume: bool | None = None) -> None:
+    def claim(
+        self, kind: "type[results.Result[Any]]", what: str, resume: bool | None = None
+    ) -> None:
         """Check that the command may write into `out`.
 
         Args:
-            files: Names of the command's files.
+            kind: The command's result.
             what: What they hold, in one word.
             resume: Whether an interrupted run is resumed; None if the command starts over.
         """
         policy = ResumePolicy.of(resume or False, self.overwrite)
-        results.claim_beside(self.out, files, what, policy, resumes=resume is not None)
+        results.claim_beside(self.out, kind, what, policy, resumes=resume is not None)
 
     def loaded_beside(self) -> "models.Loaded":
         """The model, after a check that any analysis in `out` is of exactly this model."""

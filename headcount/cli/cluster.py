@@ -1,6 +1,6 @@
 """`headcount cluster`: which heads look at the same places."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,6 @@ from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
 from headcount.probes import ClusterOptions
-from headcount.results import CLUSTER_FILES
 
 SHOWN = 5
 """Number of pairs and of groups that are printed."""
@@ -66,14 +65,13 @@ class Cluster(CorpusArguments, ParallelArguments):
         """Compare the heads and write everything into `out`."""
         check_model(self.model)
         corpus = self.read(self.corpus, self.source, self.target, self.limit)
-        self.claim(CLUSTER_FILES, "clusters")
+        self.claim(results.Clusters, "clusters")
         loaded = self.loaded_beside()
         analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)
         roles = None if analysis is None else artifact.read_roles(analysis, loaded)
         with shown() as progress:
             found = probes.cluster(loaded, corpus, self.how, progress)
-        record = replace(found.record, arguments=recorded(self))
-        results.write_clusters(replace(found, record=record), self.out)
+        found.recorded(recorded(self)).write(self.out)
         path = reports.write_clusters_document(self.out, roles)
         print_clusters(found, plain_console(soft_wrap=False))
         return self.finish(path)

@@ -1,6 +1,6 @@
 """`headcount coreference`: which heads point from a mention at its antecedent."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,6 @@ from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import CorpusError, amount
 from headcount.corpora import read_documents
 from headcount.probes import CoreferenceOptions
-from headcount.results import COREFERENCE_FILES
 
 SHOWN = 5
 """Number of heads that are printed."""
@@ -82,15 +81,14 @@ class Coreference(BesideArguments):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         read_documents(self.corpus)  # refuses bad files before the model is loaded
-        self.claim(COREFERENCE_FILES, "coreference", self.resume)
+        self.claim(results.Coreference, "coreference", self.resume)
         if self.overwrite:
             probes.forget_coreference(self.out)
         with shown() as progress:
             found = probes.select_antecedents(
                 self.loaded_beside(), self.corpus, self.how, progress, out=self.out
             )
-        record = replace(found.record, arguments=recorded(self))
-        results.write_coreference(replace(found, record=record), self.out)
+        found.recorded(recorded(self)).write(self.out)
         probes.forget_coreference(self.out)
         path = reports.write_coreference_document(self.out)
         print_antecedents(found, plain_console(soft_wrap=False))

@@ -44,7 +44,7 @@ class Demo(TrustArguments):
         with shown() as progress:
             options = analysis.Options(null=True)
             analyzed = analysis.analyze(loaded, corpus, options, self.out, progress)
-            results.write_results(analyzed, self.out)
+            analyzed.write(self.out)
             assessment = importance.assess(loaded, task, chosen, self.out, progress)
         importance.write_assessment(assessment, loaded.heads, self.out)
         smaller = SMALLER.get(self.model)

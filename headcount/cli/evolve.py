@@ -1,6 +1,6 @@
 """`headcount evolve MODEL [MODEL...] CORPUS --out OUT`: what every layer keeps and builds."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,7 +22,6 @@ from headcount.cli.train import training_shown
 from headcount.core import InputError, amount, claim
 from headcount.corpora import Corpus
 from headcount.evolution import EvolutionOptions
-from headcount.results import EVOLUTION_FILES
 
 SHOWN = ("mi-miller-madow", "pwcca")
 """Quantities that are printed."""
@@ -56,11 +55,11 @@ class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
             check_model(name)
         check_data([file])
         corpus = self.read([file], limit=self.limit)
-        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
+        claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:
             found = evolution.evolve(loaded, corpus, self.how, self.out, progress)
-        found = replace(found, record=replace(found.record, arguments=recorded(self)))
+        found = found.recorded(recorded(self))
         found.write(self.out)
         path = reports.write_evolution(found, self.out)
         evolution.forget_evolution(self.out)
@@ -93,7 +92,7 @@ class Voita2019Evolution(FolderArguments):
         check_data((*self.data, *self.dev))
         if self.seeds < 1:
             raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
-        claim(self.out, EVOLUTION_FILES, self.out / "state", self.policy)
+        claim(self.out, results.Evolution.files(), self.out / "state", self.policy)
         trainings = reproduce.evolution_trainings(self.data, self.dev, self.seeds, self.device)
         with training_shown() as tell:
             loaded = reproduce.trained_models(self.models, trainings, tell)

@@ -19,7 +19,6 @@ from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
 from headcount.corpora import Corpus, named_columns
-from headcount.results import FOLLOW_FILES
 from headcount.training import FollowOptions
 
 
@@ -48,7 +47,7 @@ class Follow(FolderArguments, TaskArguments):
         self.check()
         check_data(self.corpus)
         corpus = self._corpus()
-        claim(self.out, FOLLOW_FILES, self.out / "state", self.policy)
+        claim(self.out, results.Followed.files(), self.out / "state", self.policy)
         with shown() as progress:
             followed = training.follow(
                 [self.model, *self.more],
@@ -60,7 +59,7 @@ class Follow(FolderArguments, TaskArguments):
                 read=self._loaded,
                 max_tokens=self.max_tokens,
             )
-        followed = replace(followed, record=replace(followed.record, arguments=recorded(self)))
+        followed = followed.recorded(recorded(self))
         followed.write(self.out)
         path = reports.write_followed(followed, self.out)
         training.forget_followed(self.out)

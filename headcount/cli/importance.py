@@ -58,7 +58,7 @@ def print_assessment(folder: Path, console: Console) -> None:
     """Print the assessment in the folder of a run."""
     table = results.read_head_table(folder)
     assert table is not None  # written with the assessment
-    record = results.ImportanceRecord.read(folder / "importance.json")
+    record = results.ImportanceRecord.read(folder)
     print_worth(table, importance.agreement(table.frame), record, console)
 
 

@@ -16,7 +16,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import show_document, shown
 from headcount.core import ResumePolicy, claim
-from headcount.results import CONTRIBUTION_FILES
+from headcount.results import ContributionTable
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Kobayashi2020(CorpusArguments, ModelArguments):
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
         corpus = self.read(self.corpus, limit=self.limit)
-        claim(self.out, CONTRIBUTION_FILES, self.out / "state", policy)
+        claim(self.out, ContributionTable.files(), self.out / "state", policy)
         loaded = self.loaded()
         with shown() as progress:
             path = reproduce.reproduce_kobayashi2020(

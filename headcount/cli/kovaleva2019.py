@@ -13,7 +13,7 @@ from headcount.cli.arguments import (
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.corpora import named_columns
-from headcount.results import TUNED_FILES
+from headcount.results import TunedMaps
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Kovaleva2019(TaskArguments):
         check_model(self.tuned)
         check_corpus(self.treebank)
         policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, TUNED_FILES, self.out / "state", policy)
+        claim(self.out, TunedMaps.files(), self.out / "state", policy)
         before, trusted = self.loaded(), self.trust_remote_code
         after = models.load(self.tuned, self.device, self.dtype, trust_remote_code=trusted)
         task = self.built(after, self.data)

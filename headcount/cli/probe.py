@@ -1,7 +1,7 @@
 """`headcount probe MODEL --train ... --test ...`: what the heads know together."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -52,7 +52,7 @@ class Probe(ModelArguments):
             check_no_unused_options(self.how, "layers", "hidden states", "Add structure or layers")
         check_model(self.model)
         check_corpus([*self.train, *self.test])
-        results.claim_probes(self.out, policy)
+        results.claim_beside(self.out, results.Probed, "probes", policy)
         if policy is ResumePolicy.OVERWRITE:
             probes.forget_probes(self.out)
         loaded = self.loaded()
@@ -60,8 +60,7 @@ class Probe(ModelArguments):
             found = probes.probe(
                 loaded, self.train, self.test, options=self.how, out=self.out, progress=progress
             )
-        found = replace(found, record=replace(found.record, arguments=recorded(self)))
-        found.write(self.out)
+        found.recorded(recorded(self)).write(self.out)
         probes.forget_probes(self.out)
         reports.write_probe_figures(self.out)
         if (self.out / "run.json").exists():

@@ -46,7 +46,7 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
         """Run a paper's probes and print its document."""
         check_model(self.model)
         check_corpus([*self.train, *self.test])
-        results.claim_probes(self.out, self.policy)
+        results.claim_beside(self.out, results.Probed, "probes", self.policy)
         if self.policy is ResumePolicy.OVERWRITE:
             probes.forget_probes(self.out)
         files, loaded = (self.train, self.test), self.loaded()

@@ -71,7 +71,7 @@ class Prune:
         ]
         policy = ResumePolicy.of(self.resume, self.overwrite)
         if self.one_per_group is not None:
-            groups = results.read_clusters(self.one_per_group).groups
+            groups = results.Clusters.read(self.one_per_group).groups
             chosen = pruning.spare_groups(chosen, groups)
         overwrite = artifact.claim_artifact(self.out, policy, read=read)
         loaded = self.on.loaded()

@@ -34,7 +34,7 @@ class Report:
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
             console.print(f"Report: {reports.write_report(self.out, pruned)}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
-        if (self.out / results.PROBES).exists():
+        if (self.out / results.ProbeRecord.FILE).exists():
             reports.write_probe_figures(self.out, self.formats)
         for name in beside:
             path = DOCUMENTS[name](self.out, self.formats)
@@ -48,7 +48,7 @@ def _clusters(folder: Path, formats: Sequence[str]) -> Path:
     """The document on clusters; the map has the colours of roles if the folder has an analysis."""
     roles = None
     if (folder / "run.json").exists():
-        roles = {row.head: row.roles for row in results.read_run(folder).heads}
+        roles = {row.head: row.roles for row in results.Analysis.read(folder).rows}
     return reports.write_clusters_document(folder, roles, formats)
 
 

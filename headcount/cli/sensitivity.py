@@ -1,6 +1,6 @@
 """`headcount sensitivity`: how the loss reacts to attention on kinds of tokens."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +10,6 @@ from headcount import importance, reports, results
 from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import SITES, ResumePolicy, amount, check_seed, claim
-from headcount.results import SENSITIVITY_FILES
 
 
 def print_sensitivity(found: "results.Sensitivity", console: Console) -> None:
@@ -59,7 +58,7 @@ class SensitivityCommand(TaskArguments):
         check_seed(self.seed)
         self.check()
         policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, SENSITIVITY_FILES, self.out / "state", policy)
+        claim(self.out, results.Sensitivity.files(), self.out / "state", policy)
         loaded = self.loaded()
         task = self.built(loaded, self.data, self.seed)
         with shown() as progress:
@@ -71,8 +70,7 @@ class SensitivityCommand(TaskArguments):
                 seed=self.seed,
                 progress=progress,
             )
-        found = replace(found, record=replace(found.record, arguments=recorded(self)))
-        found.write(self.out)
+        found.recorded(recorded(self)).write(self.out)
         reports.write_sensitivity_figures(self.out)
         print_sensitivity(found, plain_console(soft_wrap=False))
         return 0

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-import pandas as pd
 
 from headcount.core.errors import InputError
 from headcount.core.files import write_atomically, write_text
 from headcount.core.heads import Head, Heads
 from headcount.core.wording import amount
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAMES = ("head", "site", "layer", "index")
 """Columns that name a head."""
@@ -26,7 +28,7 @@ SHOWN, SHOWN_ROWS = 5, 12
 class HeadTable:
     """One row per head: `head site layer index`, then one column per measured number."""
 
-    frame: pd.DataFrame
+    frame: "pd.DataFrame"
 
     def __repr__(self) -> str:
         columns = [str(name) for name in self.frame if name not in NAMES]
@@ -39,6 +41,8 @@ class HeadTable:
     @classmethod
     def of(cls, heads: Heads, columns: Mapping[str, object]) -> "HeadTable":
         """A table of all `heads`; each column follows the iteration order of `heads`."""
+        import pandas as pd  # only here: files are named and claimed without
+
         rows = [(str(head), head.site, head.layer, head.index) for head in heads]
         frame = pd.DataFrame(rows, columns=list(NAMES))
         return cls(frame.assign(**dict(columns)))
@@ -46,6 +50,8 @@ class HeadTable:
     @classmethod
     def read(cls, path: Path) -> "HeadTable":
         """The table in a `heads.parquet`."""
+        import pandas as pd
+
         return cls(pd.read_parquet(path))
 
     def write(self, path: Path) -> None:
@@ -71,7 +77,7 @@ class HeadTable:
         frame.columns = [_cell(str(name)) for name in frame.columns]
         return frame.to_csv(index=False, lineterminator="\n")
 
-    def row(self, head: str | Head) -> pd.Series:
+    def row(self, head: str | Head) -> "pd.Series":
         """The row of one head, e.g. `table.row("enc.3.7")`."""
         rows = self.frame[self.frame["head"] == str(head)]
         if rows.empty:

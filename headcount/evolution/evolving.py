@@ -122,7 +122,7 @@ class _Run:
             rows += [EvolutionRow(**_with_nan(row)) for row in done[name]["rows"]]
             points += [EvolutionPoint(**point) for point in done[name]["points"]]
             self.timings[name] = done[name]["seconds"]
-        return Evolution(tuple(rows), tuple(points), self.record())
+        return Evolution(self.record(), tuple(rows), tuple(points))
 
     def units(self) -> dict[str, Unit]:
         """The parts of the work by name, in order."""

@@ -62,7 +62,7 @@ def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
                 f"{amount(len(names), 'head')} of another. {advice}"
             )
     if (path := folder / "run.json").exists():
-        signed = results.RunRecord.read(path).signature
+        signed = results.RunRecord.read(folder).signature
         _check_same_revision(path, signed, "the analysis", revision, advice)
 
 
@@ -74,10 +74,10 @@ def check_same_scores(folder: Path, revision: str) -> None:
     """
     advice = "Use --overwrite instead of --resume, or name a new folder."
     if (path := folder / "importance.json").exists():
-        signed = results.ImportanceRecord.read(path).signature
+        signed = results.ImportanceRecord.read(folder).signature
         _check_same_revision(path, signed, "an assessment", revision, advice)
     if (path := folder / "evaluation.json").exists():
-        signed = results.EvaluationRecord.read(path).signature
+        signed = results.EvaluationRecord.read(folder).signature
         _check_same_revision(path, signed, "an evaluation", revision, advice)
 
 

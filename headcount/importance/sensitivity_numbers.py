@@ -80,7 +80,7 @@ def sensitivity(
             "intervals_s": round(perf_counter() - measured, 3),
         },
     )
-    return Sensitivity(tuple(rows), record)
+    return Sensitivity(record, tuple(rows))
 
 
 def _rows(place: LayerId, sums: KindSums, bootstrap: Bootstrap) -> Iterator[SensitivityRow]:

@@ -96,7 +96,7 @@ def align(
         warnings=tuple(_warnings(work)),
         timings=seconds,
     )
-    return Alignment(rows, record)
+    return Alignment(record, rows)
 
 
 def _signature(loaded: Loaded, pairs: Corpus, work: "_Work", options: AlignmentOptions) -> str:

@@ -92,7 +92,7 @@ def cluster(
         warnings=(*census.warnings(encoder.max_length), *_rough(census.num_sentences)),
         timings=timings,
     )
-    return Clusters(_frame(names, distances), tuple(places), record)
+    return Clusters(record, tuple(places), _frame(names, distances))
 
 
 def _signed(options: ClusterOptions, census: Census, encoder: Encoder) -> dict[str, Any]:

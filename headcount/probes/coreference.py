@@ -118,7 +118,7 @@ def select_antecedents(
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
         **_amounts(read, cut, misread),
     )
-    return Coreference(rows, record, tuple(names.rows(options)) if best_names else ())
+    return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
 
 
 def _chosen_names(cut: Windows, saved: SavedChoices) -> dict[int, Int[np.ndarray, " head"]]:

@@ -30,7 +30,7 @@ from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units
 from headcount.probes.vectors import check_vectors
-from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
+from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight, decoded
 
 
 def probe(
@@ -122,11 +122,11 @@ class _Probing:
                 done[name] = _stored(unit(rows), perf_counter() - start)
                 write_checkpoint(checkpoint, self.key, done)
             found = done[name]
-            rows += [ProbeRow.of(each) for each in found["rows"]]
+            rows += [decoded(ProbeRow, each) for each in found["rows"]]
             weights += [ProbeWeight(**each) for each in found["weights"]]
-            trees += [ProbeTree.of(each) for each in found["trees"]]
+            trees += [decoded(ProbeTree, each) for each in found["trees"]]
             self.timings[name] = found["seconds"]
-        return Probed(tuple(rows), tuple(weights), self._record(trees))
+        return Probed(self._record(trees), tuple(rows), tuple(weights))
 
     def _signature(self) -> str:
         """Everything that the numbers depend on."""

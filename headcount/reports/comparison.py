@@ -25,7 +25,7 @@ from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.pruning_order import PruningOrder, order_document, pruning_orders
-from headcount.results import Correlation, HeadRow, Matching, Run, signed
+from headcount.results import Analysis, Correlation, HeadRow, Matching, signed
 
 
 @final
@@ -61,9 +61,9 @@ class Comparison:
     """Heads paired by what they do; None unless that was asked for."""
 
 
-def compare(one: Run, other: Run) -> Comparison:
+def compare(one: Analysis, other: Analysis) -> Comparison:
     """Compare two runs."""
-    is_paired = [row.head for row in one.heads] == [row.head for row in other.heads]
+    is_paired = [row.head for row in one.rows] == [row.head for row in other.rows]
     if not is_paired:
         sites = dict.fromkeys((*one.sites, *other.sites))
         counts = {site: _counts(one, other, site) for site in sites}
@@ -76,7 +76,7 @@ def compare(one: Run, other: Run) -> Comparison:
             by_layer={},
             orders=pruning_orders(one, other),
         )
-    pairs = list(zip(one.heads, other.heads, strict=True))
+    pairs = list(zip(one.rows, other.rows, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
     same = sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs)
     shared = [name for name in one.measures if name in other.measures]
@@ -95,23 +95,23 @@ def compare(one: Run, other: Run) -> Comparison:
     )
 
 
-def _counts(one: Run, other: Run, site: str) -> dict[str, tuple[int, int]]:
+def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, int]]:
     """Number of a site's heads with each role; heads without a role come last."""
     counts = [
-        Counter(role for row in run.heads if row.site == site for role in row.roles or ("none",))
+        Counter(role for row in run.rows if row.site == site for role in row.roles or ("none",))
         for run in (one, other)
     ]
     roles = ROLES if one.record.grid is None else IMAGE_ROLES
     return {role: (counts[0][role], counts[1][role]) for role in (*roles, "none")}
 
 
-def _of_heads(run: Run, column: str) -> np.ndarray:
-    return np.array([row.values[column] for row in run.heads])
+def _of_heads(run: Analysis, column: str) -> np.ndarray:
+    return np.array([row.values[column] for row in run.rows])
 
 
-def _of_layers(run: Run, column: str) -> np.ndarray:
+def _of_layers(run: Analysis, column: str) -> np.ndarray:
     layers: dict[tuple[str, int], list[HeadRow]] = {}
-    for row in run.heads:
+    for row in run.rows:
         layers.setdefault(row.layer_id, []).append(row)
     return np.array([np.mean([row.values[column] for row in rows]) for rows in layers.values()])
 
@@ -177,10 +177,10 @@ def _named(roles: tuple[str, ...]) -> str:
     return ", ".join(roles) or "none"
 
 
-def side_by_side(one: Run, other: Run, names: tuple[str, str]) -> Figure:
+def side_by_side(one: Analysis, other: Analysis, names: tuple[str, str]) -> Figure:
     """Maps of what leads each head, of two runs over one grid of heads."""
     sites = one.by_site()
-    layers, heads = one.num_layers, 1 + max(row.index for row in one.heads)
+    layers, heads = one.num_layers, 1 + max(row.index for row in one.rows)
     found = [leading(run) for run in (one, other)]
     width, height = 2 * (0.3 * heads + 0.7) + 0.4, len(sites) * (0.3 * layers + 0.7) + 1.0
     figure = new_figure(max(5.6, width), height)

@@ -9,7 +9,7 @@ from headcount.reports.matching import match_heads
 from headcount.reports.matching_text import matching_document
 from headcount.reports.page.compare_html import render_comparison
 from headcount.reports.page.compare_view import compare_view
-from headcount.results import MATCHING, Matching, Run, Signature, read_run
+from headcount.results import MATCHING, Analysis, Matching, Signature, read_run
 
 
 def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> Comparison:
@@ -58,7 +58,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     return replace(found, matching=matching)
 
 
-def _check_same_start(one: Run, other: Run) -> None:
+def _check_same_start(one: Analysis, other: Analysis) -> None:
     """Check that the scores and the curves of two runs are of texts that were cut alike.
 
     Raises:

@@ -103,7 +103,7 @@ def write_curve(
         signature=facts.signature,
         arguments=arguments or {},
     )
-    record.write(folder / "curve.json", ["curve.parquet", "curve.md"])
+    record.write(folder, ["curve.parquet", "curve.md"])
     return paths
 
 

@@ -17,9 +17,6 @@ from headcount.results import (
     CoreferenceRow,
     LayerTest,
     NameRow,
-    read_alignment,
-    read_clusters,
-    read_coreference,
 )
 
 SHOWN = 10
@@ -42,7 +39,7 @@ def write_clusters_document(
         InputError: if the folder has no clusters, or they are damaged.
     """
     figures = write_cluster_figures(folder, roles, formats)
-    return _written(folder / "clusters.md", clusters_document(read_clusters(folder)), figures)
+    return _written(folder / "clusters.md", clusters_document(Clusters.read(folder)), figures)
 
 
 def write_alignment_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
@@ -52,7 +49,7 @@ def write_alignment_document(folder: Path, formats: Sequence[str] = FORMATS) -> 
         InputError: if the folder has no alignment, or it is damaged.
     """
     figures = write_alignment_figures(folder, formats)
-    return _written(folder / "alignment.md", alignment_document(read_alignment(folder)), figures)
+    return _written(folder / "alignment.md", alignment_document(Alignment.read(folder)), figures)
 
 
 def write_coreference_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
@@ -62,7 +59,7 @@ def write_coreference_document(folder: Path, formats: Sequence[str] = FORMATS) -
         InputError: if the folder has no antecedent selection, or it is damaged.
     """
     figures = write_coreference_figures(folder, formats)
-    document = coreference_document(read_coreference(folder))
+    document = coreference_document(Coreference.read(folder))
     return _written(folder / "coreference.md", document, figures)
 
 

@@ -12,7 +12,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.names import RoleName, role_names
 from headcount.reports.plain_words import does, finding
-from headcount.results import Role, Run, TraitStrength
+from headcount.results import Analysis, Role, TraitStrength
 
 
 @final
@@ -88,33 +88,33 @@ class Leading:
     """The next finding of another kind, a role or tendency; None without one."""
 
 
-def kinds_of(run: Run) -> list[Kind]:
+def kinds_of(run: Analysis) -> list[Kind]:
     """Every kind that a head of the run has, as its leading trait or as another finding."""
     roles = roles_of(run)
     found = [each.kind for each in leading(run).values() if each]
     found += [
         kind_of(trait, roles)
-        for traits in (run.profiles or {}).values()
+        for traits in (run.traits or {}).values()
         for trait in traits
         if trait.verdict in ("role", "tendency")
     ]
     return [*{kind.key: kind for kind in found}.values()]
 
 
-def roles_of(run: Run) -> dict[str, RoleName]:
+def roles_of(run: Analysis) -> dict[str, RoleName]:
     """Names of all roles that heads have or were tested for."""
-    names = {trait.role for traits in (run.profiles or {}).values() for trait in traits}
-    return role_names([*(r for row in run.heads for r in row.roles), *sorted(names)])
+    names = {trait.role for traits in (run.traits or {}).values() for trait in traits}
+    return role_names([*(r for row in run.rows for r in row.roles), *sorted(names)])
 
 
-def leading(run: Run) -> dict[str, Leading | None]:
+def leading(run: Analysis) -> dict[str, Leading | None]:
     """What leads each head, by name: its main role, else its strongest tendency, else nothing."""
     roles = roles_of(run)
-    if run.profiles is None:
+    if run.traits is None:
         return {head: _by_role(found, roles) for head, found in run.roles.items()}
     return {
-        row.head: _by_traits(run.profiles.get(row.head, ()), run.roles[row.head], roles)
-        for row in run.heads
+        row.head: _by_traits(run.traits.get(row.head, ()), run.roles[row.head], roles)
+        for row in run.rows
     }
 
 

@@ -30,12 +30,12 @@ from jaxtyping import Bool, Float, Int
 from headcount.core import InputError
 from headcount.importance import holm
 from headcount.results import (
+    Analysis,
     Chance,
     HeadRow,
     MatchedPair,
     Matching,
     PairCorrelation,
-    Run,
     SiteMatching,
 )
 
@@ -56,7 +56,7 @@ Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"]]
 
 
 def match_heads(
-    one: Run, other: Run, names: tuple[str, str] = ("A", "B"), draws: int = DRAWS
+    one: Analysis, other: Analysis, names: tuple[str, str] = ("A", "B"), draws: int = DRAWS
 ) -> Matching:
     """Pair the heads of two runs by their profiles, across layers and within them.
 
@@ -70,7 +70,7 @@ def match_heads(
         InputError: if a run has no profiles, or the runs share no site with traits to match by.
     """
     for run, name in zip((one, other), names, strict=True):
-        if not run.profiles:
+        if not run.traits:
             raise InputError(
                 f"Expected runs with profiles, but {name} has none. "
                 "Analyze it again with this version."
@@ -105,14 +105,14 @@ def match_heads(
 class _Site:
     """The heads of one site of one run, with their traits and columns as arrays."""
 
-    def __init__(self, site: str, run: Run) -> None:
+    def __init__(self, site: str, run: Analysis) -> None:
         self.site = site
-        self.rows: Sequence[HeadRow] = [row for row in run.heads if row.site == site]
+        self.rows: Sequence[HeadRow] = [row for row in run.rows if row.site == site]
         self.layers = np.array([row.layer for row in self.rows])
         traits: dict[tuple[str, str], list[float]] = {}
         tested: dict[tuple[str, str], int] = {}
         for row in self.rows:
-            for trait in (run.profiles or {}).get(row.head, ()):
+            for trait in (run.traits or {}).get(row.head, ()):
                 key = (trait.trait, trait.role)
                 traits.setdefault(key, []).append(float(np.clip(trait.strength, -1, 1)))
                 tested[key] = tested.get(key, 0) + (trait.verdict != "untested")

@@ -3,7 +3,6 @@
 import base64
 import io
 import math
-import tempfile
 from html import escape
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from headcount.reports.page.shown import Shown
 from headcount.reports.page.view import report_view
 from headcount.reports.page.worth_view import site_sentence, verdict
 from headcount.reports.sentences import short_name
-from headcount.results import Analysis, CurvePoints, Run, read_run, write_results
+from headcount.results import Analysis, CurvePoints, read_run
 
 SHOWN_HEADS = 10
 """Number of heads in the table of an assessment."""
@@ -56,7 +55,7 @@ def show_card(analysis: Analysis | str | Path, head: str) -> Shown:
         InputError: for a head that was not analysed.
     """
     run = _run(analysis)
-    names = [row.head for row in run.heads]
+    names = [row.head for row in run.rows]
     if head not in names:
         raise InputError(
             f"Expected a head of the analysis ({names[0]} to {names[-1]}), got {head}."
@@ -65,12 +64,8 @@ def show_card(analysis: Analysis | str | Path, head: str) -> Shown:
     return Shown(f"Card of {head} of {short_name(run.record.model)}", page, CARD_HEIGHT)
 
 
-def _run(analysis: Analysis | str | Path) -> Run:
-    if not isinstance(analysis, Analysis):
-        return read_run(Path(analysis))
-    with tempfile.TemporaryDirectory() as folder:
-        write_results(analysis, folder)
-        return read_run(Path(folder))
+def _run(analysis: Analysis | str | Path) -> Analysis:
+    return analysis if isinstance(analysis, Analysis) else read_run(Path(analysis))
 
 
 def _assessment(assessment: Assessment) -> str:

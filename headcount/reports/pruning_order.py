@@ -18,7 +18,7 @@ from headcount.core import amount, table
 from headcount.importance import correlation
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import RANDOM, Correlation, Run
+from headcount.results import RANDOM, Analysis, Correlation
 
 BUDGETS = (0.9, 0.75, 0.5, 0.25, 0.1)
 """Shares of the heads that are kept by a score."""
@@ -65,19 +65,19 @@ class PruningOrder:
     """Kept heads at each budget, the largest first."""
 
 
-def pruning_orders(one: Run, other: Run) -> tuple[PruningOrder, ...]:
+def pruning_orders(one: Analysis, other: Analysis) -> tuple[PruningOrder, ...]:
     """Every score and every method of a curve by which both runs order their heads."""
     columns = [name for name in ORDERS if _has(one, name) and _has(other, name)]
     by_score = [_by_score(name, one, other) for name in columns]
     return (*by_score, *_by_curve(one, other))
 
 
-def _has(run: Run, column: str) -> bool:
-    return all(np.isfinite(row.values.get(column, np.nan)) for row in run.heads)
+def _has(run: Analysis, column: str) -> bool:
+    return all(np.isfinite(row.values.get(column, np.nan)) for row in run.rows)
 
 
-def _by_score(name: str, one: Run, other: Run) -> PruningOrder:
-    scores = [{row.head: row.values[name] for row in run.heads} for run in (one, other)]
+def _by_score(name: str, one: Analysis, other: Analysis) -> PruningOrder:
+    scores = [{row.head: row.values[name] for row in run.rows} for run in (one, other)]
     totals = [_shares(run, its) for run, its in zip((one, other), scores, strict=True)]
     means = [_means(run, its) for run, its in zip((one, other), scores, strict=True)]
     budgets = []
@@ -91,16 +91,16 @@ def _by_score(name: str, one: Run, other: Run) -> PruningOrder:
     return PruningOrder(name, importance, _over_cells(*means), tuple(budgets))
 
 
-def _shares(run: Run, scores: Mapping[str, float]) -> dict[str, float]:
+def _shares(run: Analysis, scores: Mapping[str, float]) -> dict[str, float]:
     """Share of the total importance by site; NaN if there is none."""
     sums = {site: sum(max(0.0, scores[row.head]) for row in rows) for site, rows in run.by_site()}
     total = sum(sums.values())
     return {site: each / total if total else np.nan for site, each in sums.items()}
 
 
-def _means(run: Run, scores: Mapping[str, float]) -> dict[Cell, float]:
+def _means(run: Analysis, scores: Mapping[str, float]) -> dict[Cell, float]:
     cells: dict[Cell, list[float]] = {}
-    for row in run.heads:
+    for row in run.rows:
         cells.setdefault((row.site, row.layer), []).append(scores[row.head])
     return {cell: float(np.mean(values)) for cell, values in cells.items()}
 
@@ -111,18 +111,18 @@ def _over_cells(one: Mapping[Cell, float], other: Mapping[Cell, float]) -> Corre
     return correlation(values[0], values[1])
 
 
-def _kept(share: float, *sides: tuple[Run, set[str]]) -> KeptHeads:
+def _kept(share: float, *sides: tuple[Analysis, set[str]]) -> KeptHeads:
     counts = [
         {site: sum(row.head in kept for row in rows) for site, rows in run.by_site()}
         for run, kept in sides
     ]
     cells = [
-        _means(run, {row.head: float(row.head in kept) for row in run.heads}) for run, kept in sides
+        _means(run, {row.head: float(row.head in kept) for row in run.rows}) for run, kept in sides
     ]
     return KeptHeads(share, (counts[0], counts[1]), _over_cells(*cells))
 
 
-def _by_curve(one: Run, other: Run) -> Iterator[PruningOrder]:
+def _by_curve(one: Analysis, other: Analysis) -> Iterator[PruningOrder]:
     """Kept heads of every method that both curves have, at the budgets that both have."""
     if one.curve is None or other.curve is None:
         return

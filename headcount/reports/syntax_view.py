@@ -13,7 +13,7 @@ from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS
 from headcount.reports.plain_words import relation_target, relation_words
 from headcount.reports.relation_view import map_key
-from headcount.results import Profiles, Run, Thresholds, TraitStrength
+from headcount.results import Analysis, Profiles, Thresholds, TraitStrength
 
 
 @final
@@ -56,9 +56,9 @@ class TestedSyntax:
     """Relations with too few cases, in a sentence; empty without any."""
 
 
-def syntax_of(run: Run) -> TestedSyntax | None:
+def syntax_of(run: Analysis) -> TestedSyntax | None:
     """The table; None without profiles or trees."""
-    by_relation = _by_relation(run.profiles or {})
+    by_relation = _by_relation(run.traits or {})
     if not by_relation:
         return None
     best = [

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from headcount.reports import numbers
 from headcount.reports.kinds import Leading, label_of
 from headcount.reports.sentences import headline
-from headcount.results import Run, Untested
+from headcount.results import Analysis, Untested
 
 FEW = "few"
 """Reason of traits that have too few cases: more text would change it."""
@@ -17,23 +17,23 @@ HALF = 0.5
 """Share of attention on the first token, or on no token, from which on a head is counted."""
 
 
-def few_of(run: Run) -> Mapping[str, Untested]:
+def few_of(run: Analysis) -> Mapping[str, Untested]:
     """The traits that have too few cases, or none, by name."""
     return {trait: why for trait, why in run.record.untested.items() if why.reason in SAID}
 
 
-def needs_more(run: Run) -> bool:
+def needs_more(run: Analysis) -> bool:
     """Whether more text would let some trait be tested."""
     return any(why.reason == FEW for why in run.record.untested.values())
 
 
-def nothing_tested(run: Run) -> bool:
+def nothing_tested(run: Analysis) -> bool:
     """Whether no trait of any head was tested, as far as is known."""
-    traits = [trait for own in (run.profiles or {}).values() for trait in own]
+    traits = [trait for own in (run.traits or {}).values() for trait in own]
     return bool(traits) and all(trait.verdict == "untested" for trait in traits)
 
 
-def headline_of(run: Run, found: Sequence[Leading | None]) -> str:
+def headline_of(run: Analysis, found: Sequence[Leading | None]) -> str:
     """What the heads do, after what was not tested; says which texts it holds for if few.
 
     Args:
@@ -53,12 +53,12 @@ def headline_of(run: Run, found: Sequence[Leading | None]) -> str:
     return " ".join([*parts, found_words])
 
 
-def nothing_words(run: Run) -> str:
+def nothing_words(run: Analysis) -> str:
     """What is said of a head that shows no role or tendency."""
     return "nothing was tested" if nothing_tested(run) else "no role or tendency"
 
 
-def nothing_sentence(run: Run) -> str:
+def nothing_sentence(run: Analysis) -> str:
     """The same in a sentence of its own."""
     missing = not_tested(run)
     if nothing_tested(run):
@@ -68,7 +68,7 @@ def nothing_sentence(run: Run) -> str:
     return "No role or tendency: no trait is both beyond chance and strong enough."
 
 
-def not_tested(run: Run) -> str:
+def not_tested(run: Analysis) -> str:
     """The traits that have too few cases, with the reasons, in a sentence; empty without any.
 
     Traits with the same reason are named together.
@@ -84,36 +84,36 @@ def not_tested(run: Run) -> str:
     return f"Not tested: {'; '.join(parts)}." if parts else ""
 
 
-def first_token(run: Run) -> str:
+def first_token(run: Analysis) -> str:
     """How many heads rest on the first token, where sinks were not tested; else empty."""
-    if "first" not in few_of(run) or not any("attn_first" in row.values for row in run.heads):
+    if "first" not in few_of(run) or not any("attn_first" in row.values for row in run.rows):
         return ""
     return _over_half(run, _many(run, "attn_first"), "the first token")
 
 
-def learned_sinks(run: Run) -> str:
+def learned_sinks(run: Analysis) -> str:
     """How many heads give no token most of their attention, in a sentence; empty if none does."""
     many = _many(run, "attn_none")
     return _over_half(run, many, "a learned sink, and so no token,") if many else ""
 
 
-def _many(run: Run, column: str) -> int:
+def _many(run: Analysis, column: str) -> int:
     """The number of heads with more than half of their attention there."""
-    return sum(row.values.get(column, 0) > HALF for row in run.heads)
+    return sum(row.values.get(column, 0) > HALF for row in run.rows)
 
 
-def _over_half(run: Run, many: int, what: str) -> str:
+def _over_half(run: Analysis, many: int, what: str) -> str:
     verb, whose = ("gives", "its") if many == 1 else ("give", "their")
-    heads = numbers.of(len(run.heads), "head", "heads")
+    heads = numbers.of(len(run.rows), "head", "heads")
     return f"{numbers.count(many)} of {heads} {verb} {what} over half of {whose} attention."
 
 
-def why_none(run: Run, role: str) -> str:
+def why_none(run: Analysis, role: str) -> str:
     """Why no head has a role: none was found, or the reason why it was not tested."""
     own = {trait: why for trait, why in run.record.untested.items() if why.role == role}
     traits = {
         trait.trait if trait.relation is None else "syntax"
-        for each in (run.profiles or {}).values()
+        for each in (run.traits or {}).values()
         for trait in each
         if trait.role == role and trait.verdict != "untested"
     }

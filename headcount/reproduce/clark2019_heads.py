@@ -23,8 +23,6 @@ from headcount.results import (
     ChosenHead,
     Clusters,
     Coreference,
-    write_clusters,
-    write_coreference,
 )
 
 HEAD_5_4 = {"all": "65", "pronoun": "64", "proper": "73", "nominal": "58"}
@@ -53,7 +51,7 @@ def coreference_runs(
         files = [each for each in documents if Path(each).parent == folder]
         found.append(select_antecedents(loaded, files, how, progress))
         place = out if len(found) == 1 else out / "other" / f"coreference-{len(found)}"
-        write_coreference(found[-1], place)
+        found[-1].write(place)
         write_coreference_document(place)
     return found
 
@@ -68,7 +66,7 @@ def clusters_run(
     """Measure distances between all heads on a treebank; write tables, document and map."""
     corpus = Corpus(files, limit=options.test_limit, as_words=options.as_words)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
-    write_clusters(found, out)
+    found.write(out)
     write_clusters_document(out)
     return found
 

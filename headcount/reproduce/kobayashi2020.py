@@ -6,7 +6,6 @@ et al., 2021), https://arxiv.org/abs/2109.07152
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def reproduce_kobayashi2020(
     found = measure_contributions(
         loaded, corpus, samples=samples, max_tokens=max_tokens, progress=progress
     )
-    found = replace(found, record=replace(found.record, arguments=arguments or {}))
+    found = found.recorded(arguments or {})
     found.write(out)
     with styled():
         figures = {"weights_and_norms": _shares_figure(found), "mixing": _mixing_figure(found)}

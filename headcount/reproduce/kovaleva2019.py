@@ -172,7 +172,7 @@ def measure_tuned_maps(
         timings=seconds,
         arguments=case.arguments,
     )
-    return TunedMaps(tuple(rows), record)
+    return TunedMaps(record, tuple(rows))
 
 
 def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:

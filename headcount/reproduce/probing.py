@@ -1,7 +1,6 @@
 """What reproductions of papers on probes share: running probes, and sentences about claims."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -52,7 +51,7 @@ def run_probes(
         progress: called with the progress.
     """
     found = probe(loaded, *files, options, out, progress)
-    found = replace(found, record=replace(found.record, arguments=arguments or {}))
+    found = found.recorded(arguments or {})
     found.write(out)
     forget_probes(out)
     write_probe_figures(out)

@@ -43,12 +43,11 @@ from headcount.reproduce.voita2019_figures import (
     rare_maps,
 )
 from headcount.results import (
+    Analysis,
     HeadRow,
     RelationResult,
-    Run,
     read_assessment,
     read_run,
-    write_results,
 )
 from headcount.tasks import Task
 
@@ -96,7 +95,7 @@ def reproduce_voita2019(
     loaded = as_loaded(loaded)
     options = options or Options()
     analysis = analyze(loaded, treebank, options, out, progress)
-    write_results(analysis, out, arguments, keep_scores)
+    analysis.recorded(arguments or {}).write(out, keep_scores)
     relevance = ScoreOptions(("relevance",), average="per-step")
     assessment = assess(
         loaded, task, relevance, out=out, progress=progress, max_tokens=options.max_tokens
@@ -170,7 +169,7 @@ def dependent_positions(treebank: Corpus) -> dict[str, dict[int, int]]:
     return {relation: dict(each) for relation, each in counts.items()}
 
 
-def voita2019_document(run: Run, offsets: dict[str, dict[int, int]]) -> str:
+def voita2019_document(run: Analysis, offsets: dict[str, dict[int, int]]) -> str:
     """The document.
 
     Args:
@@ -203,7 +202,7 @@ def functions_of(row: HeadRow) -> list[str]:
     return [name for name in FUNCTIONS if name in row.roles]
 
 
-def _functions(run: Run) -> str:
+def _functions(run: Analysis) -> str:
     rows = [line for site, heads in run.by_site() for line in _site_lines(site, heads)]
     header = ["site", "function", "heads", "confidence", "relevance", "share of relevance, %"]
     tested = (
@@ -227,7 +226,7 @@ def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
         yield [SITE_TITLES.get(site, site), name, str(len(rows)), *shown, share(part)]
 
 
-def _most_relevant(run: Run) -> str:
+def _most_relevant(run: Analysis) -> str:
     """A sentence on the most relevant head of every layer and how many of them have a function."""
     best = [
         max((row for row in heads if row.layer == layer), key=_relevance)
@@ -235,8 +234,8 @@ def _most_relevant(run: Run) -> str:
         for layer in sorted({row.layer for row in heads})
     ]
     with_function = [row for row in best if functions_of(row)]
-    heads = [row for row in run.heads if functions_of(row)]
-    expected = len(best) * len(heads) / len(run.heads)
+    heads = [row for row in run.rows if functions_of(row)]
+    expected = len(best) * len(heads) / len(run.rows)
     return (
         f"Of the {amount(len(best), 'head')} that are the most relevant in their layer, "
         f"{len(with_function)} have one of the functions ({expected:.1f} expected by chance): "
@@ -244,7 +243,7 @@ def _most_relevant(run: Run) -> str:
     )
 
 
-def _with_confidence(run: Run) -> Iterator[str]:
+def _with_confidence(run: Analysis) -> Iterator[str]:
     """The correlation of relevance and confidence, by site; the paper finds that they agree."""
     for site, heads in run.by_site():
         relevance = np.array([_relevance(row) for row in heads])
@@ -255,13 +254,13 @@ def _with_confidence(run: Run) -> Iterator[str]:
         )
 
 
-def _syntactic(run: Run) -> str:
+def _syntactic(run: Analysis) -> str:
     title = "## Syntactic heads (table 1): accuracy of the best head / of the best fixed offset, %"
-    if run.relations is None:
+    if run.relation_rows is None:
         return f"{title}\n\nNot measured: the corpus has no trees."
     rows = []
     for (relation, direction), (arrow, wmt, subtitles) in SYNTACTIC.items():
-        best = _best(run.relations, relation, direction)
+        best = _best(run.relation_rows, relation, direction)
         here, cases, head, tested = "–", "0", "–", "–"
         if best is not None:
             here = f"{share(best.accuracy)} / {share(best.baseline)}"
@@ -279,11 +278,11 @@ def _syntactic(run: Run) -> str:
     return f"{title}\n\n{table(header, rows)}\n\n{note}"
 
 
-def _tested(run: Run, best: RelationResult) -> str:
+def _tested(run: Analysis, best: RelationResult) -> str:
     """The head that one half of the treebank chooses for a relation, on the other half."""
     rows = [
         trait
-        for traits in (run.profiles or {}).values()
+        for traits in (run.traits or {}).values()
         for trait in traits
         if (trait.relation, trait.direction) == (best.relation, best.direction)
     ]
@@ -316,8 +315,8 @@ def _positions(offsets: dict[str, dict[int, int]]) -> str:
     return f"{title}\n\n{table(header, rows)}"
 
 
-def _rare(run: Run) -> str:
-    known = [row for row in run.heads if not math.isnan(row.values["rare_share"])]
+def _rare(run: Analysis) -> str:
+    known = [row for row in run.rows if not math.isnan(row.values["rare_share"])]
     title = "## Rare tokens (figure 5): where the largest weight goes, % of queries"
     rows = [
         ["paper, OpenSubtitles", "first layer", "66", "83"],

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from headcount.core import ACCENT, new_figure, plain_grid
 from headcount.reports import SITE_TITLES, draw_numbers, draw_roles
-from headcount.results import HeadRow, Run
+from headcount.results import Analysis, HeadRow
 
 FUNCTIONS = ("positional", "syntactic", "rare")
 """The paper's functions of heads; our other roles do not count here."""
@@ -23,14 +23,14 @@ REACH = 7
 """Largest position that the histograms show on either side."""
 
 
-def function_maps(run: Run) -> Figure:
+def function_maps(run: Analysis) -> Figure:
     """Relevance, confidence and functions of all heads, one row of maps per site."""
     sites = run.by_site()
-    layers = max(row.layer for row in run.heads) + 1
-    columns = max(row.index for row in run.heads) + 1
+    layers = max(row.layer for row in run.rows) + 1
+    columns = max(row.index for row in run.rows) + 1
     figure = new_figure(3 * (0.3 * columns + 0.6) + 0.6, len(sites) * (0.3 * layers + 0.7) + 0.5)
     grid = figure.subplots(len(sites), 3, squeeze=False)
-    largest = max(row.values["relevance"] for row in run.heads)
+    largest = max(row.values["relevance"] for row in run.rows)
     for (site, rows), line in zip(sites, grid, strict=True):
         for axes in line:
             plain_grid(axes, max(row.layer for row in rows) + 1, columns)
@@ -43,7 +43,7 @@ def function_maps(run: Run) -> Figure:
     return figure
 
 
-def rare_maps(run: Run) -> Figure:
+def rare_maps(run: Analysis) -> Figure:
     """Share of queries that look most at one of the two rarest tokens, one map per site."""
     sites = [(site, rows) for site, rows in run.by_site() if not all(map(_rare_is_unknown, rows))]
     layers = max(row.layer for _, rows in sites for row in rows) + 1
@@ -60,9 +60,9 @@ def rare_maps(run: Run) -> Figure:
     return figure
 
 
-def has_rare(run: Run) -> bool:
+def has_rare(run: Analysis) -> bool:
     """Whether any sentence had a rare enough token to measure."""
-    return not all(map(_rare_is_unknown, run.heads))
+    return not all(map(_rare_is_unknown, run.rows))
 
 
 def _rare_is_unknown(row: HeadRow) -> bool:

@@ -8,7 +8,6 @@ difference with a band over seeds. Tokens are swapped when the models read, not 
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from transformers import PreTrainedModel
@@ -116,7 +115,7 @@ def reproduce_voita2019evolution(
         The path of the document.
     """
     found = evolve(models, corpus, options, out, progress)
-    found = replace(found, record=replace(found.record, arguments=arguments or {}))
+    found = found.recorded(arguments or {})
     found.write(out)
     return write_voita2019evolution(found, out)
 

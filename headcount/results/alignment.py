@@ -1,15 +1,10 @@
 """A word alignment: how well every head links the words of translations."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
-import pandas as pd
-
-from headcount.core import reading
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.store import Record, Result, table
 
 
 @final
@@ -42,11 +37,12 @@ class AlignmentRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AlignmentRecord:
+class AlignmentRecord(Record):
     """Facts about an alignment that its rows do not hold."""
 
-    signature: str
-    """Model, texts, gold links, options and versions that the rows depend on, in one text."""
+    FILE = "alignment.json"
+    COMMAND = "headcount align"
+
     model: str
     """Name of the model, as given."""
     corpora: tuple[str, ...]
@@ -63,41 +59,19 @@ class AlignmentRecord:
     """Number of possible links, the sure ones included."""
     cases: int
     """Number of target words with gold links."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what was left out."""
     sentences: tuple[str, ...] = ()
     """Sentences on the best head and its margin."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if the alignment was made in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `alignment.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "AlignmentRecord":
-        """The record in an `alignment.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount align").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Alignment:
+class Alignment(Result[AlignmentRecord]):
     """The result of an alignment."""
 
-    rows: tuple[AlignmentRow, ...]
-    record: AlignmentRecord
+    DOCUMENTS = ("alignment.md",)
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The table: one row per head or layer, quantity and direction."""
-        return pd.DataFrame([asdict(row) for row in self.rows])
+    record: AlignmentRecord
+    rows: tuple[AlignmentRow, ...] = table("alignment.parquet", "the rows of an alignment")
 
     def ranked(self, level: str = "head", quantity: str = "weights") -> list[AlignmentRow]:
         """The rows of one level and quantity, each head in its best direction, the best first."""
@@ -108,24 +82,3 @@ class Alignment:
                 if other is None or row.aer < other.aer:
                     best[row.head] = row
         return sorted(best.values(), key=lambda row: row.aer)
-
-
-def write_alignment(alignment: Alignment, folder: Path) -> None:
-    """Write `alignment.parquet`, then `alignment.json`."""
-    tables = {"alignment.parquet": alignment.frame}
-    write_sealed(folder / "alignment.json", alignment.record, tables=tables)
-
-
-def read_alignment(folder: Path) -> Alignment:
-    """The alignment in a folder.
-
-    Raises:
-        InputError: if a file is missing, damaged or of a newer version.
-    """
-    record = AlignmentRecord.read(folder / "alignment.json")
-    path = folder / "alignment.parquet"
-    with reading(path, "the rows of an alignment", "Run `headcount align` again."):
-        rows = pd.read_parquet(path).to_dict("records")
-        return Alignment(
-            tuple(AlignmentRow(**{str(k): v for k, v in row.items()}) for row in rows), record
-        )

@@ -1,42 +1,109 @@
-"""An analysis: its results, and the files that they are written to."""
+"""An analysis: its tables and examples, and the results of other commands beside it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-import pandas as pd
-
-from headcount.core import HeadTable, amount, drawn_card, drawn_html
-from headcount.results.claiming import BESIDE_FILES, OURS, SCORES, csv_name
-from headcount.results.examples import Example, write_examples
-from headcount.results.importance import read_head_table
+from headcount.core import Head, HeadTable, InputError, amount, drawn_card, drawn_html, reading
+from headcount.results.alignment import Alignment
+from headcount.results.clusters import Clusters
+from headcount.results.coreference import Coreference
+from headcount.results.curve import CURVE, CurvePoints, CurveRecord, read_curve
+from headcount.results.examples import Example, read_examples, write_examples
+from headcount.results.importance import ImportanceRecord, read_head_table
+from headcount.results.probe import Probed
+from headcount.results.profiles import PROFILE_COLUMNS, Profiles, TraitStrength
+from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
-from headcount.results.run import RunRecord
+from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
 from headcount.results.sealing import Described
+from headcount.results.store import Result, rows_of, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLES, TARGETS = "examples.json", "targets.txt"
+SCORES = ("importance.json", "evaluation.json", "translations.txt")
+"""Files of other commands: the importance of the heads and the scores of the model."""
+LISTS = ("roles", "tendencies")
+"""Columns of the table of heads that hold lists."""
+PLACE = ("head", "site", "layer", "index")
+"""Columns of the table of heads that name a head."""
+_RELATIONS = "a row for each head, relation and direction"
+_HEADS = "a row for each head"
 
 
 @final
 @dataclass(frozen=True)
-class Analysis:
-    """The result of an analysis."""
+class Analysis(Result[RunRecord]):
+    """The result of an analysis, as it is measured or read from the folder of a run.
 
-    heads: HeadTable
-    """One row per head."""
-    relations: pd.DataFrame | None
-    """One row per head, relation and direction; None if no sentence had a tree."""
-    profiles: pd.DataFrame
-    """One row per head and trait: strength, test and verdict, see `TraitStrength`."""
-    offsets: pd.DataFrame
-    """The offset profile of every head."""
-    roles: Roles
-    """Roles by head name; an empty list for a head without a role."""
-    examples: Mapping[str, Sequence[Example]]
-    """The sentences that show each head's role best, by head name."""
-    null: tuple[HeadTable, pd.DataFrame | None] | None
-    """Tables of heads and relations for the random-weight copy."""
+    Its tables are what the files hold; `rows`, `traits` and the like are the same as typed rows.
+    """
+
+    DOCUMENTS = (
+        *(EXAMPLES, TARGETS, "report.html"),
+        *("clark2019.md", "coenen2019.md", "hewitt2019.md", "michel2019.md", "voita2019.md"),
+    )
+
     record: RunRecord
     """Contents of run.json: signature, counts, warnings, timings."""
+    heads: HeadTable = table("heads.parquet", _HEADS, columns=(*PLACE, "roles"), key=("head",))
+    """One row per head."""
+    offsets: "pd.DataFrame" = table(
+        "offsets.parquet",
+        "a row for each head and offset",
+        columns=("head", "offset", "share"),
+        key=("head", "offset"),
+    )
+    """The offset profile of every head: rows `head offset share`."""
+    profiles: "pd.DataFrame | None" = table(
+        "profiles.parquet",
+        "a row for each head and trait",
+        columns=PROFILE_COLUMNS,
+        key=("head", "trait"),
+        default=None,
+    )
+    """One row per head and trait: strength, test and verdict, see `TraitStrength`; None in folders
+    from before there were profiles."""
+    relations: "pd.DataFrame | None" = table(
+        "relations.parquet",
+        _RELATIONS,
+        columns=RELATION_COLUMNS,
+        key=RELATION_COLUMNS[:3],
+        default=None,
+    )
+    """One row per head, relation and direction; None if no sentence had a tree."""
+    null_heads: HeadTable | None = table(
+        "null_heads.parquet", _HEADS, columns=(*PLACE, "roles"), key=("head",), default=None
+    )
+    """The table of heads for the random-weight copy; None without `--null`."""
+    null_relations: "pd.DataFrame | None" = table(
+        "null_relations.parquet",
+        _RELATIONS,
+        columns=RELATION_COLUMNS,
+        key=RELATION_COLUMNS[:3],
+        default=None,
+    )
+    """The table of relations for it."""
+    examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+    """The sentences that show each head's role best, by head name."""
+    importance: ImportanceRecord | None = None
+    """Importance of the heads for a task; None until `headcount importance` was run."""
+    probes: Probed | None = None
+    """Numbers of probes; None until `headcount probe` was run."""
+    coreference: Coreference | None = None
+    """Antecedents that heads point at; None until `headcount coreference` was run."""
+    clusters: Clusters | None = None
+    """Distances between heads; None until `headcount cluster` was run."""
+    alignment: Alignment | None = None
+    """Links between words by heads; None until `headcount align` was run."""
+    curve: tuple[CurvePoints, CurveRecord] | None = None
+    """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
+    pruned: PruneRecord | None = None
+    """How a model was pruned from this one; None unless its folder was named."""
 
     def __repr__(self) -> str:
         found = sum(map(bool, self.roles.values()))
@@ -57,49 +124,209 @@ class Analysis:
         """
         return drawn_card(self, head)
 
+    @cached_property
+    def rows(self) -> tuple[HeadRow, ...]:
+        """The table of heads as rows."""
+        return _head_rows(self.heads)
 
-def write_results(
-    analysis: Analysis,
-    folder: str | Path,
-    arguments: Mapping[str, Any] | None = None,
-    keep_scores: bool = False,
-) -> None:
-    """Write the tables, the examples and, last, `run.json`.
+    @cached_property
+    def null_rows(self) -> tuple[HeadRow, ...] | None:
+        """The table of heads at random weights as rows."""
+        return None if self.null_heads is None else _head_rows(self.null_heads)
+
+    @cached_property
+    def relation_rows(self) -> tuple[RelationResult, ...] | None:
+        """The table of relations as rows."""
+        return None if self.relations is None else rows_of(self.relations, RelationResult)
+
+    @cached_property
+    def null_relation_rows(self) -> tuple[RelationResult, ...] | None:
+        """The table of relations at random weights as rows."""
+        return None if self.null_relations is None else rows_of(self.null_relations, RelationResult)
+
+    @cached_property
+    def traits(self) -> Profiles | None:
+        """The traits of every head."""
+        if self.profiles is None:
+            return None
+        found: dict[str, list[TraitStrength]] = {}
+        for each in rows_of(self.profiles, TraitStrength):
+            found.setdefault(each.head, []).append(each)
+        return {head: tuple(traits) for head, traits in found.items()}
+
+    @cached_property
+    def offset_shares(self) -> Mapping[str, Mapping[int, float]]:
+        """Share of queries at each offset, by head."""
+        found: dict[str, dict[int, float]] = {}
+        for head, offset, share in self.offsets[["head", "offset", "share"]].to_numpy():
+            found.setdefault(str(head), {})[int(offset)] = float(share)
+        return found
+
+    @cached_property
+    def roles(self) -> Roles:
+        """Roles of every head in the order of the table, the main role first; empty if none."""
+        return {str(head): self.record.roles.get(head, ()) for head in self.heads.frame["head"]}
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The number columns, in the order of the table."""
+        return tuple(self.rows[0].values)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that occur, in the order of the table."""
+        return tuple(dict.fromkeys(row.site for row in self.rows))
+
+    def by_site(self) -> list[tuple[str, list[HeadRow]]]:
+        """The rows of each site, in the order of the table."""
+        return [(site, [row for row in self.rows if row.site == site]) for site in self.sites]
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers of the deepest site."""
+        return max(row.layer for row in self.rows) + 1
+
+    @classmethod
+    def read(cls, folder: Path) -> "Analysis":
+        """The analysis in a folder, without what other commands wrote beside it.
+
+        Raises:
+            InputError: if a file is missing, damaged or of another version.
+        """
+        check_is_run(folder)
+        found = replace(super().read(folder), examples=read_examples(folder / EXAMPLES))
+        views = ("rows", "null_rows", "relation_rows", "null_relation_rows", "traits")
+        for view in (*views, "offset_shares"):
+            with reading(folder, "the tables of an analysis", _AGAIN):
+                getattr(found, view)
+        found._check_roles(folder)
+        return found
+
+    def _check_roles(self, folder: Path) -> None:
+        for row in self.rows:
+            named = [role.role for role in self.roles[row.head]]
+            if named != [*row.roles]:
+                raise InputError(
+                    f"{folder}: run.json says {row.head} is {named}, heads.parquet says "
+                    f"{[*row.roles]}; the files come from two runs. {_AGAIN}"
+                )
+
+    def write(self, folder: str | Path, keep_scores: bool = False) -> None:
+        """Write the tables, the examples and, last, `run.json`.
+
+        Args:
+            folder: the folder of the run.
+            keep_scores: whether scores that other commands added to the folder are kept, as in a
+                resumed run, or removed.
+        """
+        folder, frames = Path(folder), self.frames()
+        if keep_scores:
+            frames["heads.parquet"] = _with_scores(self.heads, folder).frame
+        kept = {TARGETS, *(SCORES if keep_scores else ()), *(BESIDE_FILES if keep_scores else ())}
+        for stale in (
+            set(OURS) - set(frames) - set(map(csv_name, {*frames, *kept})) - kept
+        ):  # from an earlier run, its record included
+            (folder / stale).unlink(missing_ok=True)
+        for name, frame in frames.items():
+            HeadTable(frame).write(folder / name)
+        write_examples(folder / EXAMPLES, self.examples)
+        texts = [name for name in (TARGETS,) if (folder / name).exists()]
+        # Scores are columns of the table of heads, too, and described by their own record.
+        columns = list(map(str, self.heads.frame))
+        described: Described = dict.fromkeys([*frames, EXAMPLES, *texts])
+        self.record.write(folder, {**described, "heads.parquet": columns})
+
+
+BESIDE = (Probed, Alignment, Clusters, Coreference)
+"""Results of commands that write into a folder of their own or beside an analysis."""
+
+BESIDE_FILES = tuple(name for each in BESIDE for name in each.files())
+"""Their files."""
+
+_FILES = (*Analysis.files(), *SCORES, *BESIDE_FILES)
+_AGAIN = "Run `headcount analyze` again."
+
+
+def csv_name(name: str) -> str:
+    """Name of the CSV beside a table."""
+    return name.removesuffix(".parquet") + ".csv"
+
+
+OURS = (*_FILES, *(csv_name(name) for name in _FILES if name.endswith(".parquet")))
+"""All files that a run may leave besides folders, the copies of its tables as CSV included."""
+
+
+def check_is_run(folder: Path) -> None:
+    """Check that there is a folder to read a run from.
+
+    Raises:
+        InputError: if the folder does not exist or is a file.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"Expected a folder written by `headcount analyze ... --out`, but {folder} "
+            f"{'is a file' if folder.exists() else 'does not exist'}. Check the path."
+        )
+
+
+def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
+    """An analysis with everything that other commands wrote beside it.
 
     Args:
-        analysis: the results.
-        folder: the folder of the run.
-        arguments: arguments of the command, for the record.
-        keep_scores: whether scores that other commands added to the folder are kept, as in a
-            resumed run, or removed.
+        folder: folder of the run.
+        pruned: folder of a model that was pruned from the run's model.
+
+    Raises:
+        InputError: if a folder or a file is missing, damaged or of another version, or the pruned
+            model was made from one with other heads.
     """
-    folder = Path(folder)
-    frames = {
-        "relations": analysis.relations,
-        "offsets": analysis.offsets,
-        "profiles": analysis.profiles,
+    found = Analysis.read(folder)
+    beside = {"probes": Probed, "coreference": Coreference, "clusters": Clusters}
+    beside |= {"alignment": Alignment}
+    there = {
+        name: kind.read(folder)
+        for name, kind in beside.items()
+        if (folder / kind.files()[-1]).exists()
     }
-    tables = {"heads": _with_scores(analysis.heads, folder) if keep_scores else analysis.heads}
-    if analysis.null is not None:
-        tables["null_heads"], frames["null_relations"] = analysis.null
-    written = {
-        f"{name}.parquet": HeadTable(frame) for name, frame in frames.items() if frame is not None
-    }
-    written |= {f"{name}.parquet": table for name, table in tables.items()}
-    kept = {"targets.txt", *SCORES, *BESIDE_FILES} if keep_scores else {"targets.txt"}
-    for stale in (
-        set(OURS) - set(written) - set(map(csv_name, {*written, *kept})) - kept
-    ):  # from an earlier run, its record included
-        (folder / stale).unlink(missing_ok=True)
-    for name, table in written.items():
-        table.write(folder / name)
-    write_examples(folder / "examples.json", analysis.examples)
-    texts = [name for name in ("targets.txt",) if (folder / name).exists()]
-    # Scores are columns of the table of heads, too, and described by their own record.
-    columns = list(map(str, analysis.heads.frame))
-    described: Described = dict.fromkeys([*written, "examples.json", *texts])
-    described = {**described, "heads.parquet": columns}
-    replace(analysis.record, arguments=arguments or {}).write(folder / "run.json", described)
+    scored, curve = folder / ImportanceRecord.FILE, folder / CURVE
+    return replace(
+        found,
+        importance=ImportanceRecord.read(folder) if scored.exists() else None,
+        curve=read_curve(curve) if (curve / CurveRecord.FILE).exists() else None,
+        pruned=None if pruned is None else _read_pruned(pruned, found.rows),
+        **there,
+    )
+
+
+def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
+    record = PruneRecord.read(folder)
+    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
+    if dense != analysed:
+        raise InputError(
+            f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, "
+            f"got {folder}, pruned from {record.model} with {len(dense)}. Name another folder."
+        )
+    return record
+
+
+def _head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:
+    frame = heads.frame
+    if frame.empty:
+        raise ValueError("it has no rows")
+    numbers = [str(name) for name in frame if name not in (*PLACE, *LISTS)]
+    values = frame.loc[:, numbers].astype(float).to_dict("records")
+    places = zip(*(frame[name] for name in (*PLACE, "roles")), values, strict=True)
+    return tuple(_head_row(*place) for place in places)
+
+
+def _head_row(
+    name: str, site: str, layer: int, index: int, roles: Iterable[str], values: dict[Any, float]
+) -> HeadRow:
+    head = Head.parse(name)
+    if (head.site, head.layer, head.index) != (site, layer, index):
+        raise ValueError(f"{head} has site, layer and index of another head")
+    found = {str(key): value for key, value in values.items()}
+    return HeadRow(str(head), head.site, head.layer, head.index, tuple(map(str, roles)), found)
 
 
 def _with_scores(table: HeadTable, folder: Path) -> HeadTable:

@@ -1,14 +1,15 @@
 """Clusters: distances between heads, and the groups of heads that are near each other."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
 
-import pandas as pd
+from headcount.results.store import Record, Result, table
 
-from headcount.core import reading
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DISTANCES = "distances between heads"
 
 
 @final
@@ -46,11 +47,12 @@ class LayerTest:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ClustersRecord:
+class ClustersRecord(Record):
     """Facts about distances between heads that the tables do not hold."""
 
-    signature: str
-    """Model, corpus, options and versions that the numbers depend on, in one text."""
+    FILE = "clusters.json"
+    COMMAND = "headcount cluster"
+
     model: str
     """Name of the model, as given."""
     corpora: tuple[str, ...]
@@ -65,42 +67,20 @@ class ClustersRecord:
     """Largest distance in nats between two heads of a group."""
     tests: tuple[LayerTest, ...]
     """Whether heads of one layer are near each other, for every site."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what was truncated."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if the distances were measured in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `clusters.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "ClustersRecord":
-        """The record in a `clusters.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount cluster").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Clusters:
+class Clusters(Result[ClustersRecord]):
     """Distances between heads, and where each head is among the others."""
 
-    distances: pd.DataFrame
-    """Columns `head_a head_b distance`, every two heads of a site once, in nats per query."""
-    places: tuple[HeadPlace, ...]
-    """Group and place of every head, in the order of all tables."""
-    record: ClustersRecord
+    DOCUMENTS = ("clusters.md",)
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The table of places: one row per head."""
-        return pd.DataFrame([asdict(place) for place in self.places])
+    record: ClustersRecord
+    places: tuple[HeadPlace, ...] = table("groups.parquet", _DISTANCES)
+    """Group and place of every head, in the order of all tables."""
+    distances: "pd.DataFrame" = table("distances.parquet", _DISTANCES)
+    """Columns `head_a head_b distance`, every two heads of a site once, in nats per query."""
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
@@ -109,25 +89,3 @@ class Clusters:
         for place in self.places:
             found.setdefault(place.group, []).append(place.head)
         return [tuple(found[number]) for number in sorted(found)]
-
-
-def write_clusters(clusters: Clusters, folder: Path) -> None:
-    """Write `distances.parquet`, `groups.parquet` and, last, `clusters.json`."""
-    tables = {"distances.parquet": clusters.distances, "groups.parquet": clusters.frame}
-    write_sealed(folder / "clusters.json", clusters.record, tables=tables)
-
-
-def read_clusters(folder: Path) -> Clusters:
-    """The clusters in a folder.
-
-    Raises:
-        InputError: if a file is missing, damaged or of a newer version.
-    """
-    record = ClustersRecord.read(folder / "clusters.json")
-    with reading(folder, "distances between heads", "Run `headcount cluster` again."):
-        places = pd.read_parquet(folder / "groups.parquet").to_dict("records")
-        return Clusters(
-            pd.read_parquet(folder / "distances.parquet"),
-            tuple(HeadPlace(**{str(name): each for name, each in row.items()}) for row in places),
-            record,
-        )

@@ -1,18 +1,11 @@
 """Coreference: how often the attention of a mention's head points at an antecedent."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar, final
+from dataclasses import dataclass
+from typing import final
 
-import pandas as pd
+from headcount.results.store import Record, Result, table
 
-from headcount.core import reading
-from headcount.results.claiming import COREFERENCE_FILES
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-
-T = TypeVar("T")
-NAMES = COREFERENCE_FILES[1]
+_ACCURACIES = "accuracies of antecedents"
 
 
 @final
@@ -92,11 +85,12 @@ class NameRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CoreferenceRecord:
+class CoreferenceRecord(Record):
     """Facts about antecedent selection that its rows do not hold."""
 
-    signature: str
-    """Model, documents, options and versions that the numbers depend on, in one text."""
+    FILE = "coreference.json"
+    COMMAND = "headcount coreference"
+
     model: str
     """Name of the model, as given."""
     corpora: tuple[str, ...]
@@ -121,71 +115,21 @@ class CoreferenceRecord:
     """The best head for each kind of mention, chosen on one half and measured on the other."""
     best_names: tuple[NameRow, ...] = ()
     """The head with the highest F1 on one half of GAP's passages, measured on the other."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what was left out."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if it was done in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `coreference.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "CoreferenceRecord":
-        """The record in a `coreference.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount coreference").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Coreference:
+class Coreference(Result[CoreferenceRecord]):
     """The result of antecedent selection."""
 
-    rows: tuple[CoreferenceRow, ...]
-    record: CoreferenceRecord
-    names: tuple[NameRow, ...] = ()
-    """Answers to GAP's questions, by head and gender; empty for other corpora."""
+    DOCUMENTS = ("coreference.md",)
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The table: one row per head and kind of mention."""
-        return pd.DataFrame([asdict(row) for row in self.rows])
+    record: CoreferenceRecord
+    rows: tuple[CoreferenceRow, ...] = table("coreference.parquet", _ACCURACIES)
+    names: tuple[NameRow, ...] = table("coreference_names.parquet", _ACCURACIES, default=())
+    """Answers to GAP's questions, by head and gender; empty for other corpora."""
 
     def ranked(self, kind: str = "all") -> list[CoreferenceRow]:
         """The rows of one kind of mention, the best head first."""
         rows = [row for row in self.rows if row.kind == kind]
         return sorted(rows, key=lambda row: -row.accuracy)
-
-
-def write_coreference(coreference: Coreference, folder: Path) -> None:
-    """Write `coreference.parquet`, the names of GAP if there are any, then `coreference.json`."""
-    tables = {"coreference.parquet": coreference.frame}
-    if coreference.names:
-        tables[NAMES] = pd.DataFrame([asdict(row) for row in coreference.names])
-    else:  # of an earlier run
-        (folder / NAMES).unlink(missing_ok=True)
-    write_sealed(folder / "coreference.json", coreference.record, tables=tables)
-
-
-def read_coreference(folder: Path) -> Coreference:
-    """The antecedent selection in a folder.
-
-    Raises:
-        InputError: if a file is missing, damaged or of a newer version.
-    """
-    record = CoreferenceRecord.read(folder / "coreference.json")
-    rows = _rows(folder / "coreference.parquet", CoreferenceRow)
-    names = _rows(folder / NAMES, NameRow) if record.best_names else ()
-    return Coreference(rows, record, names)
-
-
-def _rows(path: Path, row_type: type[T]) -> tuple[T, ...]:
-    with reading(path, "accuracies of antecedents", "Run `headcount coreference` again."):
-        rows = pd.read_parquet(path).to_dict("records")
-        return tuple(row_type(**{str(name): each for name, each in row.items()}) for row in rows)

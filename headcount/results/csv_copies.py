@@ -1,9 +1,13 @@
 """Copies of a run's tables as CSV, for spreadsheets and other programs; nothing here reads them."""
 
+from contextlib import suppress
 from pathlib import Path
 
-from headcount.core import HeadTable, InputError, entries, reading
-from headcount.results.claiming import FOLDERS, TABLES, csv_name
+from headcount.core import HeadTable, InputError, entries, parse_json, reading
+from headcount.results.analysis import OURS, csv_name
+from headcount.results.claiming import FOLDERS
+from headcount.results.curve import CURVE_FILES
+from headcount.results.sealing import SEALS
 
 
 def write_csv(folder: str | Path) -> list[Path]:
@@ -17,7 +21,7 @@ def write_csv(folder: str | Path) -> list[Path]:
     """
     folder = Path(folder)
     inside = [each for each in map(folder.joinpath, FOLDERS) if each.is_dir()]
-    tables = [path for each in (folder, *inside) for path in entries(each) if path.name in TABLES]
+    tables = [path for each in (folder, *inside) for path in _tables_of(each)]
     if not tables:
         raise InputError(
             f"Expected a folder with tables of a run (*.parquet), got {folder}. Name the folder "
@@ -30,3 +34,13 @@ def write_csv(folder: str | Path) -> list[Path]:
         table.write_csv(path.with_name(csv_name(path.name)))
         written.append(path.with_name(csv_name(path.name)))
     return written
+
+
+def _tables_of(folder: Path) -> list[Path]:
+    """The tables in a folder that are ours: by their names, or because a record describes them."""
+    ours = {*OURS, *CURVE_FILES}
+    for record in folder.glob("*.json"):
+        with suppress(ValueError, OSError, RecursionError):
+            found = parse_json(record.read_text(encoding="utf-8"))
+            ours.update(found.get(SEALS, ()) if isinstance(found, dict) else ())
+    return [path for path in entries(folder) if path.suffix == ".parquet" and path.name in ours]

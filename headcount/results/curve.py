@@ -1,22 +1,29 @@
 """A curve: its points, in `curve.parquet` with a row each, and its record, `curve.json`."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from textwrap import shorten
-from typing import Any, final
-
-import numpy as np
-import pandas as pd
+from typing import TYPE_CHECKING, Any, final
 
 from headcount.core import Head, HeadTable, amount, drawn_html, reading
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.store import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALL = "all heads"
 """Method name in the point of the dense model."""
 
 RANDOM = "random"
+
+CURVE = "curve"
+"""Folder of a curve beside an analysis, whose report shows it."""
+
+CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
+"""Files that a curve leaves, besides `state/` and `figures/`."""
 
 _CONTROL = "control of "
 """Prefix of a method's name in the rows of its control, in files without `is_control`."""
@@ -96,7 +103,7 @@ class CurvePoints:
         return drawn_html(self)
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> "CurvePoints":
+    def of(cls, frame: "pd.DataFrame") -> "CurvePoints":
         """The points in the rows of a `curve.parquet`."""
         rows = (
             {str(name): value for name, value in row.items()} for row in frame.to_dict("records")
@@ -104,8 +111,10 @@ class CurvePoints:
         return cls(tuple(map(CurvePoint.of_row, rows)))
 
     @property
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> "pd.DataFrame":
         """The table, with a row per point."""
+        import pandas as pd  # only here: a taken folder is refused without
+
         return pd.DataFrame([point.row() for point in self.points])
 
     @property
@@ -147,8 +156,8 @@ class CurvePoints:
             for keep in self.keeps
             if all(self.values(other, keep, column) for other in self.methods)
         ]
-        each = [self.values(method, keep, column) for keep in shared]
-        return float(np.mean([np.mean(values) for values in each])) if each else math.nan
+        each = [fmean(self.values(method, keep, column)) for keep in shared]
+        return fmean(each) if each else math.nan
 
     def first_seed(self, method: str) -> list[CurvePoint]:
         """The points of a method's first seed and of the dense model, the fewest heads first."""
@@ -166,38 +175,18 @@ class CurvePoints:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CurveRecord:
+class CurveRecord(Record):
     """Facts about a curve that its points do not hold."""
+
+    FILE = "curve.json"
+    COMMAND = "headcount curve"
 
     metric: str
     """Name of the score, e.g. `bleu`."""
     heads: Mapping[str, tuple[int, ...]]
     """Number of heads of the dense model in each layer, by site."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about the data, and about methods that were left out."""
     sentences: tuple[str, ...] = ()
     """Sentences on the best method, and on those no better than random heads."""
-    signature: str
-    """Model, data, options and versions that the points depend on, in one text."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if the curve was made in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `curve.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "CurveRecord":
-        """The record in a `curve.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount curve").decode(cls)
-
-    def write(self, path: Path, files: Iterable[str] = ()) -> None:
-        """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(path, self, files)
 
 
 def write_points(folder: Path, points: CurvePoints) -> None:
@@ -211,10 +200,10 @@ def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
     Raises:
         InputError: if a file is missing, damaged or of a newer version.
     """
-    record = CurveRecord.read(folder / "curve.json")
+    record = CurveRecord.read(folder)
     path = folder / "curve.parquet"
     with reading(path, "the points of a curve", "Run `headcount curve` again."):
-        points = CurvePoints.of(pd.read_parquet(path))
+        points = CurvePoints.of(HeadTable.read(path).frame)
         names = [(each.method, each.seed, each.keep, each.is_control) for each in points.points]
         if not points.points or len({*names}) < len(names):
             raise ValueError("it has no point, or one twice")

@@ -1,20 +1,23 @@
 """The record of an evaluation: the contents of `evaluation.json`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, final
 
-from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.json_file import JsonObject, encoded
 from headcount.results.sealing import SEALS
+from headcount.results.store import Record
 
 _FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class EvaluationRecord:
+class EvaluationRecord(Record):
     """How good a model is at a task."""
+
+    FILE = "evaluation.json"
+    COMMAND = "headcount evaluate"
 
     num_examples: int
     """Number of examples."""
@@ -26,10 +29,6 @@ class EvaluationRecord:
     """Signatures of the scores that have one, by name."""
     num_truncated: int = 0
     """Number of translations that were truncated."""
-    signature: str
-    """Model, task and versions that the numbers depend on, in one text."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command."""
 
     def numbers(self) -> dict[str, int | float | str]:
         """Everything but the arguments, by the names in the file."""
@@ -48,11 +47,7 @@ class EvaluationRecord:
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "EvaluationRecord":
-        """The record in the contents of a file; numbers with other names are scores.
-
-        Raises:
-            InputError: if a field is missing or has another type.
-        """
+        """The record in the contents of its file; numbers with other names are scores."""
         stored = found.decode(_Stored)
         others = {name: each for name, each in found.values.items() if name not in _FIELDS}
         signatures = {
@@ -74,19 +69,6 @@ class EvaluationRecord:
             signature=stored.signature,
             arguments=stored.arguments,
         )
-
-    @classmethod
-    def read(cls, path: Path) -> "EvaluationRecord":
-        """The record in an `evaluation.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return cls.from_json(JsonObject.read_sealed(path, "headcount evaluate"))
-
-    def write(self, path: Path, files: Iterable[str] = ()) -> None:
-        """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(path, self.to_json(), files)
 
 
 @final

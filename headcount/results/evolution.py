@@ -2,19 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, final
 
-import pandas as pd
+from headcount.results.store import Record, Result, select, table
 
-from headcount.core import reading
-from headcount.results.claiming import EVOLUTION_FILES
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-
-EVOLUTION, EVOLUTION_ROWS, EVOLUTION_POINTS = EVOLUTION_FILES[:3]
-
-_ADVICE = "Name a folder that `headcount evolve` wrote, or run it again."
+_NUMBERS = "the numbers of a comparison of layers"
 
 
 @final
@@ -98,11 +91,12 @@ class StoreFacts:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class EvolutionRecord:
+class EvolutionRecord(Record):
     """Facts about a comparison of layers that its tables do not hold."""
 
-    signature: str
-    """Models, corpus, options and versions that the numbers depend on, in one text."""
+    FILE = "evolution.json"
+    COMMAND = "headcount evolve"
+
     models: tuple[str, ...]
     """Names of the models, as in the rows."""
     corpora: tuple[str, ...]
@@ -113,55 +107,30 @@ class EvolutionRecord:
     """Number of clusters of the estimate of mutual information."""
     peak_bytes: int = 0
     """Largest size of states on disk."""
-    warnings: tuple[str, ...] = ()
-    """A sentence for everything that was left out."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if it was run in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `evolution.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "EvolutionRecord":
-        """The record in an `evolution.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount evolve").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Evolution:
+class Evolution(Result[EvolutionRecord]):
     """How representations evolve from layer to layer."""
 
-    rows: tuple[EvolutionRow, ...]
-    """Every number."""
-    points: tuple[EvolutionPoint, ...]
-    """States of chosen words in a plane; empty if none were asked for."""
+    DOCUMENTS = ("evolution.md", "voita2019evolution.md")
+
     record: EvolutionRecord
     """Facts about the run."""
-
-    def frame(self) -> pd.DataFrame:
-        """The rows as a data frame: `model objective seed layer quantity against value ...`."""
-        return _frame(EvolutionRow, self.rows)
+    rows: tuple[EvolutionRow, ...] = table("evolution.parquet", _NUMBERS)
+    """Every number."""
+    points: tuple[EvolutionPoint, ...] = table("evolution_points.parquet", _NUMBERS)
+    """States of chosen words in a plane; empty if none were asked for."""
 
     def select(self, **wanted: Any) -> list[EvolutionRow]:
         """The rows with some fields, in order.
 
         >>> evolution.select(seed=1, quantity="mi", against="output")  # doctest: +SKIP
         """
-        return [
-            row
-            for row in self.rows
-            if all(getattr(row, name) == value for name, value in wanted.items())
-        ]
+        return select(self.rows, **wanted)
 
     def curves(self, quantity: str, against: str) -> dict[str, dict[int, list[float]]]:
         """For each objective and layer, the values of all seeds."""
@@ -169,35 +138,3 @@ class Evolution:
         for row in self.select(quantity=quantity, against=against):
             found.setdefault(row.objective, {}).setdefault(row.layer, []).append(row.value)
         return found
-
-    def write(self, folder: Path) -> None:
-        """Write the tables and, last, the record."""
-        tables = {
-            EVOLUTION_ROWS: self.frame(),
-            EVOLUTION_POINTS: _frame(EvolutionPoint, self.points),
-        }
-        write_sealed(folder / EVOLUTION, self.record, tables=tables)
-
-
-def read_evolution(folder: Path) -> Evolution:
-    """The numbers in a folder.
-
-    Raises:
-        InputError: if a file is missing or damaged.
-    """
-    record = EvolutionRecord.read(folder / EVOLUTION)
-    rows = tuple(_read(folder / EVOLUTION_ROWS, EvolutionRow))
-    points = tuple(_read(folder / EVOLUTION_POINTS, EvolutionPoint))
-    return Evolution(rows, points, record)
-
-
-def _frame(kind: type, rows: tuple[Any, ...]) -> pd.DataFrame:
-    return pd.DataFrame([asdict(row) for row in rows], columns=[each.name for each in fields(kind)])
-
-
-def _read(path: Path, kind: type) -> list[Any]:
-    with reading(path, "the numbers of a comparison of layers", _ADVICE):
-        return [
-            kind(**{str(name): value for name, value in row.items()})
-            for row in pd.read_parquet(path).to_dict("records")
-        ]

@@ -1,19 +1,11 @@
 """Checkpoints of a training, one by one: `follow.parquet` and its record, `follow.json`."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass, field
+from typing import final
 
-import pandas as pd
-
-from headcount.core import reading
-from headcount.results.claiming import FOLLOW_FILES
 from headcount.results.importance import Correlation
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-
-FOLLOW, FOLLOW_ROWS = FOLLOW_FILES[:2]
+from headcount.results.store import Record, Result, table
 
 
 @final
@@ -83,8 +75,11 @@ class FollowedCheckpoint:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FollowRecord:
+class FollowRecord(Record):
     """Facts about the checkpoints that the table of heads does not hold."""
+
+    FILE = "follow.json"
+    COMMAND = "headcount follow"
 
     task: str
     """Name of the task."""
@@ -102,75 +97,20 @@ class FollowRecord:
     """Files that roles were measured on; empty if these are the texts of the task."""
     checkpoints: tuple[FollowedCheckpoint, ...]
     """The checkpoints in the order of the training."""
-    signature: str
-    """Last checkpoint, data, options and versions that the numbers depend on, in one text."""
     sentences: tuple[str, ...] = ()
     """Findings in words."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what limits the numbers."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds for each checkpoint."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if it was run in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `follow.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "FollowRecord":
-        """The record in a `follow.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount follow").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Followed:
+class Followed(Result[FollowRecord]):
     """A training, checkpoint by checkpoint."""
 
-    rows: tuple[FollowedHead, ...]
-    """A row for each checkpoint and head."""
+    DOCUMENTS = ("follow.md",)
+
     record: FollowRecord
     """The numbers of each checkpoint, and facts about the run."""
-
-    def frame(self) -> pd.DataFrame:
-        """The rows as a data frame: `checkpoint place head importance ... roles tendencies`."""
-        names = [each.name for each in fields(FollowedHead)]
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
-
-    def write(self, folder: Path) -> None:
-        """Write the table and, last, the record."""
-        write_sealed(folder / FOLLOW, self.record, tables={FOLLOW_ROWS: self.frame()})
-
-
-def read_followed(folder: Path) -> Followed:
-    """The numbers in a folder.
-
-    Raises:
-        InputError: if a file is missing or damaged.
-    """
-    record = FollowRecord.read(folder / FOLLOW)
-    path = folder / FOLLOW_ROWS
-    with reading(path, "the heads of some checkpoints", "Run `headcount follow` again."):
-        rows = tuple(_row(row) for row in pd.read_parquet(path).to_dict("records"))
-    return Followed(rows, record)
-
-
-def _row(row: Mapping[Any, Any]) -> FollowedHead:
-    return FollowedHead(**{str(name): _cell(str(name), value) for name, value in row.items()})
-
-
-def _cell(name: str, value: Any) -> Any:
-    if name in ("roles", "tendencies"):
-        return tuple(map(str, value))
-    if name in ("checkpoint", "head"):
-        return str(value)
-    if name == "place":
-        return int(value)
-    return math.nan if value is None else float(value)
+    rows: tuple[FollowedHead, ...] = table("follow.parquet", "the heads of some checkpoints")
+    """A row for each checkpoint and head."""

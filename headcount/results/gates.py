@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import HeadTable
-from headcount.results.rows import frame_of, read_rows
+from headcount.results.store import Table, frame_of, read_table
 
 GATES = "gates.parquet"
 """Table of trained gates in the folder of a reproduction."""
@@ -49,7 +49,7 @@ class GateRow:
 def write_gates(rows: Sequence[GateRow], folder: Path) -> Path:
     """Write the table into a folder; returns its path."""
     path = folder / GATES
-    HeadTable(frame_of(GateRow, rows)).write(path)
+    HeadTable(frame_of(tuple[GateRow, ...], rows)).write(path)
     return path
 
 
@@ -59,6 +59,6 @@ def read_gates(folder: Path) -> tuple[GateRow, ...]:
     Raises:
         InputError: if there is none, or it is damaged.
     """
-    return read_rows(
-        folder / GATES, GateRow, "the gates of a reproduction", "Run the reproduction again."
-    )
+    stored = Table(GATES, "the gates of a reproduction")
+    advice = "Run the reproduction again."
+    return read_table(folder / GATES, tuple[GateRow, ...], stored, advice)

@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
-
-import pandas as pd
+from typing import TYPE_CHECKING, final
 
 from headcount.core import (
     SITES,
@@ -16,8 +14,11 @@ from headcount.core import (
     LayerId,
     reading,
 )
-from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
-from headcount.results.sealing import Described
+from headcount.results.json_file import omitted
+from headcount.results.store import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METRICS: Mapping[str, str] = {
     "bleu": "BLEU",
@@ -184,9 +185,14 @@ class AblationFacts:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ImportanceRecord:
+class ImportanceRecord(Record):
     """The assessment of a model: everything that is not in the table of heads."""
 
+    FILE = "importance.json"
+    COMMAND = "headcount importance"
+
+    signature: str = ""
+    """Model, task, options and versions that the numbers depend on, in one text."""
     task: str
     """Name of the task."""
     metric: str = ""
@@ -201,8 +207,6 @@ class ImportanceRecord:
     """Score of the dense model."""
     methods: tuple[str, ...] = ()
     """Methods that scored the heads."""
-    signature: str = ""
-    """Model, task, options and versions that the numbers depend on, in one text."""
     average: str = omitted("")
     """What relevance was normalised for before the mean: `per-example` or `per-step`; empty without
     relevance, and in records of earlier versions, which were `per-example`."""
@@ -220,29 +224,8 @@ class ImportanceRecord:
     """Seconds of each method."""
     agreement: Matrix | None = omitted(None)
     """Agreement of the scores."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if the assessment was made in Python."""
     across: Across | None = omitted(None)
     """Agreement of the effects with those on other data; None if not compared."""
-    warnings: tuple[str, ...] = omitted(())
-    """A sentence for everything that the user was warned of."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `importance.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "ImportanceRecord":
-        """The record in an `importance.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount importance").decode(cls)
-
-    def write(self, path: Path, files: Described | None = None) -> None:
-        """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(path, self, files or {})
 
     @property
     def quantity(self) -> str:
@@ -332,10 +315,10 @@ def write_scores(folder: Path, table: HeadTable, record: ImportanceRecord) -> No
     """Write the table and, last, the record."""
     table.write(folder / "heads.parquet")
     columns = ["head", *(name for name in COLUMNS if name in table.frame)]
-    record.write(folder / "importance.json", {"heads.parquet": columns})
+    record.write(folder, {"heads.parquet": columns})
 
 
-def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, ImportanceRecord]:
+def read_assessment(folder: Path, method: str) -> "tuple[pd.DataFrame, ImportanceRecord]":
     """The head table and the record of an assessment.
 
     Raises:
@@ -347,7 +330,7 @@ def read_assessment(folder: Path, method: str) -> tuple[pd.DataFrame, Importance
             f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
             f"importance ... --methods {method} --out {folder}` first."
         )
-    record = ImportanceRecord.read(path)
+    record = ImportanceRecord.read(folder)
     if method not in record.methods:
         raise InputError(
             f"Expected an assessment by {method} in {path}, got one by {', '.join(record.methods)}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, final
+from typing import final
 
 VERDICTS = ("role", "tendency", "none", "untested")
 """What a row can say: see `TraitStrength.verdict`."""
@@ -61,6 +61,10 @@ class TraitStrength:
     """`role` (passes the paper's threshold and the test), `tendency` (passes the test), `none`, or
     `untested` (not enough cases)."""
 
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"got the verdict {self.verdict!r}, expected one of {VERDICTS}")
+
 
 PROFILE_COLUMNS = tuple(field.name for field in fields(TraitStrength))
 """Columns of `profiles.parquet`, in order."""
@@ -72,25 +76,3 @@ Profiles = Mapping[str, Sequence[TraitStrength]]
 def tendencies_of(traits: Sequence[TraitStrength]) -> list[TraitStrength]:
     """The traits of one head that are tendencies, the strongest first."""
     return sorted((t for t in traits if t.verdict == "tendency"), key=lambda t: -t.strength)
-
-
-def from_row(row: Mapping[str, Any]) -> TraitStrength:
-    """One row of the table; missing names and offsets are None, missing numbers NaN.
-
-    Raises:
-        TypeError: for a value of another type.
-        ValueError: for a verdict that there is none of.
-    """
-    if row["verdict"] not in VERDICTS:
-        raise ValueError(f"got the verdict {row['verdict']!r}, expected one of {VERDICTS}")
-    return TraitStrength(**{name: _value(name, row[name]) for name in PROFILE_COLUMNS})
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in ("head", "trait", "role", "verdict"):
-        return str(value)
-    if name in ("relation", "direction"):
-        return None if value is None else str(value)
-    if name in ("offset", "cases", "units"):
-        return int(value) if name != "offset" or value is not None else None
-    return float("nan") if value is None else float(value)

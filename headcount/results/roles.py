@@ -1,6 +1,7 @@
 """Roles of heads as they are stored: the role with its evidence, and the thresholds."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -28,7 +29,7 @@ class Role:
     `2 up`, `row` or `row 1, column 3`."""
 
 
-Roles = dict[str, list[Role]]
+Roles = Mapping[str, Sequence[Role]]
 """Roles of each head, by head name."""
 
 

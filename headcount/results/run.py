@@ -1,23 +1,13 @@
-"""A run: the record of an analysis, `run.json`, and all of its results as plain values."""
+"""The record of an analysis, `run.json`, and the rows of its tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass, field, fields
+from typing import final
 
 from headcount.core import Grid, LayerId, amount
-from headcount.results.alignment import Alignment
-from headcount.results.clusters import Clusters
-from headcount.results.coreference import Coreference
-from headcount.results.curve import CurvePoints, CurveRecord
-from headcount.results.examples import Example
-from headcount.results.importance import ImportanceRecord
-from headcount.results.json_file import VERSION, JsonObject, encoded, omitted, write_sealed
-from headcount.results.probe import Probed
-from headcount.results.profiles import Profiles
-from headcount.results.prune import PruneRecord
+from headcount.results.json_file import VERSION, omitted
 from headcount.results.roles import Role, Thresholds
-from headcount.results.sealing import Described
+from headcount.results.store import Record
 
 
 @final
@@ -86,13 +76,14 @@ class FewTexts:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunRecord(Record):
     """Facts about an analysis that its tables do not hold."""
+
+    FILE = "run.json"
+    COMMAND = "headcount analyze"
 
     version: int = VERSION
     """Version of the format."""
-    signature: str
-    """Model, corpus, options and versions that the numbers depend on, in one text."""
     model: str
     """Name of the model, as given."""
     model_type: str = "unknown"
@@ -113,32 +104,8 @@ class RunRecord:
     """Traits of which no head could be tested."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what was truncated, lost or not measured."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step, and sentences per second."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if the analysis was made in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `run.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "RunRecord":
-        """The record in a `run.json`.
-
-        Raises:
-            InputError: if there is no such file, it is damaged or of a newer version, or a file
-                that it describes is missing or another.
-        """
-        return JsonObject.read_sealed(path, "headcount analyze").decode(cls)
-
-    def write(self, path: Path, files: Described | None = None) -> None:
-        """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(path, self, files or {})
 
 
 @final
@@ -179,56 +146,5 @@ class RelationResult:
         return self.accuracy - self.baseline
 
 
-@final
-@dataclass(frozen=True)
-class Run:
-    """All results of one run."""
-
-    record: RunRecord
-    """Facts about the analysis: the contents of `run.json`."""
-    heads: tuple[HeadRow, ...]
-    offsets: Mapping[str, Mapping[int, float]]
-    """Share of queries at each offset, by head."""
-    relations: tuple[RelationResult, ...] | None
-    """Accuracies of the relations; None if the corpus has no trees."""
-    null_heads: tuple[HeadRow, ...] | None
-    """The table of heads at random weights; None without `--null`."""
-    null_relations: tuple[RelationResult, ...] | None
-    examples: Mapping[str, tuple[Example, ...]]
-    roles: Mapping[str, tuple[Role, ...]]
-    """Roles of every head in the order of `heads`, the main role first; empty if none."""
-    profiles: Profiles | None = None
-    """Traits of every head; None in folders from before there were profiles."""
-    importance: ImportanceRecord | None = None
-    """Importance of the heads for a task; None until `headcount importance` was run."""
-    probes: Probed | None = None
-    """Numbers of probes; None until `headcount probe` was run."""
-    coreference: Coreference | None = None
-    """Antecedents that heads point at; None until `headcount coreference` was run."""
-    clusters: Clusters | None = None
-    """Distances between heads; None until `headcount cluster` was run."""
-    alignment: Alignment | None = None
-    """Links between words by heads; None until `headcount align` was run."""
-    curve: tuple[CurvePoints, CurveRecord] | None = None
-    """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
-    pruned: PruneRecord | None = None
-    """How a model was pruned from this one; None unless its folder was named."""
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The number columns, in the order of the table."""
-        return tuple(self.heads[0].values)
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """The sites that occur, in the order of the table."""
-        return tuple(dict.fromkeys(row.site for row in self.heads))
-
-    def by_site(self) -> list[tuple[str, list[HeadRow]]]:
-        """The rows of each site, in the order of the table."""
-        return [(site, [row for row in self.heads if row.site == site]) for site in self.sites]
-
-    @property
-    def num_layers(self) -> int:
-        """Number of layers of the deepest site."""
-        return max(row.layer for row in self.heads) + 1
+RELATION_COLUMNS = tuple(each.name for each in fields(RelationResult))
+"""Columns of the tables of relations, those first that name a row."""

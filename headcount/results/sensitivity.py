@@ -1,17 +1,9 @@
 """Sensitivity: how the loss reacts to attention on kinds of tokens, a row for each number."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
-import pandas as pd
-
-from headcount.results.claiming import SENSITIVITY_FILES
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-from headcount.results.rows import frame_of, read_rows
-
-ROWS, RECORD = SENSITIVITY_FILES
+from headcount.results.store import Record, Result, table
 
 KINDS = ("separator", "first", "punctuation", "other")
 """Kinds of tokens that are attended to; each token has one."""
@@ -62,11 +54,12 @@ class NoOp:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SensitivityRecord:
+class SensitivityRecord(Record):
     """Facts about a sensitivity that its table does not hold."""
 
-    signature: str
-    """Model, data, options and versions that the numbers depend on, in one text."""
+    FILE = "sensitivity.json"
+    COMMAND = "headcount sensitivity"
+
     model: str
     """Name of the model, without its folder."""
     task: str
@@ -77,59 +70,19 @@ class SensitivityRecord:
     """Mean loss over everything that was predicted."""
     no_ops: tuple[NoOp, ...]
     """Correlations of attention with the reaction to it, for every site and special kind."""
-    warnings: tuple[str, ...] = ()
-    """Sentences about what was truncated."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of each step."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command; empty if it was measured in Python."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `sensitivity.json`."""
-        return encoded(self)
-
-    @classmethod
-    def read(cls, path: Path) -> "SensitivityRecord":
-        """The record in a `sensitivity.json`.
-
-        Raises:
-            InputError: if there is no such file, or it is damaged or of a newer version.
-        """
-        return JsonObject.read_sealed(path, "headcount sensitivity").decode(cls)
 
 
 @final
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Result[SensitivityRecord]):
     """How the loss reacts to attention on every kind of token, by head and layer."""
 
-    rows: tuple[SensitivityRow, ...]
-    """Every number."""
     record: SensitivityRecord
+    rows: tuple[SensitivityRow, ...] = table("sensitivity.parquet", "how the loss reacts")
+    """Every number."""
 
     def layers(self, metric: str, kind: str) -> tuple[SensitivityRow, ...]:
         """The rows of all layers for a metric and a kind of token, in order."""
         return tuple(
             row for row in self.rows if (row.head, row.metric, row.kind) == ("all", metric, kind)
         )
-
-    def frame(self) -> pd.DataFrame:
-        """The rows as a data frame."""
-        return frame_of(SensitivityRow, self.rows)
-
-    def write(self, folder: Path) -> None:
-        """Write `sensitivity.parquet` and, last, `sensitivity.json`."""
-        write_sealed(folder / RECORD, self.record, tables={ROWS: self.frame()})
-
-
-def read_sensitivity(folder: Path) -> Sensitivity:
-    """The sensitivity in a folder.
-
-    Raises:
-        InputError: if a file is missing, damaged or of a newer version.
-    """
-    record = SensitivityRecord.read(folder / RECORD)
-    rows = read_rows(
-        folder / ROWS, SensitivityRow, "how the loss reacts", "Run `headcount sensitivity` again."
-    )
-    return Sensitivity(rows, record)

@@ -5,7 +5,7 @@ from pathlib import Path
 from headcount.core import InputError, Plan, name_of
 from headcount.models import Loaded, check_has_heads, load
 from headcount.reports import report_view
-from headcount.results import PRUNE, PruneRecord, Run, read_run
+from headcount.results import PRUNE, Analysis, PruneRecord, read_run
 from headcount.serve.live_model import Findings, LiveModel
 
 PLAN = "plan.json"
@@ -65,7 +65,7 @@ def _pruned(loaded: Loaded, path: Path) -> tuple[str, ...]:
     return tuple(map(str, plan.pruned_heads(loaded.heads)))
 
 
-def _findings(loaded: Loaded, run: Run, name: str) -> Findings:
+def _findings(loaded: Loaded, run: Analysis, name: str) -> Findings:
     """What the heads do, from a run of this model."""
     if dict(run.record.sites) != dict(loaded.heads.counts):
         raise InputError(

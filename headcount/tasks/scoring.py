@@ -87,7 +87,7 @@ class Scored:
         for name in texts:
             lines = "".join(f"{text}\n" for text in self.evaluation.outcome_N)
             write_text(folder / name, lines)
-        replace(self.record, arguments=arguments or {}).write(folder / "evaluation.json", texts)
+        replace(self.record, arguments=arguments or {}).write(folder, texts)
 
 
 def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = 4096) -> Scored:

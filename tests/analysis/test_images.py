@@ -11,7 +11,7 @@ from headcount import Corpus, analyze, load, measure
 from headcount.analysis import Options
 from headcount.analysis.image_examples import sampled
 from headcount.core import Grid, InputError, ModelError
-from headcount.results import Analysis, read_run, write_results
+from headcount.results import Analysis, read_run
 from tests import pictures, tiny
 
 NUM_IMAGES = 80
@@ -75,7 +75,7 @@ def test_nothing_of_texts_is_reported(found: Analysis, tmp_path: Path):
     }
     assert set(found.profiles["trait"]) == traits
     assert found.relations is None
-    write_results(found, tmp_path)
+    found.write(tmp_path)
     run = read_run(tmp_path)
     assert run.record.grid is not None
     assert (run.record.grid.rows, run.record.grid.columns, run.record.grid.special) == (4, 5, 1)

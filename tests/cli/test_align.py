@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import read_alignment
+from headcount.results import Alignment
 from tests.cli.conftest import headcount
 
 
@@ -19,7 +19,7 @@ def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     table = pd.read_parquet(out / "alignment.parquet")
     assert set(table["direction"]) == {"output", "input"}
     assert (out / "figures" / "alignment.svg").exists()
-    record = read_alignment(out).record
+    record = Alignment.read(out).record
     assert record.signature in (out / "alignment.md").read_text(encoding="utf-8")
     assert record.arguments["gold"].endswith("gold")
     assert record.signature in output

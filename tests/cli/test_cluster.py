@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import read_clusters
+from headcount.results import Clusters
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
@@ -18,7 +18,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     table = pd.read_parquet(out / "distances.parquet")
     assert list(table) == ["head_a", "head_b", "distance"] and len(table) == 15
     assert (out / "figures" / "clusters.svg").exists()
-    found = read_clusters(out)
+    found = Clusters.read(out)
     assert found.record.model == bert.name, "without its folder"
     assert found.record.arguments["limit"] == 9 and found.record.signature in output
     status, _, errors = headcount("cluster", bert, SAMPLE, *options)

@@ -9,7 +9,7 @@ import torch
 
 from headcount.probes import coreference
 from headcount.probes.antecedents import Window
-from headcount.results import read_coreference
+from headcount.results import Coreference
 from tests.cli.conftest import headcount
 
 TEXT = """\
@@ -35,7 +35,7 @@ def test_a_table_and_a_record(bert: Path, tmp_path: Path) -> None:
     table = pd.read_parquet(out / "coreference.parquet")
     assert list(table) == "head kind accuracy low high cases nearest head_match rules".split()
     assert set(table["kind"]) == {"all", "pronoun"}
-    found = read_coreference(out)
+    found = Coreference.read(out)
     assert found.record.signature in output and len(found.record.best) == 2
     document = (out / "coreference.md").read_text(encoding="utf-8")
     assert found.record.signature in document and "](figures/coreference.svg)" in document

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.results import read_evolution
+from headcount.results import Evolution
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 
@@ -17,7 +17,7 @@ def test_evolve_writes_tables_and_prints_them(bert: Path, marian: Path, tmp_path
     assert status == 0, errors
     assert "masked-lm-1, output: 8 tokens x 5 occurrences" in output
     assert "states take" in errors
-    found = read_evolution(out)
+    found = Evolution.read(out)
     assert {row.label for row in found.rows} == {"masked-lm-1", "translation-1"}
     assert found.record.arguments["occurrences"] == 5 and found.record.clusters == 6
     assert "have different tokenizers" in output
@@ -48,7 +48,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(
     assert list(out.rglob("*.f16"))
     status, _, errors = headcount(*given, "--out", out, "--resume")
     assert status == 0 and "states (text)" not in errors and "states (output)" in errors
-    once, resumed = (read_evolution(tmp_path / name).frame() for name in ("once", "cut"))
+    once, resumed = (Evolution.read(tmp_path / name).frame for name in ("once", "cut"))
     assert once.equals(resumed)
 
 
@@ -87,7 +87,7 @@ def test_every_quantity_of_two_models_and_their_figures(
     few = ("--occurrences", 9, "--types", 12, "--nearest", 3, "--words", "the", ".", "--swap", 0.1)
     status, output, errors = headcount("evolve", bert, other, SAMPLE, *measure, *few, "--out", out)
     assert status == 0, errors
-    found = read_evolution(out)
+    found = Evolution.read(out)
     same = found.select(quantity="pwcca", against="masked-lm-2")
     assert [row.layer for row in same] == [0, 1, 2]
     assert max(abs(row.value) for row in same) < 1e-4  # the same weights
@@ -121,6 +121,6 @@ def test_models_with_different_tokenizers_get_no_distance(
         "evolve", bert, marian, SAMPLE, "--measure", "distance", "--out", out
     )
     assert status == 0, errors
-    against = {row.against for row in read_evolution(out).rows}
+    against = {row.against for row in Evolution.read(out).rows}
     assert against == {"next layer", "first layer", "last layer"}
     assert "no distances between them" in output

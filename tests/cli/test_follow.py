@@ -3,7 +3,7 @@
 from pathlib import Path
 from shutil import copytree
 
-from headcount.results import read_followed
+from headcount.results import Followed
 from tests.cli.conftest import headcount
 
 
@@ -15,7 +15,7 @@ def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -
     given = ("--task", "masked-lm", "--data", data[0], "--out", out)
     status, output, errors = headcount("follow", *folders, *given, "--method", "norm")
     assert status == 0, errors
-    found = read_followed(out)
+    found = Followed.read(out)
     assert [point.step for point in found.record.checkpoints] == [5, 10]
     assert found.record.method == "norm" and found.record.arguments["method"] == "norm"
     assert "Importance ranks heads as at the end" in output and "step 10" in output
@@ -29,4 +29,4 @@ def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -
     assert status == 2 and "an earlier run" in errors
     status, _, errors = headcount("follow", folders[0], *given, "--overwrite")
     assert status == 2 and "at least 2 checkpoints to compare, got 1" in errors
-    assert read_followed(out) == found
+    assert Followed.read(out) == found

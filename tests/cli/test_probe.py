@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.results import read_probes
+from headcount.results import Probed
 from tests.cli.conftest import SAMPLE, headcount
 
 
@@ -31,7 +31,7 @@ def test_probe_writes_tables_and_prints_them(
         "probes.json",
     }
     assert not list(out.rglob("*.f16"))
-    assert read_probes(out).record.arguments["samples"] == 20
+    assert Probed.read(out).record.arguments["samples"] == 20
     status, _, errors = headcount(*given, "--out", out)
     assert status == 2 and "holds earlier probes" in errors
     status, _, errors = headcount(*given, "--out", out, "--overwrite")
@@ -46,7 +46,7 @@ def test_probes_are_added_to_an_analysis_and_survive_it(
     given = ("probe", bert, "--train", files[0], "--test", files[1], "--samples", 20)
     status, _, errors = headcount(*given, "--out", out)
     assert status == 0, errors
-    assert (out / "run.json").exists() and read_probes(out).weights
+    assert (out / "run.json").exists() and Probed.read(out).weights
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "What the heads know together" in page and '"from_dependent":"' in page
     assert (out / "figures" / "probe_accuracies.svg").exists()

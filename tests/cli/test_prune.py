@@ -18,7 +18,7 @@ from headcount.core import InputError, Plan, ResumePolicy
 from headcount.corpora import Corpus
 from headcount.models import Loaded, check_plan, revision
 from headcount.pruning.before_after import evaluate_gated
-from headcount.results import PruneRecord, RunRecord, read_clusters
+from headcount.results import Clusters, PruneRecord, RunRecord
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, run
@@ -36,7 +36,7 @@ def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Pa
     clusters, out = tmp_path / "clusters", tmp_path / "out"
     found = ("--limit", 9, "--permutations", 20, "--within", 0.69, "--out", clusters)
     assert headcount("cluster", bert, SAMPLE, *found)[0] == 0
-    groups = read_clusters(clusters).groups
+    groups = Clusters.read(clusters).groups
     assert 1 <= len(groups) < 6
     spared = ("--one-per-group", clusters, "--method", "gradient", "--no-fold", "--no-rescale")
     status, output, errors = run("prune", bert, data, out, "--keep", len(groups), *spared)
@@ -85,7 +85,7 @@ def test_protected_heads_are_kept(bert: Path, data: list[Path], tmp_path: Path) 
 def test_roles_of_an_analysis_are_protected(bert: Path, data: list[Path], tmp_path: Path) -> None:
     out, analysis = tmp_path / "out", tmp_path / "analysis"
     assert headcount("analyze", bert, SAMPLE, *LAX, "--limit", 60, "--out", analysis)[0] == 0
-    roles = RunRecord.read(analysis / "run.json").roles
+    roles = RunRecord.read(analysis).roles
     kept = [head for head, each in roles.items() if "positional" in {role.role for role in each}]
     given = ("--keep", len(kept), "--protect", "positional", "--analysis", analysis)
     assert kept

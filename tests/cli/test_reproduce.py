@@ -11,7 +11,7 @@ from headcount import speed
 from headcount.analysis import train_pattern_classifier
 from headcount.core import write_checkpoint
 from headcount.reproduce import kovaleva2019, michel2019_pruning
-from headcount.results import read_contributions, read_gates, read_tuned_maps
+from headcount.results import ContributionTable, TunedMaps, read_gates
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -234,7 +234,7 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     text = (out / "kobayashi2020.md").read_text(encoding="utf-8")
     assert "96.41" in text and "18.75" in text and "9 sentences of sample.conllu" in text
     assert "enc: frequent tokens have small norms" in text and text.count("**") >= 10
-    found = read_contributions(out)
+    found = ContributionTable.read(out)
     assert found.record.arguments["limit"] == 9
     half, one = (found.find("encoder.self", "mixing", each) for each in ("attnres-w", "attn-w"))
     assert half is not None and one is not None
@@ -259,7 +259,7 @@ def test_kovaleva2019(
     text = (out / "kovaleva2019.md").read_text(encoding="utf-8")
     assert "32 to 61" in text and "5 sentences of sample.conllu" in text
     assert "disabling some heads raises the score" in text and "| noun " in text
-    found = read_tuned_maps(out)
+    found = TunedMaps.read(out)
     disabled = [row for row in found.rows if row.metric == "disabled"]
     assert len(disabled) == 6 + 2 and found.record.arguments["limit"] == 5
     assert {path.stem for path in (out / "figures").iterdir()} == {"disabled", "cosine"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from headcount.results import KINDS, read_sensitivity
+from headcount.results import KINDS, Sensitivity
 from tests.cli.conftest import headcount
 
 
@@ -18,9 +18,9 @@ def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -
     table = pd.read_parquet(out / "sensitivity.parquet")
     assert len(table) == 2 * (1 + 3) * len(KINDS) * 3
     assert (out / "figures" / "sensitivity.svg").exists()
-    found = read_sensitivity(out)
+    found = Sensitivity.read(out)
     assert found.record.arguments["samples"] == 20 and found.record.signature in output
-    pd.testing.assert_frame_equal(found.frame(), table)
+    pd.testing.assert_frame_equal(found.frame, table)
     status, _, errors = headcount("sensitivity", bert, *options)
     assert status == 2 and "--overwrite to replace it" in errors
     status, output, errors = headcount("sensitivity", bert, *options, "--overwrite")

@@ -8,7 +8,7 @@ import pytest
 from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 from headcount import load
-from headcount.results import read_followed
+from headcount.results import Followed
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import SAMPLE, headcount
 from tests.tasks.loaded import NUMBERS
@@ -92,7 +92,7 @@ def test_it_can_be_trained_and_followed(case: Case, tmp_path: Path) -> None:
     assert f"dev: {metric}" in output
     out = tmp_path / "followed"
     succeeds("follow", model, tuned, *task, "--data", dev, "--method", "norm", "--out", out)
-    assert read_followed(out).record.metric == metric
+    assert Followed.read(out).record.metric == metric
 
 
 def test_similarity_is_refused(case: Case, tmp_path: Path) -> None:

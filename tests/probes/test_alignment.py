@@ -15,7 +15,7 @@ from headcount.models import Loaded
 from headcount.probes import AlignmentOptions, align
 from headcount.probes.link_maps import LinkFinder, pair_batch, vector_norms, word_maps
 from headcount.probes.link_scores import Found, GoldCounts, Place, score, share_pieces
-from headcount.results import Alignment, read_alignment, write_alignment
+from headcount.results import Alignment
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import alignment as textbook
@@ -225,14 +225,14 @@ def test_every_model_of_two_sides_agrees_on_batches() -> None:
 
 def test_records_are_read_back(tmp_path: Path) -> None:
     found = align(loaded("BertForMaskedLM"), PAIRS, GOLD, AlignmentOptions(samples=9))
-    write_alignment(found, tmp_path)
-    again = read_alignment(tmp_path)
+    found.write(tmp_path)
+    again = Alignment.read(tmp_path)
     assert again == found and isinstance(again, Alignment)
     ranked = again.ranked()
     assert [row.aer for row in ranked] == sorted(row.aer for row in ranked)
     (tmp_path / "alignment.parquet").write_text("no table")
     with pytest.raises(InputError, match="as alignment.json describes it, got other contents"):
-        read_alignment(tmp_path)
+        Alignment.read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from headcount.models import Loaded
 from headcount.probes import ClusterOptions, cluster
 from headcount.probes.divergence import Divergence
 from headcount.probes.head_groups import arrange, layer_test, scaled
-from headcount.results import read_clusters, write_clusters
+from headcount.results import Clusters
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import divergence as textbook
@@ -175,8 +175,8 @@ def test_planted_groups_are_found_and_mapped() -> None:
 
 def test_records_are_read_back(tmp_path: Path) -> None:
     found = cluster(loaded("BertModel"), PAIRS, QUICK)
-    write_clusters(found, tmp_path)
-    again = read_clusters(tmp_path)
+    found.write(tmp_path)
+    again = Clusters.read(tmp_path)
     assert again.places == found.places and again.record == found.record
     assert again.distances.equals(found.distances)
     assert sorted(head for group in again.groups for head in group) == sorted(
@@ -184,7 +184,7 @@ def test_records_are_read_back(tmp_path: Path) -> None:
     )
     (tmp_path / "groups.parquet").unlink()
     with pytest.raises(InputError, match="describes groups.parquet, which is missing"):
-        read_clusters(tmp_path)
+        Clusters.read(tmp_path)
 
 
 def test_sites_are_compared_apart() -> None:

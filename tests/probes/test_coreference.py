@@ -15,7 +15,7 @@ from headcount.models import Loaded
 from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
 from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of
 from headcount.probes.extraction import probe_encoder
-from headcount.results import read_coreference, write_coreference
+from headcount.results import Coreference
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
 from tests.textbook import coreference as textbook
@@ -206,13 +206,13 @@ def test_the_best_head_is_chosen_on_the_other_half() -> None:
 
 def test_records_are_read_back(tmp_path: Path) -> None:
     found = select_antecedents(loaded("BertModel"), DOCUMENTS, SMALL)
-    write_coreference(found, tmp_path)
-    assert read_coreference(tmp_path) == found
+    found.write(tmp_path)
+    assert Coreference.read(tmp_path) == found
     ranked = found.ranked()
     assert ranked[0].accuracy == max(row.accuracy for row in ranked)
     (tmp_path / "coreference.parquet").write_text("no table")
     with pytest.raises(InputError, match="as coreference.json describes it, got other contents"):
-        read_coreference(tmp_path)
+        Coreference.read(tmp_path)
 
 
 def test_bad_input_is_refused() -> None:

@@ -9,7 +9,7 @@ import torch
 from headcount.corpora import Document, Mention, NameQuestion
 from headcount.probes import CoreferenceOptions, select_antecedents
 from headcount.probes.name_questions import NameAnswers, chosen_names, nearest_name
-from headcount.results import read_coreference, write_coreference
+from headcount.results import Coreference
 from tests.tasks.loaded import loaded
 from tests.textbook import names as textbook
 
@@ -102,11 +102,11 @@ def test_answers_are_written_and_read_back(tmp_path: Path) -> None:
     found = select_antecedents(loaded("BertModel"), documents, OPTIONS)
     assert {row.gender for row in found.names} == {"all", "feminine", "masculine"}
     assert {row.passages for row in found.names if row.gender == "all"} == {6}
-    write_coreference(found, tmp_path)
-    assert read_coreference(tmp_path) == found and found.record.best_names
+    found.write(tmp_path)
+    assert Coreference.read(tmp_path) == found and found.record.best_names
     plain = [Document(d.name, d.sentences, d.mentions, d.origin) for d in documents]
     without = select_antecedents(loaded("BertModel"), plain, OPTIONS)
     assert without.names == () and without.rows == found.rows
-    write_coreference(without, tmp_path)
+    without.write(tmp_path)
     assert not (tmp_path / "coreference_names.parquet").exists()
-    assert read_coreference(tmp_path) == without
+    assert Coreference.read(tmp_path) == without

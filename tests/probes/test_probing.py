@@ -13,7 +13,7 @@ from headcount import probes
 from headcount.core import CorpusError, InputError
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions
-from headcount.results import Probed, read_probes
+from headcount.results import Probed
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"
@@ -89,13 +89,13 @@ def test_the_same_seed_gives_the_same_numbers_and_what_is_done_is_kept(
 
 def test_tables_and_record_are_read_as_they_were_written(probed: Probed, tmp_path: Path) -> None:
     probed.write(tmp_path)
-    assert read_probes(tmp_path) == probed
+    assert Probed.read(tmp_path) == probed
     frame = pd.read_parquet(tmp_path / "probes.parquet")
     expected = "probe layer rank variant relation metric value low high cases"
     assert list(frame) == expected.split()
     (tmp_path / "probes.parquet").unlink()
     with pytest.raises(InputError, match="describes probes.parquet, which is missing"):
-        read_probes(tmp_path)
+        Probed.read(tmp_path)
 
 
 def test_the_same_sentences_are_refused_unless_allowed(
@@ -150,7 +150,7 @@ def test_probes_of_states_and_pairs(
     assert layers == [0, 2, None]
     assert {tree.layer for tree in found.record.trees} <= {0, 2}
     found.write(tmp_path / "written")
-    assert read_probes(tmp_path / "written").record == found.record
+    assert Probed.read(tmp_path / "written").record == found.record
     again = probes.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done
     assert repr(again.rows) == repr(found.rows) and again.record.trees == found.record.trees
     asked = replace(options, probes=("structure",), ranks=(4,), layers=(0,), normalize=True)

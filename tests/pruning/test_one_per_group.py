@@ -11,7 +11,6 @@ from headcount.models import Loaded, load
 from headcount.probes import ClusterOptions, cluster
 from headcount.pruning import Gradient, RankingMethod, check_groups, method, spare_groups
 from headcount.pruning.methods.one_per_group import OnePerGroup, spared_last
-from headcount.results import write_clusters
 from tests import saved
 from tests.cli.conftest import SAMPLE
 from tests.pruning.context import context
@@ -71,7 +70,7 @@ def test_groups_of_other_weights_are_refused(tmp_path: Path) -> None:
     """They have the same heads, but other maps."""
     loaded = load(saved.bert(tmp_path / "bert"))
     found = cluster(loaded, Corpus(SAMPLE, limit=5), ClusterOptions(permutations=9))
-    write_clusters(found, tmp_path / "clusters")
+    found.write(tmp_path / "clusters")
     check_groups(tmp_path / "clusters", loaded)
     next(loaded.model.parameters()).data += 0.5
     with pytest.raises(InputError, match="got those of bert, another model or other weights"):

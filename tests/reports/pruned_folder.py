@@ -50,7 +50,7 @@ def curve_points(heads: list[str]) -> CurvePoints:
 
 def write_curve_beside(run_folder: Path) -> CurvePoints:
     """Write a curve into a run folder."""
-    heads = [row.head for row in read_run(run_folder).heads]
+    heads = [row.head for row in read_run(run_folder).rows]
     points, folder = curve_points(heads), run_folder / "curve"
     folder.mkdir()
     write_points(folder, points)
@@ -60,7 +60,7 @@ def write_curve_beside(run_folder: Path) -> CurvePoints:
         signature="task:similarity",
         sentences=("Best mean BLEU: norm (25.9).",),
     )
-    record.write(folder / "curve.json")
+    record.write(folder)
     return points
 
 

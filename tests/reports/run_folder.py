@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headcount.results import Run, read_run
+from headcount.results import Analysis, read_run
 
 SHORT = {"encoder.self": "enc", "decoder.self": "dec", "decoder.cross": "cross"}
 RELATIONS = (
@@ -65,7 +65,7 @@ class Wish:
 
 
 @cache
-def shared_run(folder: Path) -> Run:
+def shared_run(folder: Path) -> Analysis:
     """The run in a folder of the whole session, read once: do not change it."""
     return read_run(folder)
 

@@ -22,7 +22,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     wish = Wish(layers=3, heads=8, profiles=True, importance=True, null=True)
     one, other = write_run(parent / "one", wish), write_run(parent / "other", wish)
     write_curve_beside(one)
-    heads = [row.head for row in read_run(one).heads]
+    heads = [row.head for row in read_run(one).rows]
     prune_record(heads, heads[:13]).write(parent)
     write_comparison(one, other, parent / "both", match=True)
     return {

@@ -8,7 +8,8 @@ import pytest
 
 from headcount.reports import numbers
 from headcount.reports.page.card_view import Card, cards, example_view
-from headcount.results import Example, Role, Run
+from headcount.results import Analysis, Example, Role
+from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -17,20 +18,20 @@ NULL = 0.123
 
 
 @pytest.fixture(scope="module")
-def run(plain: Path) -> Run:
+def run(plain: Path) -> Analysis:
     run = shared_run(plain)
-    assert run.null_heads is not None
-    null = [replace(row, values={**row.values, "confidence": NULL}) for row in run.null_heads]
-    return replace(run, null_heads=tuple(null))
+    assert run.null_rows is not None
+    null = [replace(row, values={**row.values, "confidence": NULL}) for row in run.null_rows]
+    return changed(run, null_rows=tuple(null))
 
 
 @pytest.fixture(scope="module")
-def card(run: Run) -> Card:
+def card(run: Analysis) -> Card:
     return cards(run)[7]
 
 
-def test_weights_stand_beside_norms(run: Run, card: Card):
-    values = run.heads[7].values
+def test_weights_stand_beside_norms(run: Analysis, card: Card):
+    values = run.rows[7].values
     assert [(share.label, share.text, share.norm_text) for share in card.sinks] == [
         (label, numbers.percent(values[f"attn_{key}"]), numbers.percent(values[f"norm_{key}"]))
         for label, key in (
@@ -41,34 +42,33 @@ def test_weights_stand_beside_norms(run: Run, card: Card):
     ]
 
 
-def test_rare_words(run: Run, card: Card):
-    one, two = (numbers.percent(run.heads[7].values[f"rare{n}_share"]) for n in ("", "2"))
+def test_rare_words(run: Analysis, card: Card):
+    one, two = (numbers.percent(run.rows[7].values[f"rare{n}_share"]) for n in ("", "2"))
     assert one != two and card.rare == (
         f"Looks most at the sentence's rarest token in {one} of 18,231 queries, and at one of the "
         f"two rarest in {two}."
     )
 
 
-def test_every_number_stands_beside_the_one_at_random_weights(run: Run, card: Card):
+def test_every_number_stands_beside_the_one_at_random_weights(run: Analysis, card: Card):
     (shown,) = [each for each in card.numbers if each.label == "confidence"]
-    assert shown.text == numbers.weight(run.heads[7].values["confidence"]) != shown.null_text
+    assert shown.text == numbers.weight(run.rows[7].values["confidence"]) != shown.null_text
     assert shown.null_text == numbers.weight(NULL)
 
 
 def test_relations_of_all_sentences_are_left_to_runs_without_profiles(profiled: Path):
     """Their best is chosen on the sentences that it is measured on."""
     run = shared_run(profiled)
-    assert run.relations and not any(card.relations for card in cards(run))
-    assert all(card.relations for card in cards(replace(run, profiles=None)))
+    assert run.relation_rows and not any(card.relations for card in cards(run))
+    assert all(card.relations for card in cards(changed(run, traits=None)))
 
 
 def test_roles_stand_before_tendencies(profiled: Path):
     run = shared_run(profiled)
     tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")
-    head = run.heads[0].head
-    one = replace(
-        run, profiles={head: (tendency, TRAIT)}, roles={**run.roles, head: (Role("sink"),)}
-    )
+    head = run.rows[0].head
+    roles = {**run.roles, head: (Role("sink"),)}
+    one = changed(run, traits={head: (tendency, TRAIT)}, roles=roles)
     found = cards(one)[0].findings
     assert [(each.kind, each.verdict) for each in found] == [
         ("first", "role"),

@@ -18,7 +18,8 @@ from headcount.reports.page.compare_view import (
     relation_pairs,
     share_interval,
 )
-from headcount.results import Run, read_run
+from headcount.results import Analysis, read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -39,7 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def runs(folders: tuple[Path, Path]) -> tuple[Run, Run]:
+def runs(folders: tuple[Path, Path]) -> tuple[Analysis, Analysis]:
     return read_run(folders[0]), read_run(folders[1])
 
 
@@ -49,7 +50,7 @@ def test_agreement_by_chance_is_that_of_all_pairs_of_heads():
     assert agreement_by_chance(one, other) == sum(a == b for a, b in pairs) / len(pairs)
 
 
-def test_the_headline_counts_heads_that_do_the_same(runs: tuple[Run, Run]):
+def test_the_headline_counts_heads_that_do_the_same(runs: tuple[Analysis, Analysis]):
     view = compare_view(*runs, compare(*runs), ("news", "captions"))
     keys = [
         {head: leads.kind.key if leads else None for head, leads in leading(run).items()}
@@ -71,31 +72,33 @@ def test_an_interval_of_a_share_is_that_of_its_strength():
     assert share_interval(replace(trait, low=-1.0, high=2.0)) == (0.0, 1.0)
 
 
-def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Run, Run]):
+def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Analysis, Analysis]):
     chosen = replace(SUBJECT, head="enc.0.1", share=0.5, first_gain=0.4, low=0.35, high=0.45)
     lucky = replace(SUBJECT, head="enc.0.2", share=0.9, first_gain=0.1)
     few = replace(SUBJECT, head="enc.0.3", first_gain=0.9, verdict="untested")
     profiles = {each.head: (each,) for each in (chosen, lucky, few)}
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.72, low=0.6, high=0.7),)}
-    (pair,) = relation_pairs(replace(runs[0], profiles=profiles), replace(runs[1], profiles=other))
+    (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert [best.head for best in pair.best] == ["enc.0.1", "enc.4.0"]
     assert pair.change == "+22" and pair.apart
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.5),)}
-    (pair,) = relation_pairs(replace(runs[0], profiles=profiles), replace(runs[1], profiles=other))
+    (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert not pair.apart
 
 
-def test_relations_come_by_their_difference_and_are_apart_in_either_order(runs: tuple[Run, Run]):
+def test_relations_come_by_their_difference_and_are_apart_in_either_order(
+    runs: tuple[Analysis, Analysis],
+):
     near = replace(SUBJECT, trait="obj", relation="obj", share=0.5, low=0.35, high=0.45)
     high, low = replace(SUBJECT, share=0.9, low=0.8, high=0.95), replace(near, trait="nsubj")
-    one = replace(runs[0], profiles={"enc.0.0": (near, high)})
-    other = replace(runs[1], profiles={"enc.0.0": (replace(near, share=0.6), low)})
+    one = changed(runs[0], traits={"enc.0.0": (near, high)})
+    other = changed(runs[1], traits={"enc.0.0": (replace(near, share=0.6), low)})
     for pair in (one, other), (other, one):
         found = relation_pairs(*pair)
         assert [(each.relation, each.apart) for each in found] == [("nsubj", True), ("obj", False)]
 
 
-def test_facts_are_listed_that_differ(runs: tuple[Run, Run]):
+def test_facts_are_listed_that_differ(runs: tuple[Analysis, Analysis]):
     record = replace(
         runs[0].record, model="another", versions={**runs[0].record.versions, "torch": "9"}
     )
@@ -108,7 +111,7 @@ def test_facts_are_listed_that_differ(runs: tuple[Run, Run]):
     )
 
 
-def test_ends_of_intervals_are_no_scores(runs: tuple[Run, Run]):
+def test_ends_of_intervals_are_no_scores(runs: tuple[Analysis, Analysis]):
     found = compare(*runs)
     view = compare_view(*runs, found, ("news", "captions"))
     assert view.scores is not None

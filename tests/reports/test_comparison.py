@@ -11,59 +11,60 @@ from scipy.stats import spearmanr
 from headcount.core import InputError
 from headcount.reports import compare, document, write_comparison
 from headcount.reports.comparison import side_by_side
-from headcount.results import Run, read_run
+from headcount.results import Analysis, read_run
 from tests.cli.conftest import headcount
+from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Analysis:
     return read_run(write_run(tmp_path, Wish(layers=5, heads=4, importance=True)))
 
 
-def with_first_head(run: Run, **changed: object) -> Run:
-    first = replace(run.heads[0], **changed)  # type: ignore[arg-type]
-    return replace(run, heads=(first, *run.heads[1:]))
+def with_first_head(run: Analysis, **other: object) -> Analysis:
+    first = replace(run.rows[0], **other)  # type: ignore[arg-type]
+    return changed(run, rows=(first, *run.rows[1:]))
 
 
-def test_a_run_agrees_with_itself(run: Run) -> None:
+def test_a_run_agrees_with_itself(run: Analysis) -> None:
     found = compare(run, run)
     assert found.changes == ()
-    assert found.same_roles == sum(bool(row.roles) for row in run.heads)
+    assert found.same_roles == sum(bool(row.roles) for row in run.rows)
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
     assert "None. " in document(found, ("a", "b"))
 
 
-def test_changes_of_roles_are_listed_and_counted(run: Run) -> None:
+def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
     one = with_first_head(run, roles=("positional", "sink"))
     other = with_first_head(run, roles=())
     found = compare(one, other)
     assert [(each.head, each.before, each.after) for each in found.changes] == [
-        (run.heads[0].head, ("positional", "sink"), ())
+        (run.rows[0].head, ("positional", "sink"), ())
     ]
-    counts = found.counts[run.heads[0].site]
+    counts = found.counts[run.rows[0].site]
     assert counts["positional"][0] - counts["positional"][1] == 1
     assert counts["none"][1] - counts["none"][0] == 1
     text = document(found, ("news", "captions"))
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["head", "news", "captions"] in lines
-    assert [run.heads[0].head, "positional, sink", "none"] in lines
+    assert [run.rows[0].head, "positional, sink", "none"] in lines
     reordered = with_first_head(run, roles=("sink", "positional"))
     assert compare(one, reordered).changes == ()
 
 
-def test_correlations_over_heads_and_over_layers(run: Run) -> None:
+def test_correlations_over_heads_and_over_layers(run: Analysis) -> None:
     values = {
         row.head: dict(row.values) | {"confidence": float((3 * place) % 11)}
-        for place, row in enumerate(run.heads)
+        for place, row in enumerate(run.rows)
     }
-    other = replace(run, heads=tuple(replace(row, values=values[row.head]) for row in run.heads))
+    other = changed(run, rows=tuple(replace(row, values=values[row.head]) for row in run.rows))
     found = compare(run, other)
-    columns = [np.array([row.values["confidence"] for row in each.heads]) for each in (run, other)]
+    columns = [np.array([row.values["confidence"] for row in each.rows]) for each in (run, other)]
     assert found.by_head["confidence"].rho == pytest.approx(spearmanr(columns[0], columns[1])[0])
-    places = [row.layer_id for row in run.heads]
+    places = [row.layer_id for row in run.rows]
     means = [
         [
             np.mean([x for x, at in zip(column, places, strict=True) if at == place])
@@ -75,24 +76,22 @@ def test_correlations_over_heads_and_over_layers(run: Run) -> None:
     assert found.by_layer["confidence"].num_heads == len(means[0]) == 5
 
 
-def test_other_heads_are_compared_by_what_they_do_only(run: Run, tmp_path: Path) -> None:
+def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: Path) -> None:
     other = read_run(write_run(tmp_path / "b", Wish(layers=2, heads=4)))
     found = compare(run, other)
     assert not found.is_paired and (found.changes, found.by_head) == ((), {})
     counts = found.counts["encoder.self"]
-    assert counts["none"] == tuple(
-        sum(not row.roles for row in each.heads) for each in (run, other)
-    )
+    assert counts["none"] == tuple(sum(not row.roles for row in each.rows) for each in (run, other))
     assert "nothing is compared head by head" in document(found, ("a", "b"))
 
 
-def test_each_map_has_the_name_of_its_run(run: Run) -> None:
+def test_each_map_has_the_name_of_its_run(run: Analysis) -> None:
     """The second run has no roles: its map has empty cells alone."""
-    none = replace(run, heads=tuple(replace(row, roles=()) for row in run.heads))
-    none = replace(none, roles={row.head: () for row in run.heads})
+    none = changed(run, rows=tuple(replace(row, roles=()) for row in run.rows))
+    none = changed(none, roles={row.head: () for row in run.rows})
     figure = side_by_side(run, none, ("news", "captions"))
     letters = {axes.get_title().partition(":")[0]: len(axes.texts) for axes in figure.axes}
-    assert letters == {"news": sum(bool(row.roles) for row in run.heads), "captions": 0}
+    assert letters == {"news": sum(bool(row.roles) for row in run.rows), "captions": 0}
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_all_heads_as_csv_hold_the_numbers_of_the_run(plain: Path, open_page: Op
     assert name == "all-minilm-l6-v2-table-of-all-72-heads.csv" and len(rows) == 73
     place = rows[0].index("confidence")
     values = [float(row[place]) for row in rows[1:]]
-    assert values == pytest.approx([row.values["confidence"] for row in run.heads], rel=1e-3)
+    assert values == pytest.approx([row.values["confidence"] for row in run.rows], rel=1e-3)
 
 
 def test_a_table_as_csv_has_plain_numbers(profiled: Path, open_page: Open):

@@ -26,33 +26,34 @@ from headcount.reports.page.card_view import offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.syntax_view import syntax_of
-from headcount.results import ALL, RANDOM, CurvePoint, CurvePoints, Run
+from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
+from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 
 
 @pytest.fixture(scope="module")
-def run(profiled: Path) -> Run:
+def run(profiled: Path) -> Analysis:
     return shared_run(profiled)
 
 
 @pytest.fixture(scope="module")
-def scored(translator: Path) -> Run:
+def scored(translator: Path) -> Analysis:
     return shared_run(translator)
 
 
-def test_offsets_of_the_most_positional_heads(run: Run):
-    best = sorted(run.heads, key=lambda row: -row.values["positional_share"])[:6]
+def test_offsets_of_the_most_positional_heads(run: Analysis):
+    best = sorted(run.rows, key=lambda row: -row.values["positional_share"])[:6]
     figure = positional_offsets(run)
     assert figure is not None
     for axes, row in zip(figure.axes, best, strict=True):
         assert axes.get_title() == f"{row.head}   {percent(row.values['positional_share'])}"
         heights = [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
-        assert heights == pytest.approx(offset_bins(run.offsets[row.head]))
+        assert heights == pytest.approx(offset_bins(run.offset_shares[row.head]))
         colour = ACCENT if "positional" in row.roles else MUTED
         assert to_hex(axes.patches[0].get_facecolor()) == colour.lower()
 
 
-def test_relations_reach_from_the_fixed_position_to_the_head(run: Run):
+def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
     rows = (tested := syntax_of(run)) and tested.rows[:20]
     figure = relations(run)
     assert figure is not None and rows
@@ -72,25 +73,23 @@ def test_relations_reach_from_the_fixed_position_to_the_head(run: Run):
     assert colours == [(ACCENT if row.beats else MUTED).lower() for row in rows]
 
 
-def test_lines_of_layers_are_their_means(scored: Run):
+def test_lines_of_layers_are_their_means(scored: Analysis):
     names = ("confidence", "entropy", "attn_first", "attn_sep")
     for axes, name in zip(layer_curves(scored).axes, names, strict=True):
         drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
-        assert drawn == [pytest.approx(each) for each in layer_means(scored.heads, name).values()]
+        assert drawn == [pytest.approx(each) for each in layer_means(scored.rows, name).values()]
 
 
-def test_weights_against_norms(scored: Run):
+def test_weights_against_norms(scored: Analysis):
     figure = weight_and_norm(scored)
     assert figure is not None
     for axes, key in zip(figure.axes, ("first", "sep", "punct"), strict=True):
         drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])
-        values = [
-            [row.values[f"{kind}_{key}"] for kind in ("attn", "norm")] for row in scored.heads
-        ]
+        values = [[row.values[f"{kind}_{key}"] for kind in ("attn", "norm")] for row in scored.rows]
         assert drawn == pytest.approx(np.array(values))
 
 
-def test_a_role_is_framed_a_tendency_pale_and_the_rest_empty(run: Run):
+def test_a_role_is_framed_a_tendency_pale_and_the_rest_empty(run: Analysis):
     (axes,) = role_map(run).axes
     found = leading(run)
     letters = {text.get_position(): text.get_text() for text in axes.texts}
@@ -100,7 +99,7 @@ def test_a_role_is_framed_a_tendency_pale_and_the_rest_empty(run: Run):
         if isinstance(cell, Rectangle)
     }
     shades = set[str]()
-    for row in run.heads:
+    for row in run.rows:
         cell, leads = cells[row.index, row.layer], found[row.head]
         colour = to_hex(cell.get_facecolor())
         assert letters.get((row.index, row.layer), "") == (leads.kind.letter if leads else "")
@@ -117,7 +116,7 @@ def test_a_role_is_framed_a_tendency_pale_and_the_rest_empty(run: Run):
     assert len(shades) > 1
 
 
-def test_cells_of_confidence(scored: Run):
+def test_cells_of_confidence(scored: Analysis):
     figure, sites = confidence_map(scored), list(scored.by_site())
     grids = [axes for axes in figure.axes if axes.images]
     for axes, (_, rows) in zip(grids, sites, strict=True):
@@ -128,11 +127,11 @@ def test_cells_of_confidence(scored: Run):
         assert image.get_clim() == (0, 1)
 
 
-def test_effects_are_ordered_and_hollow_within_chance(scored: Run):
+def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
     figure = importance(scored)
     assert figure is not None
     (axes,) = figure.axes
-    rows = sorted(scored.heads, key=lambda row: -row.values["ablation_delta"])
+    rows = sorted(scored.rows, key=lambda row: -row.values["ablation_delta"])
     places = {row.head: place for place, row in enumerate(rows)}
     dots = [each for each in axes.collections if not isinstance(each, LineCollection)]
     full = [each for each in dots if len(np.asarray(each.get_offsets()))]
@@ -150,7 +149,7 @@ def test_effects_are_ordered_and_hollow_within_chance(scored: Run):
     assert ends == [pytest.approx(each) for each in sorted([e.low, e.high] for e in known)]
 
 
-def test_correlations_of_scores(scored: Run):
+def test_correlations_of_scores(scored: Analysis):
     figure = agreement(scored)
     matrix = scored.importance and scored.importance.agreement
     assert figure is not None and matrix is not None
@@ -215,9 +214,9 @@ def test_kept_heads_by_site_layer_and_role():
     assert heights == {"sink": [1, 5, 6], "no role": [1, 1, 3]}
 
 
-def test_numbers_that_were_not_measured_are_not_drawn(run: Run):
-    rows = [replace(row, values={**row.values, "confidence": math.nan}) for row in run.heads[:1]]
-    figure = confidence_map(replace(run, heads=(*rows, *run.heads[1:])))
+def test_numbers_that_were_not_measured_are_not_drawn(run: Analysis):
+    rows = [replace(row, values={**row.values, "confidence": math.nan}) for row in run.rows[:1]]
+    figure = confidence_map(changed(run, rows=(*rows, *run.rows[1:])))
     drawn = np.ma.asarray(figure.axes[0].images[0].get_array())
     hidden = np.ma.getmaskarray(drawn)
     assert hidden.sum() == 1 and hidden[0, 0]

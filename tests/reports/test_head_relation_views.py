@@ -11,8 +11,8 @@ from headcount.results import (
     Alignment,
     AlignmentRecord,
     AlignmentRow,
+    Analysis,
     HeadPlace,
-    Run,
     read_run,
 )
 from tests.reports.run_folder import Wish, write_run
@@ -30,24 +30,24 @@ def alignment() -> Alignment:
     facts: dict[str, Any] = {"pairs": 1234, "sure": 30, "possible": 40, "cases": 35}
     rows += (row("IBM 1", "aligner", 0.35),)
     record = AlignmentRecord(signature="s", model="m", corpora=(), gold="g", **facts)
-    return Alignment(rows, record)
+    return Alignment(record, rows)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     return read_run(write_run(tmp_path_factory.mktemp("run"), Wish(layers=4, heads=3)))
 
 
-def test_nothing_is_shown_without_results(run: Run) -> None:
+def test_nothing_is_shown_without_results(run: Analysis) -> None:
     for module in (alignment_view, cluster_view, coreference_view):
         assert module.section(run) is None
 
 
-def shown_by(module: Any, run: Run, **found: Any) -> Any:
+def shown_by(module: Any, run: Analysis, **found: Any) -> Any:
     return module.section(replace(run, **found)).view
 
 
-def test_clusters_have_a_map_with_true_proportions(run: Run) -> None:
+def test_clusters_have_a_map_with_true_proportions(run: Analysis) -> None:
     at = {"enc.0.0": (0.0, 0.0), "enc.1.0": (0.4, 0.1), "enc.3.1": (0.2, 0.0)}
     places = tuple(HeadPlace(head=head, group=0, order=0, x=x, y=y) for head, (x, y) in at.items())
     shown = shown_by(cluster_view, run, clusters=replace(clusters(0.01), places=places))
@@ -64,7 +64,7 @@ def test_clusters_have_a_map_with_true_proportions(run: Run) -> None:
     assert shown.groups == (("enc.0.0", "enc.1.0", "enc.3.1"),)
 
 
-def test_antecedents_stand_beside_their_baselines(run: Run) -> None:
+def test_antecedents_stand_beside_their_baselines(run: Analysis) -> None:
     shown = shown_by(coreference_view, run, coreference=coreference(0.65))
     assert shown.lede.startswith("enc.2.1 points at an antecedent of 65.0 % of the mentions")
     assert shown.lede.endswith("50 mentions in 5 documents have an antecedent in reach.")
@@ -74,7 +74,7 @@ def test_antecedents_stand_beside_their_baselines(run: Run) -> None:
     assert [each.head for each in shown.heads] == ["enc.2.0", "enc.2.1", "enc.2.2"]
 
 
-def test_links_are_ordered_by_error(run: Run) -> None:
+def test_links_are_ordered_by_error(run: Analysis) -> None:
     shown = shown_by(alignment_view, run, alignment=alignment())
     assert [(line.name, line.is_head) for line in shown.lines] == [
         ("IBM 1", False),
@@ -87,7 +87,7 @@ def test_links_are_ordered_by_error(run: Run) -> None:
 
 
 @pytest.mark.parametrize("key", ["clusters", "coreference", "alignment"])
-def test_the_page_has_a_section_for_each(key: str, run: Run) -> None:
+def test_the_page_has_a_section_for_each(key: str, run: Analysis) -> None:
     assert f'id="{key}"' not in render(report_view(run))
     found = {"clusters": clusters(0.01), "coreference": coreference(0.6), "alignment": alignment()}
     page = render(report_view(replace(run, **{key: found[key]})))

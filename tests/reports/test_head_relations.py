@@ -19,7 +19,7 @@ def clusters() -> Clusters:
         HeadPlace(head=head, group=number, order=number, x=float(number), y=0.5)
         for number, head in enumerate(heads)
     ]
-    return Clusters(pd.DataFrame(), tuple(places), RECORD)
+    return Clusters(RECORD, tuple(places), pd.DataFrame())
 
 
 def test_a_point_for_every_head_in_its_role_s_colour() -> None:

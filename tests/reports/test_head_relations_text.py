@@ -56,7 +56,7 @@ def clusters(p: float, same: float = 0.2) -> Clusters:
             "distance": [0.06, 0.0512],
         }
     )
-    return Clusters(frame, tuple(places), record)
+    return Clusters(record, tuple(places), frame)
 
 
 def test_clusters_in_words() -> None:
@@ -108,7 +108,7 @@ def test_alignment_in_words() -> None:
         possible=40,
         cases=35,
     )
-    text = squeezed(alignment_document(Alignment(rows, record)))
+    text = squeezed(alignment_document(Alignment(record, rows)))
     assert "20 pairs with 30 sure and 40 possible links (gold.txt)" in text
     assert "By its weights cross.0.0 links words best (input): its error rate is 0.250 (0.240 to "
     assert "the next is cross.0.1 with 0.400." in text
@@ -142,7 +142,7 @@ def coreference(accuracy: float, single: int = 0) -> Coreference:
         )
         for index in range(3)
     )
-    return Coreference(rows, record)
+    return Coreference(record, rows)
 
 
 def test_coreference_in_words() -> None:

@@ -68,7 +68,7 @@ def test_parses_and_has_a_cell_per_head(name: str, request: pytest.FixtureReques
     folder = request.getfixturevalue(name)
     parsed = page(folder)
     cells = [attrs for tag, attrs in parsed.tags if tag == "button" and "data-head" in attrs]
-    heads = [row.head for row in shared_run(folder).heads]
+    heads = [row.head for row in shared_run(folder).rows]
     assert [cell["data-head"] for cell in cells] == heads == list(data(parsed)["cards"])
     assert all(
         str(cell["aria-label"]).startswith(head) for cell, head in zip(cells, heads, strict=True)

@@ -13,7 +13,7 @@ from headcount.reports.page.html import page_data
 from headcount.reports.page.image_view import image_view
 from headcount.reports.page.view import report_view
 from headcount.reports.plain_words import finding
-from headcount.results import read_run, write_results
+from headcount.results import read_run
 from headcount.results.examples import read_examples
 from tests import pictures
 from tests.reports.conftest import Open
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images = pictures.write_images(tmp_path_factory.mktemp("images"), 80, pictures.LABELS)
     analysis = analyze(pictures.loaded(pictures.planted()), Corpus(images))
     out = tmp_path_factory.mktemp("run")
-    write_results(analysis, out)
+    analysis.write(out)
     return out
 
 
@@ -102,7 +102,7 @@ def test_weights_have_a_scale_of_their_own(folder: Path):
 
 
 def test_what_other_heads_do_is_in_plain_words(folder: Path):
-    profiles = read_run(folder).profiles or {}
+    profiles = read_run(folder).traits or {}
     by_trait = {head: {each.trait: each for each in profiles[head]} for head in (LINE, SPOT, LEFT)}
     said = [
         finding(by_trait[head][trait]).replace("\u202f", " ")

@@ -12,6 +12,7 @@ from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.reports.kinds import counted, findings, kinds_of, leading, tint
 from headcount.reports.names import KNOWN, role_names
 from headcount.results import Role
+from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -97,10 +98,10 @@ def test_an_unknown_role_has_an_abbreviation_of_its_own():
 def test_every_head_of_a_run_is_led_by_its_main_role(profiled: Path):
     run = shared_run(profiled)
     found = leading(run)
-    assert run.profiles is not None
-    for row in run.heads:
+    assert run.traits is not None
+    for row in run.rows:
         leads = found[row.head]
-        verdicts = {trait.verdict for trait in run.profiles[row.head]}
+        verdicts = {trait.verdict for trait in run.traits[row.head]}
         if row.roles:
             assert leads is not None and (leads.kind.role.name, tint(leads)) == (row.roles[0], 100)
         elif "tendency" in verdicts:
@@ -112,15 +113,15 @@ def test_every_head_of_a_run_is_led_by_its_main_role(profiled: Path):
 def test_without_profiles_roles_lead(plain: Path):
     run = shared_run(plain)
     found = leading(run)
-    for row in run.heads:
+    for row in run.rows:
         leads = found[row.head]
         assert (leads.kind.role.name if leads else None) == (row.roles[0] if row.roles else None)
 
 
 def test_the_second_letter_is_the_next_finding_of_another_kind(profiled: Path):
     run = shared_run(profiled)
-    run = replace(run, roles={row.head: () for row in run.heads})
-    head = run.heads[0].head
+    run = changed(run, roles={row.head: () for row in run.rows})
+    head = run.rows[0].head
     subject = replace(
         TRAIT, trait="nsubj", role="syntactic", relation="nsubj", direction="head->dependent"
     )
@@ -130,8 +131,8 @@ def test_the_second_letter_is_the_next_finding_of_another_kind(profiled: Path):
         replace(subject, trait="obj", relation="obj", verdict="tendency", strength=0.7),
         replace(TRAIT, trait="self", role="positional", offset=0, verdict="none", strength=0.8),
     )
-    led = leading(replace(run, profiles={head: traits}))[head]
+    led = leading(changed(run, traits={head: traits}))[head]
     assert led is not None and led.second is not None
     assert (led.kind.key, led.second.key) == ("first", "syntax")
-    alone = leading(replace(run, profiles={head: (traits[1], traits[2])}))[head]
+    alone = leading(changed(run, traits={head: (traits[1], traits[2])}))[head]
     assert alone is not None and alone.kind.key == "syntax" and alone.second is None

@@ -1,6 +1,5 @@
 """What a head gives to its learned sink is said; runs of other models say nothing of it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +11,36 @@ from headcount.reports.page.layer_view import panels
 from headcount.reports.page.view import report_view
 from headcount.reports.sentences import head_line
 from headcount.reports.untested import learned_sinks
-from headcount.results import Run, read_run, write_results
+from headcount.results import Analysis, read_run
 from tests import tiny, tiny_tokenizers
+from tests.reports.changed import changed
 
 TEXTS = ["The old dog barks at the cat .", "A dog sleeps .", "The cat sees the old dog ."]
 LABEL = "learned sink (no token)"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """A run of a model in which one head of each layer gives nearly everything to its sink."""
     tokenizer, out = tiny_tokenizers.llama(), tmp_path_factory.mktemp("run")
     model: Any = tiny.gpt_oss(vocab_size=len(tokenizer))
     for layer in model.model.layers:
         layer.self_attn.sinks.data.fill_(-9.0)
         layer.self_attn.sinks.data[2] = 9.0
-    write_results(analyze(model, Corpus(TEXTS * 4), tokenizer=tokenizer), out)
+    analyze(model, Corpus(TEXTS * 4), tokenizer=tokenizer).write(out)
     return read_run(out)
 
 
-def test_the_story_counts_the_heads(run: Run):
+def test_the_story_counts_the_heads(run: Analysis):
     sentence = "2 of 12 heads give a learned sink, and so no token, over half of their attention."
     assert sentence in story(run)[0] and learned_sinks(run) == sentence
-    one = replace(run, heads=run.heads[:6])
+    one = changed(run, rows=run.rows[:6])
     assert learned_sinks(one).startswith("1 of 6 heads gives a learned sink, and so no token, over")
     assert learned_sinks(one).endswith("over half of its attention.")
-    assert learned_sinks(replace(run, heads=run.heads[:2])) == "", "none gives so much"
+    assert learned_sinks(changed(run, rows=run.rows[:2])) == "", "none gives so much"
 
 
-def test_the_card_says_it(run: Run):
+def test_the_card_says_it(run: Analysis):
     cards = {card.head: card for card in report_view(run).cards}
     text = cards["dec.0.2"].line.replace("\u202f", " ")
     assert " % of its attention goes to its learned sink, to no token. Its largest" in text

@@ -10,61 +10,64 @@ from scipy.stats import spearmanr
 
 from headcount.core import InputError
 from headcount.reports import match_heads, write_comparison
-from headcount.results import Matching, Run, SiteMatching, read_matching, read_run
+from headcount.results import Analysis, Matching, SiteMatching, read_matching, read_run
 from tests.cli.conftest import headcount
+from tests.reports.changed import changed
 from tests.reports.run_folder import TRAITS, Wish, write_run
 from tests.textbook.matching import best_pairs
 
 
-def match(one: Run, other: Run) -> Matching:
+def match(one: Analysis, other: Analysis) -> Matching:
     return match_heads(one, other, draws=200)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """A run over 3 layers x 5 heads at two sites, with random traits."""
     wish = Wish(sites=("encoder.self", "decoder.cross"), layers=3, heads=5, profiles=True)
     found = read_run(write_run(tmp_path_factory.mktemp("run"), wish))
     return with_traits(found, np.random.default_rng(0).normal(0, 0.3, (30, len(TRAITS))))
 
 
-def with_traits(run: Run, strengths: np.ndarray) -> Run:
+def with_traits(run: Analysis, strengths: np.ndarray) -> Analysis:
     """The run with other strengths, by head and trait."""
     profiles = {
         row.head: tuple(
             replace(trait, strength=float(strength))
-            for trait, strength in zip((run.profiles or {})[row.head], values, strict=True)
+            for trait, strength in zip((run.traits or {})[row.head], values, strict=True)
         )
-        for row, values in zip(run.heads, strengths, strict=True)
+        for row, values in zip(run.rows, strengths, strict=True)
     }
-    return replace(run, profiles=profiles)
+    return changed(run, traits=profiles)
 
 
-def strengths_of(run: Run) -> np.ndarray:
-    profiles = run.profiles or {}
-    return np.array([[trait.strength for trait in profiles[row.head]] for row in run.heads])
+def strengths_of(run: Analysis) -> np.ndarray:
+    profiles = run.traits or {}
+    return np.array([[trait.strength for trait in profiles[row.head]] for row in run.rows])
 
 
-def shuffled(run: Run, order: Callable[[np.ndarray], np.ndarray]) -> tuple[Run, dict[str, str]]:
+def shuffled(
+    run: Analysis, order: Callable[[np.ndarray], np.ndarray]
+) -> tuple[Analysis, dict[str, str]]:
     """The run with the heads of each site in another order, and the new name of each head."""
-    places = np.arange(len(run.heads))
+    places = np.arange(len(run.rows))
     new = np.concatenate([order(places[:15]), order(places[15:])])
     heads = tuple(
-        replace(row, values=run.heads[old].values) for row, old in zip(run.heads, new, strict=True)
+        replace(row, values=run.rows[old].values) for row, old in zip(run.rows, new, strict=True)
     )
-    names = {run.heads[old].head: row.head for row, old in zip(run.heads, new, strict=True)}
-    return with_traits(replace(run, heads=heads), strengths_of(run)[new]), names
+    names = {run.rows[old].head: row.head for row, old in zip(run.rows, new, strict=True)}
+    return with_traits(changed(run, rows=heads), strengths_of(run)[new]), names
 
 
 def same_names(site: SiteMatching) -> int:
     return sum(pair.one == pair.other for pair in site.pairs)
 
 
-def first(run: Run, other: Run) -> SiteMatching:
+def first(run: Analysis, other: Analysis) -> SiteMatching:
     return match(run, other).sites[0]
 
 
-def test_a_copy_with_other_numbers_of_heads_is_matched_exactly(run: Run) -> None:
+def test_a_copy_with_other_numbers_of_heads_is_matched_exactly(run: Analysis) -> None:
     other, names = shuffled(run, np.random.default_rng(1).permutation)
     found = [site for site in match(run, other).sites if site.across_layers]
     assert {pair.one: pair.other for site in found for pair in site.pairs} == names
@@ -80,26 +83,26 @@ def test_a_copy_with_other_numbers_of_heads_is_matched_exactly(run: Run) -> None
     assert first(run, run).layers_apart_by_chance.p == 1 / 201
 
 
-def test_within_layers_heads_keep_their_layer(run: Run) -> None:
+def test_within_layers_heads_keep_their_layer(run: Analysis) -> None:
     other, names = shuffled(run, lambda places: places.reshape(3, 5)[:, ::-1].ravel())
     across, within = match(run, other).sites[:2]
     assert not within.across_layers and within.layers_apart == 0
     assert {pair.one: pair.other for pair in within.pairs} == {
         head: names[head] for head in names if head.startswith("enc")
     }
-    assert [pair.one for pair in across.pairs] == [row.head for row in run.heads[:15]]
+    assert [pair.one for pair in across.pairs] == [row.head for row in run.rows[:15]]
     moved, _ = shuffled(run, np.random.default_rng(2).permutation)
     for pair in match(run, moved).sites[1].pairs:
         assert pair.one.split(".")[:2] == pair.other.split(".")[:2]
 
 
-def test_pairs_and_distances_are_those_of_the_definition(run: Run) -> None:
+def test_pairs_and_distances_are_those_of_the_definition(run: Analysis) -> None:
     other = with_traits(run, np.random.default_rng(5).normal(0, 0.9, (30, len(TRAITS))))
-    few = [replace(each, heads=each.heads[:6]) for each in (run, other)]
+    few = [changed(each, rows=each.rows[:6]) for each in (run, other)]
     tables = [dict(zip(TRAITS, strengths_of(each).T[:, :6].tolist(), strict=True)) for each in few]
     pairs, distance = best_pairs(tables[0], tables[1], TRAITS)
     found = first(few[0], few[1])
-    heads = [row.head for row in run.heads]
+    heads = [row.head for row in run.rows]
     assert [heads.index(pair.other) for pair in found.pairs] == pairs
     assert found.distance == pytest.approx(distance)
     held_out = {trait: role for trait, role in TRAITS.items() if role != "positional"}
@@ -109,9 +112,9 @@ def test_pairs_and_distances_are_those_of_the_definition(run: Run) -> None:
     assert previous.rho == pytest.approx(rho) and previous.group == "positional"
 
 
-def test_random_numbers_give_what_chance_gives(run: Run) -> None:
+def test_random_numbers_give_what_chance_gives(run: Analysis) -> None:
     random = np.random.default_rng(7)
-    one = replace(run, heads=run.heads[:15])
+    one = changed(run, rows=run.rows[:15])
     p, distances = [], []
     for _ in range(12):
         site = first(one, with_traits(one, random.normal(0, 0.3, (15, len(TRAITS)))))
@@ -121,10 +124,10 @@ def test_random_numbers_give_what_chance_gives(run: Run) -> None:
     assert sum(each < 0.1 for each in distances) <= 3
 
 
-def test_traits_that_come_together_are_found_and_depth_alone_is_not_enough(run: Run) -> None:
+def test_traits_that_come_together_are_found_and_depth_alone_is_not_enough(run: Analysis) -> None:
     random = np.random.default_rng(3)
 
-    def noisy(latent: np.ndarray) -> Run:
+    def noisy(latent: np.ndarray) -> Analysis:
         return with_traits(run, 0.3 * latent[:, None] + random.normal(0, 0.05, (30, len(TRAITS))))
 
     latent = random.normal(0, 1, 30)
@@ -140,31 +143,31 @@ def test_traits_that_come_together_are_found_and_depth_alone_is_not_enough(run: 
     assert layers.rho - layers.same_layers.mean < 0.15
 
 
-def test_the_larger_model_keeps_heads_without_a_pair(run: Run) -> None:
-    larger = replace(run, heads=run.heads[:15])
-    smaller = replace(run, heads=run.heads[2:9])
+def test_the_larger_model_keeps_heads_without_a_pair(run: Analysis) -> None:
+    larger = changed(run, rows=run.rows[:15])
+    smaller = changed(run, rows=run.rows[2:9])
     for pair in (larger, smaller), (smaller, larger):
         site = first(*pair)
         assert sorted(site.heads) == [7, 15] and len(site.pairs) == same_names(site) == 7
 
 
-def test_what_cannot_be_matched_is_refused(run: Run) -> None:
+def test_what_cannot_be_matched_is_refused(run: Analysis) -> None:
     with pytest.raises(InputError, match="profiles, but B has none"):
-        match(run, replace(run, profiles=None))
-    cross = replace(run, heads=run.heads[15:])
+        match(run, changed(run, traits=None))
+    cross = changed(run, rows=run.rows[15:])
     assert match(run, cross).warnings == ("encoder.self: only one of the models has it",)
     with pytest.raises(InputError, match="share a site with traits of two kinds"):
-        match(cross, replace(run, heads=run.heads[:15]))
+        match(cross, changed(run, rows=run.rows[:15]))
     constant = strengths_of(run)
     constant[:, 1:] = 0.5
     with pytest.raises(InputError, match="fewer than two kinds of traits"):
         match(run, with_traits(run, constant))
     untested = {
         head: tuple(replace(trait, verdict="untested") for trait in traits)
-        for head, traits in (run.profiles or {}).items()
+        for head, traits in (run.traits or {}).items()
     }
     with pytest.raises(InputError, match="fewer than two kinds of traits"):
-        match(run, replace(run, profiles=untested))
+        match(run, changed(run, traits=untested))
 
 
 def test_the_command_writes_the_matching(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def probed() -> Probed:
         trees=(tree,),
     )
     weights = (ProbeWeight("enc.0.0", 1.5, -2.0, 0.25), ProbeWeight("enc.0.1", 3.0, 0.5, 0.75))
-    return Probed(tuple(rows), weights, record)
+    return Probed(record, tuple(rows), weights)
 
 
 def test_the_section_shows_every_number_over_all_relations(probed: Probed) -> None:

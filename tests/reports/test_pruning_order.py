@@ -13,32 +13,33 @@ from headcount.reports import compare, document, pruning_orders, write_compariso
 from headcount.results import (
     ALL,
     RANDOM,
+    Analysis,
     CurvePoint,
     CurvePoints,
     CurveRecord,
     HeadRow,
-    Run,
     read_run,
 )
+from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """A run over 4 layers x 5 heads at two sites."""
     wish = Wish(sites=("encoder.self", "decoder.cross"), layers=4, heads=5, importance=True)
     return read_run(write_run(tmp_path_factory.mktemp("run"), wish))
 
 
-def scored(run: Run, score: Callable[[HeadRow], float]) -> Run:
+def scored(run: Analysis, score: Callable[[HeadRow], float]) -> Analysis:
     """The run with another gradient, and no other score."""
     heads = tuple(
-        replace(row, values={"confidence": 0.5, "gradient": score(row)}) for row in run.heads
+        replace(row, values={"confidence": 0.5, "gradient": score(row)}) for row in run.rows
     )
-    return replace(run, heads=heads)
+    return changed(run, rows=heads)
 
 
-def test_heads_are_counted_by_site_at_each_budget(run: Run) -> None:
+def test_heads_are_counted_by_site_at_each_budget(run: Analysis) -> None:
     one = scored(run, lambda row: (row.site == "decoder.cross") + 0.1 * row.layer)
     other = scored(run, lambda row: 4 - row.layer + 0.1 * (row.site == "encoder.self"))
     (order,) = pruning_orders(one, other)
@@ -55,7 +56,7 @@ def test_heads_are_counted_by_site_at_each_budget(run: Run) -> None:
     assert sum(order.budgets[-1].kept[0].values()) == 4
 
 
-def test_shares_and_means_of_importance(run: Run) -> None:
+def test_shares_and_means_of_importance(run: Analysis) -> None:
     one = scored(run, lambda row: 3.0 if row.site == "decoder.cross" else 1.0 + row.layer)
     other = scored(run, lambda row: -5.0 if row.site == "decoder.cross" else 1.0 + 2 * row.layer)
     (order,) = pruning_orders(one, other)
@@ -66,11 +67,14 @@ def test_shares_and_means_of_importance(run: Run) -> None:
     assert order.cells.rho == pytest.approx(spearmanr(means[0], means[1])[0])
 
 
-def test_heads_in_another_order_and_more_of_them_change_nothing(run: Run) -> None:
+def test_heads_in_another_order_and_more_of_them_change_nothing(run: Analysis) -> None:
     one = scored(run, lambda row: (row.site == "decoder.cross") + 0.1 * row.layer)
     other = scored(run, lambda row: (row.site == "decoder.cross") + 0.1 * row.layer)
-    more = tuple(replace(row, head=f"{row.head}0", index=row.index + 5) for row in one.heads)
-    found = compare(one, replace(other, heads=(*other.heads, *more)))
+    more = tuple(
+        replace(row, head=f"{row.head[:-1]}{row.index + 5}", index=row.index + 5)
+        for row in one.rows
+    )
+    found = compare(one, changed(other, rows=(*other.rows, *more)))
     assert not found.is_paired
     (order,) = found.orders
     for each in order.budgets[1:]:
@@ -80,15 +84,15 @@ def test_heads_in_another_order_and_more_of_them_change_nothing(run: Run) -> Non
     assert "| 50 %" in text.replace("\u202f", " ") and "0, 20" in text and "0, 40" in text
 
 
-def test_scores_that_only_one_run_has_order_nothing(run: Run) -> None:
+def test_scores_that_only_one_run_has_order_nothing(run: Analysis) -> None:
     one = scored(run, lambda row: float(row.index))
-    bare = replace(one, heads=tuple(replace(row, values={"confidence": 0.5}) for row in one.heads))
+    bare = changed(one, rows=tuple(replace(row, values={"confidence": 0.5}) for row in one.rows))
     missing = scored(run, lambda row: np.nan if row.index == 2 else 1.0)
     assert pruning_orders(one, bare) == pruning_orders(one, missing) == ()
 
 
-def test_curves_are_compared_at_budgets_that_both_have(run: Run) -> None:
-    names = [row.head for row in run.heads]
+def test_curves_are_compared_at_budgets_that_both_have(run: Analysis) -> None:
+    names = [row.head for row in run.rows]
 
     def point(method: str, heads: list[str], seed: int = 1, is_control: bool = False) -> CurvePoint:
         kept = tuple(map(Head.parse, heads))
@@ -102,7 +106,7 @@ def test_curves_are_compared_at_budgets_that_both_have(run: Run) -> None:
             heads=kept,
         )
 
-    def with_curve(*points: CurvePoint) -> Run:
+    def with_curve(*points: CurvePoint) -> Analysis:
         record = CurveRecord.__new__(CurveRecord)
         curve = CurvePoints((point(ALL, names), *points))
         return replace(scored(run, lambda row: np.nan), curve=(curve, record))

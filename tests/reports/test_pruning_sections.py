@@ -14,12 +14,12 @@ from headcount.reports.page.curve_view import curve_view
 from headcount.reports.page.kept_view import keepings, kept_rows
 from headcount.reports.page.pruned_view import pruned_view
 from headcount.results import (
+    Analysis,
     ControlChange,
     ControlRecord,
     CurvePoints,
     MetricChange,
     PipelineRecord,
-    Run,
     SliceChange,
     StagesRecord,
     Survival,
@@ -45,36 +45,36 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pruned(dense: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model pruned from it, with 13 heads."""
     folder = tmp_path_factory.mktemp("pruned")
-    heads = [row.head for row in read_run(dense).heads]
+    heads = [row.head for row in read_run(dense).rows]
     prune_record(heads, heads[:13]).write(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def run(dense: Path, pruned: Path) -> Run:
+def run(dense: Path, pruned: Path) -> Analysis:
     return read_run(dense, pruned)
 
 
-def of_curve(run: Run) -> CurvePoints:
+def of_curve(run: Analysis) -> CurvePoints:
     assert run.curve is not None
     return run.curve[0]
 
 
-def test_axis_ticks_are_the_budgets_that_were_run(run: Run):
+def test_axis_ticks_are_the_budgets_that_were_run(run: Analysis):
     chart = curve_plot.chart(of_curve(run), "test_score", "BLEU")
     assert [text for _, text in chart.budgets] == ["24", *map(str, BUDGETS)]
     xs = [x for x, _ in chart.budgets]
     assert xs == sorted(xs, reverse=True) and xs[0] == curve_plot.WIDTH - curve_plot.RIGHT
 
 
-def test_labels_that_have_no_room_are_left_out_but_not_their_ticks(run: Run):
+def test_labels_that_have_no_room_are_left_out_but_not_their_ticks(run: Analysis):
     points = of_curve(run).points
     close = replace(points[1], keep=18)
     chart = curve_plot.chart(CurvePoints((*points, close)), "test_score", "BLEU")
     assert [text for _, text in chart.budgets] == ["24", "18", "", "11", "5"]
 
 
-def test_lines_stand_where_the_axis_says(run: Run):
+def test_lines_stand_where_the_axis_says(run: Analysis):
     """A value between two ticks stands between them in proportion."""
     points = of_curve(run)
     chart = curve_plot.chart(points, "test_score", "BLEU")
@@ -91,7 +91,7 @@ def test_lines_stand_where_the_axis_says(run: Run):
     assert not any(line.band for line in chart.lines[:-1])
 
 
-def test_the_section_on_the_curve(run: Run):
+def test_the_section_on_the_curve(run: Analysis):
     view = curve_view(run)
     assert view is not None and view.best == "fisher"
     assert [each.title for each in view.charts] == ["BLEU on test data", "Loss (nats) on test data"]
@@ -101,7 +101,7 @@ def test_the_section_on_the_curve(run: Run):
     assert curve_view(replace(run, curve=None)) is None
 
 
-def test_controls_stand_below_the_dense_model(run: Run):
+def test_controls_stand_below_the_dense_model(run: Analysis):
     """The dense model trained as a method trained; the other method has none."""
     points = of_curve(run).points
     control = replace(
@@ -115,7 +115,7 @@ def test_controls_stand_below_the_dense_model(run: Run):
     assert rows["24 (all)"] == ("41.3",) * 3 and rows["24 (all), control"] == ("43.2", "–", "–")
 
 
-def test_the_development_data_choose_the_method(run: Run):
+def test_the_development_data_choose_the_method(run: Analysis):
     """Not the test data, on which another method is better."""
     points = [
         replace(each, numbers={**each.numbers, "test_loss": -each.numbers["loss"]})
@@ -124,7 +124,7 @@ def test_the_development_data_choose_the_method(run: Run):
     assert best_method(CurvePoints(tuple(points))) == "fisher"
 
 
-def test_choices_of_heads_say_what_chose_them(run: Run):
+def test_choices_of_heads_say_what_chose_them(run: Analysis):
     pruned, *budgets = keepings(run)
     assert pruned.about == "The pruned model keeps 13 of 24 heads, chosen by fisher."
     assert [each.about for each in budgets] == [
@@ -132,7 +132,7 @@ def test_choices_of_heads_say_what_chose_them(run: Run):
     ]
 
 
-def test_heads_of_each_kind_are_counted_at_each_budget(run: Run):
+def test_heads_of_each_kind_are_counted_at_each_budget(run: Analysis):
     found = leading(run)
     choices = [each.kept for each in keepings(run)]
     assert [len(each) for each in choices] == [13, *BUDGETS]
@@ -147,7 +147,7 @@ def test_heads_of_each_kind_are_counted_at_each_budget(run: Run):
         assert row.kept == tuple((number, number / row.total) for number in counts)
 
 
-def test_the_section_on_the_pruned_model(run: Run):
+def test_the_section_on_the_pruned_model(run: Analysis):
     assert run.pruned is not None
     view = pruned_view(run, run.pruned)
     assert view.lede.replace("\u202f", " ") == (
@@ -167,7 +167,7 @@ def test_the_section_on_the_pruned_model(run: Run):
     assert dict(report_view(run).answers)["Pruned"] == view.lede
 
 
-def test_numbers_on_both_data_sets_and_against_the_control(run: Run):
+def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
     """Test data, which chose nothing, come first."""
     assert run.pruned is not None
     test = run.pruned.data_sets["test"]
@@ -198,7 +198,7 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Run):
     assert (survival.before, survival.still, survival.taken_over) == (5, "2", more)
 
 
-def test_cards_say_where_a_head_is_kept(run: Run):
+def test_cards_say_where_a_head_is_kept(run: Analysis):
     cards = {card.head: card.fate for card in report_view(run).cards}
     assert cards["enc.0.0"] == (
         "The pruned model keeps it. The curve's best method, fisher, keeps it among 17, 11 and 5 "
@@ -214,7 +214,7 @@ def test_cards_say_where_a_head_is_kept(run: Run):
     )
 
 
-def test_heads_to_start_with_are_marked_if_they_are_pruned(run: Run):
+def test_heads_to_start_with_are_marked_if_they_are_pruned(run: Analysis):
     assert run.pruned is not None
     kept = replace(run.pruned, kept=(*run.pruned.kept, *run.pruned.pruned), pruned=())
     plain = report_view(replace(run, pruned=kept)).starts

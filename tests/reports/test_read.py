@@ -16,17 +16,17 @@ SMALL = Wish(layers=2, heads=3)
 
 def test_reads_what_was_written(tmp_path: Path):
     run = read_run(write_run(tmp_path, replace(SMALL, null=True)))
-    assert [row.head for row in run.heads] == [f"enc.{i}.{j}" for i in range(2) for j in range(3)]
-    assert run.relations is not None and run.null_relations is not None
-    assert len(run.relations) == 6 * 13 * 3
-    assert sum(run.offsets["enc.1.2"].values()) == pytest.approx(1)
+    assert [row.head for row in run.rows] == [f"enc.{i}.{j}" for i in range(2) for j in range(3)]
+    assert run.relation_rows is not None and run.null_relation_rows is not None
+    assert len(run.relation_rows) == 6 * 13 * 3
+    assert sum(run.offset_shares["enc.1.2"].values()) == pytest.approx(1)
     assert run.examples["enc.0.0"][2].weights_QK.shape == (25, 25)
-    assert run.null_heads is not None and len(run.null_heads) == 6
+    assert run.null_rows is not None and len(run.null_rows) == 6
 
 
 def test_no_trees_and_no_null_run_are_none(tmp_path: Path):
     run = read_run(write_run(tmp_path, replace(SMALL, relations=False)))
-    assert (run.relations, run.null_heads, run.null_relations) == (None, None, None)
+    assert (run.relation_rows, run.null_rows, run.null_relation_rows) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", ["run.json", "heads.parquet", "offsets.parquet"])

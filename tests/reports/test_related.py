@@ -34,12 +34,12 @@ def strengths(profiles: Profiles, head: str) -> dict[str, float]:
 
 def test_related_heads_are_those_of_the_textbook(profiled: Path):
     run = shared_run(profiled)
-    assert run.profiles is not None
-    heads = [row.head for row in run.heads]
-    for head, found in related_heads(run.profiles, heads).items():
-        own = strengths(run.profiles, head)
+    assert run.traits is not None
+    heads = [row.head for row in run.rows]
+    for head, found in related_heads(run.traits, heads).items():
+        own = strengths(run.traits, head)
         others = {
-            other: cosine(own, strengths(run.profiles, other)) for other in heads if other != head
+            other: cosine(own, strengths(run.traits, other)) for other in heads if other != head
         }
         best = sorted((others[each] for each in others), reverse=True)[:SHOWN]
         assert [each.similarity for each in found] == [weight(x) for x in best if x >= LEAST]

@@ -3,13 +3,15 @@
 import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from headcount.reports import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.names import role_names
 from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
-from headcount.results import Counts, HeadRow, Run, RunRecord
+from headcount.results import Analysis, Counts, HeadRow, RunRecord
+from tests.reports.changed import heads_table, traits_frame
 from tests.reports.test_profile_view import TRAIT
 
 COUNTS = Counts(sentences=1, tokens=3)
@@ -19,24 +21,15 @@ def _headline(*verdicts: tuple[str, str] | None) -> str:
     """The headline of heads that are led by a trait with a verdict, or by nothing."""
     roles = {"first": "sink", "previous": "positional", "rare": "rare", "self": "positional"}
     profiles = {
-        str(number): ()
+        f"enc.0.{number}": ()
         if each is None
         else (replace(TRAIT, trait=each[0], role=roles[each[0]], verdict=each[1]),)
         for number, each in enumerate(verdicts)
     }
-    heads = tuple(HeadRow(head, "encoder.self", 0, int(head), (), {}) for head in profiles)
+    heads = tuple(HeadRow(head, "encoder.self", 0, int(head[6:]), (), {}) for head in profiles)
     record = RunRecord(signature="", model="tiny", corpora=(), counts=COUNTS, sites={}, roles={})
-    run = Run(
-        record=record,
-        heads=heads,
-        offsets={},
-        relations=None,
-        null_heads=None,
-        null_relations=None,
-        examples={},
-        roles=dict.fromkeys(profiles, ()),
-        profiles=profiles,
-    )
+    traits = traits_frame(replace(each, head=head) for head in profiles for each in profiles[head])
+    run = Analysis(record, heads_table(heads), pd.DataFrame(), traits)
     return headline([*leading(run).values()])
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headcount.reports import report_view, story
 from headcount.results import read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, shared_run, write_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -31,30 +32,30 @@ def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> Non
         head: (replace(trait, head=head),)
         for head, trait in (("enc.0.0", lucky), ("enc.0.1", clear), ("enc.0.2", subject))
     }
-    roles = {row.head: () for row in run.heads}
-    found = report_view(replace(run, profiles=profiles, roles=roles)).starts
+    roles = {row.head: () for row in run.rows}
+    found = report_view(changed(run, traits=profiles, roles=roles)).starts
     assert [start.head for start in found] == ["enc.0.2", "enc.0.1"]
 
 
 def test_a_role_that_no_head_has_is_reported_with_the_nearest_head(profiled: Path) -> None:
     """The first half of the corpus chooses the head, the other half gives its number."""
     run = shared_run(profiled)
-    assert run.profiles is not None
-    head = run.heads[3].head
+    assert run.traits is not None
+    head = run.rows[3].head
     chosen = [
         replace(trait, first_gain=5.0, share=0.31, null=0.25) if trait.trait == "rare" else trait
-        for trait in run.profiles[head]
+        for trait in run.traits[head]
     ]
-    heads = tuple(replace(row, roles=()) for row in run.heads)
-    without = replace(
+    heads = tuple(replace(row, roles=()) for row in run.rows)
+    without = changed(
         run,
-        heads=heads,
+        rows=heads,
         roles={row.head: () for row in heads},
-        profiles={**run.profiles, head: tuple(chosen)},
+        traits={**run.traits, head: tuple(chosen)},
     )
     (line,) = [each for each in story(without) if each.startswith("No head is rare")]
     assert line.replace("\u202f", " ") == (
         f"No head is rare: {head} comes nearest. It looks at the two rarest tokens in 31 % of "
         "cases; chance explains 25 %."
     )
-    assert not [each for each in story(replace(without, profiles=None)) if "nearest" in each]
+    assert not [each for each in story(changed(without, traits=None)) if "nearest" in each]

@@ -4,18 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from headcount.reports.syntax_view import syntax_of
-from headcount.results import Run, read_run
+from headcount.results import Analysis, read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_plain_words import NSUBJ
 
 
-def with_relations(folder: Path, *traits) -> Run:
+def with_relations(folder: Path, *traits) -> Analysis:
     run = read_run(folder)
-    heads = [row.head for row in run.heads]
+    heads = [row.head for row in run.rows]
     profiles: dict[str, tuple] = {head: () for head in heads}
     for head, trait in zip(heads, traits, strict=False):
         profiles[head] = (replace(trait, head=head),)
-    return replace(run, profiles=profiles)
+    return changed(run, traits=profiles)
 
 
 def test_the_head_is_the_choice_of_the_first_half_not_the_best_of_the_second(profiled: Path):

@@ -11,48 +11,49 @@ from headcount.reports.kinds import leading
 from headcount.reports.page.html import page_data
 from headcount.reports.page.view import report_view
 from headcount.reports.untested import headline_of, not_tested, why_none
-from headcount.results import FewTexts, Run, Untested, read_run
+from headcount.results import Analysis, FewTexts, Untested, read_run
+from tests.reports.changed import changed
 
 MISSING = "1,100 tokens, 3,232 are needed"
 FEW = Untested("sink", "few", MISSING)
 
 
 @pytest.fixture(scope="module")
-def run(profiled: Path) -> Run:
+def run(profiled: Path) -> Analysis:
     return read_run(profiled)
 
 
 def with_record(
-    run: Run, untested: Mapping[str, Untested] = {}, few: FewTexts | None = None
-) -> Run:
+    run: Analysis, untested: Mapping[str, Untested] = {}, few: FewTexts | None = None
+) -> Analysis:
     return replace(run, record=replace(run.record, untested=untested, few_texts=few))
 
 
-def untested(run: Run, *traits: str) -> Run:
+def untested(run: Analysis, *traits: str) -> Analysis:
     """The run, with some traits untested; all of them if none is named."""
-    assert run.profiles is not None
+    assert run.traits is not None
     profiles = {
         head: tuple(
             replace(each, verdict="untested") if not traits or each.trait in traits else each
             for each in own
         )
-        for head, own in run.profiles.items()
+        for head, own in run.traits.items()
     }
-    return replace(run, profiles=profiles, roles=dict.fromkeys(run.roles, ()))
+    return changed(run, traits=profiles, roles=dict.fromkeys(run.roles, ()))
 
 
-def headline(run: Run) -> str:
+def headline(run: Analysis) -> str:
     return headline_of(run, [*leading(run).values()])
 
 
-def test_a_tested_run_is_as_it_was(run: Run):
+def test_a_tested_run_is_as_it_was(run: Analysis):
     assert headline(run).startswith("Of 72 heads, ")
     other = Untested("induction", "model", "impossible for this model")
     assert headline(with_record(run, {"induction": other})) == headline(run)
 
 
-def test_what_was_not_tested_comes_first_with_what_is_known(run: Run):
-    shares = [row.values["attn_first"] for row in run.heads]
+def test_what_was_not_tested_comes_first_with_what_is_known(run: Analysis):
+    shares = [row.values["attn_first"] for row in run.rows]
     many = sum(share > 0.5 for share in shares)
     assert 0 < many < len(shares)
     found = headline(with_record(run, {"first": FEW, "separator": FEW}))
@@ -61,7 +62,7 @@ def test_what_was_not_tested_comes_first_with_what_is_known(run: Run):
     assert found.lower().endswith(headline(run).lower())
 
 
-def test_none_is_never_said_where_nothing_was_tested(run: Run):
+def test_none_is_never_said_where_nothing_was_tested(run: Analysis):
     nothing = untested(with_record(run, {"first": FEW, "rare": FEW}, FewTexts(texts=1, tokens=9)))
     found = headline(nothing)
     assert found.startswith(f"Nothing was tested: {MISSING}. ") and "None of" not in found
@@ -76,7 +77,7 @@ def test_none_is_never_said_where_nothing_was_tested(run: Run):
 
 
 @pytest.mark.parametrize("texts, where", [(1, "this text"), (3, "these 3 texts")])
-def test_few_texts_are_named(run: Run, texts: int, where: str):
+def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     few = with_record(run, {}, FewTexts(texts=texts, tokens=9000))
     assert headline(few) == f"In {where}, o{headline(run)[1:]}"
     some = with_record(few, {"rare": replace(FEW, role="rare")}, few.record.few_texts)
@@ -96,22 +97,22 @@ def test_few_texts_are_named(run: Run, texts: int, where: str):
         ("few", "at most 3 cases in 2 texts, 100 in 10 are needed"),
     ],
 )
-def test_each_reason_has_its_sentence(run: Run, reason: str, says: str):
+def test_each_reason_has_its_sentence(run: Analysis, reason: str, says: str):
     none = untested(with_record(run, {"rare": Untested("rare", reason, says)}), "rare")
     assert why_none(none, "rare") == says
     assert (says in not_tested(none)) == (reason == "few")
     assert why_none(run, "rare") == "none found"
 
 
-def test_a_role_that_was_tested_in_part_says_so(run: Run):
+def test_a_role_that_was_tested_in_part_says_so(run: Analysis):
     some = untested(with_record(run, {"first": FEW}), "first")
-    traits = {each.trait for own in (some.profiles or {}).values() for each in own}
+    traits = {each.trait for own in (some.traits or {}).values() for each in own}
     assert {"first", "separator"} & traits
     expected = "none found (first token not tested)" if "separator" in traits else MISSING
     assert why_none(some, "sink") == expected
 
 
-def test_weight_on_the_first_token_stands_on_every_card(run: Run):
-    for card, row in zip(report_view(run).cards, run.heads, strict=True):
+def test_weight_on_the_first_token_stands_on_every_card(run: Analysis):
+    for card, row in zip(report_view(run).cards, run.rows, strict=True):
         assert not math.isnan(row.values["attn_first"])
         assert card.line.startswith("It gives ") and "to the first token." in card.line

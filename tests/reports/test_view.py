@@ -24,6 +24,7 @@ from headcount.results import (
     RelationResult,
     Thresholds,
 )
+from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 
 
@@ -33,8 +34,8 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
 
 def test_chips_count_heads(plain: Path):
     run = shared_run(plain)
-    chips, roles = role_counts(run), [row.roles for row in run.heads]
-    both = [*roles, *(row.roles for row in run.null_heads or ())]
+    chips, roles = role_counts(run), [row.roles for row in run.rows]
+    both = [*roles, *(row.roles for row in run.null_rows or ())]
     assert {chip.role.name if chip.role else None for chip in chips} == {
         None,
         *(name for found in both for name in found),
@@ -42,7 +43,7 @@ def test_chips_count_heads(plain: Path):
     for chip in chips:
         counted = sum(chip.role.name in found if chip.role else not found for found in roles)
         assert chip.count == str(counted)
-        random = [row.roles for row in run.null_heads or ()]
+        random = [row.roles for row in run.null_rows or ()]
         counted = sum(chip.role.name in found if chip.role else not found for found in random)
         assert chip.null_count == str(counted)
 
@@ -63,7 +64,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
     run = shared_run(translator)
     matter = [
         row.head
-        for row in run.heads
+        for row in run.rows
         if row.values["ablation_p"] < 0.05 and row.values["ablation_delta"] > 0
     ]
     report = report_view(run)
@@ -84,7 +85,7 @@ def test_every_head_has_a_cell_and_a_card(translator: Path):
 
 def test_layers_may_have_different_numbers_of_heads(plain: Path):
     run = shared_run(plain)
-    report = report_view(replace(run, heads=run.heads[:-5]))
+    report = report_view(changed(run, rows=run.rows[:-5]))
     last = report.grids[0].layers[-1][1]
     assert [cell is None for cell in last] == [False] * 7 + [True] * 5
 
@@ -92,7 +93,7 @@ def test_layers_may_have_different_numbers_of_heads(plain: Path):
 def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
     run = shared_run(profiled)
     starts = report_view(run).starts
-    assert run.profiles is not None and len({start.head for start in starts}) == 3
+    assert run.traits is not None and len({start.head for start in starts}) == 3
     assert len({start.kind.key for start in starts if start.kind}) == 3
     first = starts[0]
     assert first.kind is not None and first.kind.key == "syntax"
@@ -101,7 +102,7 @@ def test_three_heads_to_start_with_each_with_a_reason(profiled: Path):
 
 def test_start_with_the_head_that_is_worth_most(translator: Path):
     run = shared_run(translator)
-    best = max(run.heads, key=lambda row: row.values["ablation_delta"]).head
+    best = max(run.rows, key=lambda row: row.values["ablation_delta"]).head
     start = report_view(run).starts[0]
     assert start.head == best and start.why.startswith("is worth most: without it, the loss rises")
 
@@ -122,23 +123,23 @@ def test_offset_bins_lump_the_far_ones():
 
 def test_layer_means_leave_out_nan(hostile: Path):
     run = shared_run(hostile)
-    means = layer_means(run.heads, "confidence")["encoder.self"]
-    assert any(math.isnan(row.values["confidence"]) for row in run.heads) and means
+    means = layer_means(run.rows, "confidence")["encoder.self"]
+    assert any(math.isnan(row.values["confidence"]) for row in run.rows) and means
     for layer, mean in enumerate(means):
-        values = [row.values["confidence"] for row in run.heads if row.layer == layer]
+        values = [row.values["confidence"] for row in run.rows if row.layer == layer]
         measured = [value for value in values if not math.isnan(value)]
         assert mean == pytest.approx(sum(measured) / len(measured))
 
 
 def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
     run = shared_run(plain)
-    assert run.null_heads is not None
+    assert run.null_rows is not None
     (panel,) = [each for each in panels(run) if each.title == "First token"]
     lines = {curve.kind: [text for *_, text in curve.texts] for curve in panel.curves}
     sources = {
-        "null": (run.null_heads, "attn_first"),
-        "norm": (run.heads, "norm_first"),
-        "measured": (run.heads, "attn_first"),
+        "null": (run.null_rows, "attn_first"),
+        "norm": (run.rows, "norm_first"),
+        "measured": (run.rows, "attn_first"),
     }
     assert lines == {
         kind: [
@@ -148,7 +149,7 @@ def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
         for kind, (heads, measure) in sources.items()
     }
     ys = [y for _, y, _ in panel.curves[-1].texts]
-    means = layer_means(run.heads, "attn_first")["encoder.self"]
+    means = layer_means(run.rows, "attn_first")["encoder.self"]
     assert np.argsort(ys).tolist() == np.argsort([-mean for mean in means]).tolist()
 
 
@@ -170,15 +171,17 @@ def test_map_of_nothing_measured():
 
 def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
     run = shared_run(plain)
-    assert run.relations is not None
-    rows = relation_table(run.relations, None, Thresholds()).rows
-    assert {row.relation for row in rows} <= {result.relation for result in run.relations} and rows
+    assert run.relation_rows is not None
+    rows = relation_table(run.relation_rows, None, Thresholds()).rows
+    assert {row.relation for row in rows} <= {
+        result.relation for result in run.relation_rows
+    } and rows
     for row in rows:
         best = row.best[0]
         assert best is not None
         own = [
             r
-            for r in run.relations
+            for r in run.relation_rows
             if (r.relation, r.direction) == (row.relation, "dependent->head")
         ]
         assert best.head == max(own, key=lambda r: r.accuracy).head
@@ -272,9 +275,9 @@ def test_long_example_is_cut_around_its_arc():
 
 def test_a_measure_that_is_0_for_every_head_has_no_chart(plain: Path):
     run = shared_run(plain)
-    without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.heads]
+    without = [replace(row, values={**row.values, "attn_sep": 0.0}) for row in run.rows]
     titles = [panel.title for panel in panels(run)]
-    kept = [panel.title for panel in panels(replace(run, heads=tuple(without)))]
+    kept = [panel.title for panel in panels(changed(run, rows=tuple(without)))]
     assert "Separators" in titles and kept == [each for each in titles if each != "Separators"]
 
 
@@ -303,10 +306,10 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
 
 def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled: Path):
     run = shared_run(profiled)
-    assert run.profiles is not None
+    assert run.traits is not None
     marked = {
         (trait.relation, trait.direction, head)
-        for head, traits in run.profiles.items()
+        for head, traits in run.traits.items()
         for trait in traits
         if trait.relation and trait.verdict in ("role", "tendency")
     }
@@ -325,10 +328,10 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
 
 def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(plain: Path):
     run = shared_run(plain)
-    head = run.heads[0].head
+    head = run.rows[0].head
     found = [result(head, "obj", 0.7), result(head, "punct", 0.99)]
     few = result(head, "vocative", 0.95, cases=7)
-    maps = {each.key: each for each in report_view(replace(run, relations=(*found, few))).maps}
+    maps = {each.key: each for each in report_view(changed(run, relation_rows=(*found, few))).maps}
     assert maps["gain"].texts[:2] == ("+20", "–")
     assert [key for key in maps if " " in key] == ["obj dependent->head", "punct dependent->head"]
 
@@ -336,7 +339,7 @@ def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(p
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     run = shared_run(translator)
     maps = {each.key: each for each in report_view(run).maps}
-    p = [effect_of(row, "ablation_delta").p for row in run.heads]
+    p = [effect_of(row, "ablation_delta").p for row in run.rows]
     assert maps["ablation_delta"].sure == tuple(each < 0.05 for each in p) and min(p) < 0.05
     assert maps["gradient"].sure is None
 
@@ -344,7 +347,7 @@ def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
 def test_a_card_says_what_happens_without_the_head(translator: Path, plain: Path):
     run = shared_run(translator)
     cards = {card.head: card for card in report_view(run).cards}
-    for row in run.heads:
+    for row in run.rows:
         verb = "rises" if row.values["ablation_delta"] >= 0 else "drops"
         assert cards[row.head].without.startswith(f"Without it, the loss {verb} by ")
     assert report_view(shared_run(plain)).cards[0].without == ""

@@ -23,19 +23,20 @@ from headcount.reports.page.worth_view import (
     without,
     worth_view,
 )
-from headcount.results import Effect, HeadRow, ImportanceRecord, JsonObject, Run, read_run
+from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, JsonObject, read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 
 SCORE = {"quantity": "score", "replacement": "mean"}
 
 
 @pytest.fixture(scope="module")
-def run(translator: Path) -> Run:
+def run(translator: Path) -> Analysis:
     return shared_run(translator)
 
 
 @pytest.fixture(scope="module")
-def worth(run: Run) -> Worth:
+def worth(run: Analysis) -> Worth:
     found = worth_view(run)
     assert found is not None
     return found
@@ -56,16 +57,16 @@ def row(head: str = "enc.0.0") -> HeadRow:
     return HeadRow(head, "encoder.self", 0, 0, (), {})
 
 
-def test_lists_have_the_largest_and_the_smallest_effects(run: Run, worth: Worth):
-    by_delta = sorted(run.heads, key=lambda row: row.values["ablation_delta"])
+def test_lists_have_the_largest_and_the_smallest_effects(run: Analysis, worth: Worth):
+    by_delta = sorted(run.rows, key=lambda row: row.values["ablation_delta"])
     names = [row.head for row in by_delta]
     assert [line.name for line in worth.most] == names[: -SHOWN - 1 : -1]
     assert [line.name for line in worth.least] == names[SHOWN - 1 :: -1]
     assert [dot.head for dot in worth.ranking.dots] == names[::-1]
 
 
-def test_a_line_is_its_head_in_the_table(run: Run, worth: Worth):
-    values = {row.head: row.values for row in run.heads}[worth.most[0].name]
+def test_a_line_is_its_head_in_the_table(run: Analysis, worth: Worth):
+    values = {row.head: row.values for row in run.rows}[worth.most[0].name]
     assert worth.most[0].text == f"{values['ablation_delta']:.3f}"
     low, high = values["ablation_low"], values["ablation_high"]
     assert worth.most[0].interval == f"{low:.3f} to {high:.3f}"
@@ -89,22 +90,22 @@ def test_sites_are_reported_with_the_worst_first():
 def test_heads_without_an_effect_are_left_out(hostile: Path):
     run = shared_run(hostile)
     found = worth_view(run)
-    assert found is not None and len(found.ranking.dots) == len(run.heads) - 1
+    assert found is not None and len(found.ranking.dots) == len(run.rows) - 1
 
 
-def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Run):
+def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Analysis):
     assert worth_view(shared_run(plain)) is None
     assert worth_view(replace(shared_run(plain), importance=run.importance)) is None
     assert worth_view(replace(run, importance=None)) is None
     assert "What each head is worth" not in render(report_view(shared_run(plain)))
 
 
-def test_scores_without_ablation_are_ranked_too(run: Run):
+def test_scores_without_ablation_are_ranked_too(run: Analysis):
     heads = tuple(
         replace(row, values={k: v for k, v in row.values.items() if "ablation" not in k})
-        for row in run.heads
+        for row in run.rows
     )
-    found = worth_view(replace(run, heads=heads))
+    found = worth_view(changed(run, rows=heads))
     assert found is not None and not found.has_intervals
     best = max(heads, key=lambda row: row.values["gradient"])
     assert found.most[0].name == best.head
@@ -155,7 +156,7 @@ def test_measured_says_what_is_known():
     assert measured(importance()) == "Measured on 7 examples of the task similarity."
 
 
-def test_a_line_per_layer_with_its_best_head(run: Run, worth: Worth):
+def test_a_line_per_layer_with_its_best_head(run: Analysis, worth: Worth):
     assert run.importance is not None
     assert [line.name for line in worth.layers] == [
         f"{site}.{layer}" for site in ("enc", "dec", "cross") for layer in range(6)
@@ -171,7 +172,7 @@ def test_a_line_per_layer_with_its_best_head(run: Run, worth: Worth):
         assert (line.text, line.only_text) == shown and shown[0] != shown[1]
 
 
-def test_layers_may_lack_one_of_the_two(run: Run):
+def test_layers_may_lack_one_of_the_two(run: Analysis):
     only = [{"site": "decoder.self", "layer": 1, "head": "dec.1.3", "delta": 0.1}]
     found = worth_view(replace(run, importance=importance(single_heads=only)))
     assert found is not None
@@ -227,12 +228,12 @@ def test_the_best_head_alone_says_which_examples_chose_it():
     assert "chosen on the same examples, so" in best_alone(importance(single_heads=[found]))
 
 
-def _measured(run: Run, delta: float, p: float) -> Run:
+def _measured(run: Analysis, delta: float, p: float) -> Analysis:
     """The run with another effect of its first head, beside an interval that fits."""
     width = abs(delta) * (0.5 if p < 0.05 else 2)
     ends = {"ablation_delta": delta, "ablation_low": delta - width, "ablation_high": delta + width}
-    first = replace(run.heads[0], values={**run.heads[0].values, **ends, "ablation_p": p})
-    return replace(run, heads=(first, *run.heads[1:]))
+    first = replace(run.rows[0], values={**run.rows[0].values, **ends, "ablation_p": p})
+    return changed(run, rows=(first, *run.rows[1:]))
 
 
 @pytest.mark.parametrize(
@@ -254,11 +255,11 @@ def _measured(run: Run, delta: float, p: float) -> Run:
     ],
 )
 def test_a_head_matters_if_the_model_is_worse_without_it(
-    run: Run, delta: float, p: float, matters: bool, says: str
+    run: Analysis, delta: float, p: float, matters: bool, says: str
 ):
     run = _measured(run, delta, p)
-    assert (run.heads[0].head in (mattering(run) or ())) == matters
-    assert without(run, run.heads[0]).startswith(f"Without it, the loss {says}")
+    assert (run.rows[0].head in (mattering(run) or ())) == matters
+    assert without(run, run.rows[0]).startswith(f"Without it, the loss {says}")
 
 
 def test_dots_are_solid_beyond_chance_or_untested():
@@ -270,9 +271,9 @@ def test_dots_are_solid_beyond_chance_or_untested():
     ]
 
 
-def test_cards_have_scores_with_their_place(run: Run):
+def test_cards_have_scores_with_their_place(run: Analysis):
     report = report_view(run)
-    best = max(run.heads, key=lambda row: row.values["relevance"]).head
+    best = max(run.rows, key=lambda row: row.values["relevance"]).head
     (card,) = [card for card in report.cards if card.head == best]
     places = {score.label: score.rank for score in card.worth}
     assert places["relevance"] == "1st of 144"
@@ -289,15 +290,15 @@ def test_no_p_contradicts_its_interval():
     assert other.p == 0.06
 
 
-def test_p_is_shown_without_intervals(run: Run):
+def test_p_is_shown_without_intervals(run: Analysis):
     """The test of sacreBLEU has no intervals."""
     none = {"ablation_low": math.nan, "ablation_high": math.nan}
-    heads = tuple(replace(each, values={**each.values, **none}) for each in run.heads)
-    found = worth_view(replace(run, heads=heads))
+    heads = tuple(replace(each, values={**each.values, **none}) for each in run.rows)
+    found = worth_view(changed(run, rows=heads))
     assert found is not None and found.has_p and not found.has_intervals
 
 
-def test_the_grid_can_be_coloured_by_every_score(run: Run):
+def test_the_grid_can_be_coloured_by_every_score(run: Analysis):
     maps = {shown.key: shown for shown in report_view(run).maps}
     assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
         "ablation effect",

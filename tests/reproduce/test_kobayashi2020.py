@@ -16,7 +16,7 @@ def document(*numbers: tuple[str, str, float], width: float = 0.02) -> str:
         ContributionRow("encoder.self", -1, metric, kind, each, each - width, each + width, 99)
         for metric, kind, each in numbers
     )
-    return kobayashi2020_document(ContributionTable(tuple(rows), RECORD))
+    return kobayashi2020_document(ContributionTable(RECORD, tuple(rows)))
 
 
 def verdict(text: str, claim: str) -> bool:

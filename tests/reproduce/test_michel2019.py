@@ -169,6 +169,6 @@ def test_ablations_measured_in_another_way_are_refused(tmp_path: Path) -> None:
     for name, quantity in (("one", "score"), ("other", "loss")):
         found = ablated(ablation=way | {"quantity": quantity})
         HeadTable(found.frame).write(tmp_path / name / "heads.parquet")
-        found.record.write(tmp_path / name / "importance.json")
+        found.record.write(tmp_path / name)
     with pytest.raises(InputError, match="zero\\), got others \\(classification, loss, zero"):
         write_michel2019(tmp_path / "one", tmp_path / "other")

@@ -28,8 +28,6 @@ from headcount.results import (
     Probed,
     ProbeRecord,
     ProbeRow,
-    read_clusters,
-    read_coreference,
 )
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
@@ -82,7 +80,7 @@ def probed(*rows: ProbeRow, vectors: float | None = None) -> Probed:
         heads=6,
         layers=2,
     )
-    return Probed(rows, (), record)
+    return Probed(record, rows, ())
 
 
 def squeezed(text: str) -> str:
@@ -141,7 +139,7 @@ def coreference(best: ChosenHead, **more: int) -> Coreference:
         warnings=("3 were left out",),
         **facts,  # pyright: ignore
     )
-    return Coreference((), record)
+    return Coreference(record, ())
 
 
 def chosen(accuracy: float, head_match: float, rules: float) -> ChosenHead:
@@ -178,7 +176,7 @@ def test_clark_says_whether_layers_cluster() -> None:
         tests=tuple(tests),
     )
     frame = pd.DataFrame({"head_a": ["enc.0.0"], "head_b": ["enc.0.1"], "distance": [0.0456]})
-    text = "\n".join(clusters_section(Clusters(frame, (), record)))
+    text = "\n".join(clusters_section(Clusters(record, (), frame)))
     assert "1,234 sentences of a.conllu" in text and "enc.0.0 and enc.0.1 (0.046)" in text
     assert "**holds** (0.200 nats within layers, 0.300 between layers, p = 0.01 in 99" in text
     assert text.count("**does not hold**") == 1
@@ -250,10 +248,10 @@ def test_papers_run_from_files_to_documents(
     assert "## Heads and relations (table 1)" in text and "## Clusters of heads" in text
     assert text.count("documents (0.conll and others) in windows") == 2, "one for each folder"
     assert "| all | 65 | 27 | 52 | 69 | enc." in squeezed(text)
-    assert read_clusters(tmp_path / "clark").record.sentences == 8
-    assert read_coreference(tmp_path / "clark").record.documents == 4
+    assert Clusters.read(tmp_path / "clark").record.sentences == 8
+    assert Coreference.read(tmp_path / "clark").record.documents == 4
     other = tmp_path / "clark" / "other" / "coreference-2"
-    assert read_coreference(other).record.documents == 2
+    assert Coreference.read(other).record.documents == 2
     coenen = reproduce_coenen2019(loaded, files, tmp_path / "coenen", options)
     assert "## By relation" in coenen.read_text(encoding="utf-8")
     ranks = ProbeOptions(samples=20, ranks=(4, 2))

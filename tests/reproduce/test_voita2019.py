@@ -14,6 +14,7 @@ from headcount.reproduce import voita2019_document, write_voita2019
 from headcount.reproduce.voita2019 import SYNTACTIC, check_only_relevance, dependent_positions
 from headcount.reproduce.voita2019_figures import rare_maps
 from headcount.results import read_run
+from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -45,7 +46,7 @@ def test_the_document(tmp_path: Path) -> None:
     nsubj = next(row for row in rows if row[:2] == ["nsubj", "v→s"])
     scores = [
         one
-        for one in run.relations or ()
+        for one in run.relation_rows or ()
         if (one.relation, one.direction) == ("nsubj", "head->dependent")
     ]
     best = max(scores, key=lambda one: one.accuracy)
@@ -54,8 +55,8 @@ def test_the_document(tmp_path: Path) -> None:
     assert ["nsubj", "4", "0", "75", "0", "0"] in rows
     assert next(row for row in rows if row[:1] == ["paper, OpenSubtitles"])[2:] == ["66", "83"]
     heads = [int(row[2]) for row in rows if len(row) == 6 and row[1] == "none of these"]
-    functional = [row for row in run.heads if {"positional", "syntactic", "rare"} & set(row.roles)]
-    assert sum(heads) == len(run.heads) - len(functional)
+    functional = [row for row in run.rows if {"positional", "syntactic", "rare"} & set(row.roles)]
+    assert sum(heads) == len(run.rows) - len(functional)
 
 
 def cells(text: str) -> list[list[str]]:
@@ -70,7 +71,7 @@ def test_the_tested_head_is_that_of_one_half(tmp_path: Path) -> None:
     lucky = replace(chosen, head="enc.1.2", share=0.9, first_gain=0.1)
     nothing = replace(chosen, head="enc.1.1", first_gain=math.nan)
     profiles = {each.head: (each,) for each in (lucky, chosen, nothing)}
-    found = cells(voita2019_document(replace(run, profiles=profiles), {}))
+    found = cells(voita2019_document(changed(run, traits=profiles), {}))
     (row,) = [each for each in found if each[:2] == ["nsubj", "v→s"]]
     assert row[-1] == "44 / 31 (enc.0.1, role)"
 
@@ -85,9 +86,9 @@ def test_relevance_by_function_and_of_the_best_head_of_each_layer(tmp_path: Path
             roles=own,
             values={**row.values, "relevance": share, "rare_share": rank / 2, "rare2_share": rank},
         )
-        for row, own, share, rank in zip(run.heads, roles, relevance, rare, strict=True)
+        for row, own, share, rank in zip(run.rows, roles, relevance, rare, strict=True)
     )
-    text = voita2019_document(replace(run, heads=heads), {})
+    text = voita2019_document(changed(run, rows=heads), {})
     rows = {row[1]: row for row in cells(text) if len(row) == 6 and row[0].startswith("Encoder")}
     shares = {name: (row[2], row[4], row[5]) for name, row in rows.items()}
     assert shares == {
@@ -131,7 +132,7 @@ def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
     """Every head is a cell with its share; without rare tokens there is no map."""
     folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
     run = read_run(folder)
-    shares = [row.values["rare2_share"] for row in run.heads]
+    shares = [row.values["rare2_share"] for row in run.rows]
     figure = rare_maps(run)
     cells = [
         value

@@ -48,7 +48,7 @@ def evolution(seeds: int = 2, noise: float = 0.01, flat: bool = False) -> Evolut
         for (objective, quantity, against), values in CURVES.items()
         for layer, value in enumerate(values)
     ]
-    return Evolution(tuple(rows), (), RECORD)
+    return Evolution(RECORD, tuple(rows), ())
 
 
 def test_planted_findings_hold() -> None:
@@ -96,7 +96,7 @@ def test_a_band_below_the_control_fails() -> None:
 
 
 def test_quantities_that_are_missing_test_nothing() -> None:
-    assert findings(Evolution((), (), RECORD)) == []
+    assert findings(Evolution(RECORD, (), ())) == []
 
 
 def test_the_document_shows_findings_curves_and_figures(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from headcount.results import (
     RunRecord,
     claim,
     start_over,
-    write_results,
 )
-from headcount.results.claiming import BESIDE_FILES, FILES
+from headcount.results.analysis import BESIDE_FILES, OURS
 
 HEADS = Heads({"encoder.self": (2, 3)})
 RECORD = RunRecord(
@@ -35,12 +34,12 @@ def analysis(heads: Heads = HEADS) -> Analysis:
     table = HeadTable.of(heads, {"confidence": np.arange(len(heads)) / 10})
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [1.0]})
     profiles = pd.DataFrame(columns=[*PROFILE_COLUMNS])
-    return Analysis(table, None, profiles, offsets, {}, {}, None, RECORD)
+    return Analysis(RECORD, table, offsets, profiles)
 
 
 def with_importance(folder: Path) -> Path:
     """A run with the additions of `headcount importance`."""
-    write_results(analysis(), folder)
+    analysis().write(folder)
     frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=[5.0, 4, 3, 2, 1])
     HeadTable(frame).write(folder / "heads.parquet")
     (folder / "importance.json").write_text("{}")
@@ -48,13 +47,13 @@ def with_importance(folder: Path) -> Path:
 
 
 def test_importance_is_one_of_our_files(tmp_path: Path):
-    assert "importance.json" in FILES
+    assert "importance.json" in OURS
     claim(with_importance(tmp_path), ResumePolicy.OVERWRITE)
 
 
 def test_a_new_run_removes_the_importance_of_an_earlier_one(tmp_path: Path):
     folder = with_importance(tmp_path)
-    write_results(analysis(), folder, {"overwrite": True, "resume": False})
+    analysis().recorded({"overwrite": True, "resume": False}).write(folder)
     assert not (folder / "importance.json").exists()
     assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
 
@@ -73,13 +72,13 @@ def test_starting_over_keeps_results_until_there_are_new_ones(tmp_path: Path):
 
 
 def test_options_without_end_are_written(tmp_path: Path):
-    write_results(analysis(), tmp_path, {"save_every": math.inf})
+    analysis().recorded({"save_every": math.inf}).write(tmp_path)
     assert json.loads((tmp_path / "run.json").read_text())["arguments"] == {"save_every": None}
 
 
 def test_a_resumed_run_keeps_it(tmp_path: Path):
     folder = with_importance(tmp_path)
-    write_results(analysis(), folder, keep_scores=True)
+    analysis().write(folder, keep_scores=True)
     assert (folder / "importance.json").exists()
     frame = HeadTable.read(folder / "heads.parquet").frame
     assert frame["gradient"].tolist() == [5, 4, 3, 2, 1]
@@ -91,27 +90,27 @@ def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
     """It belongs to the model, and `claim` accepts an analysis beside it only with --resume."""
     (tmp_path / "evaluation.json").write_text("{}")
     (tmp_path / "report.html").write_text("of an earlier analysis")
-    write_results(analysis(), tmp_path, keep_scores=True)
+    analysis().write(tmp_path, keep_scores=True)
     assert (tmp_path / "evaluation.json").exists() and not (tmp_path / "report.html").exists()
-    write_results(analysis(), tmp_path, {"overwrite": True})
+    analysis().recorded({"overwrite": True}).write(tmp_path)
     assert not (tmp_path / "evaluation.json").exists()
 
 
 def test_a_resumed_run_keeps_what_commands_left_beside_it(tmp_path: Path):
     for name in BESIDE_FILES:
         (tmp_path / name).write_text("{}")
-    write_results(analysis(), tmp_path, keep_scores=True)
+    analysis().write(tmp_path, keep_scores=True)
     assert all((tmp_path / name).exists() for name in BESIDE_FILES)
-    write_results(analysis(), tmp_path)
+    analysis().write(tmp_path)
     assert not any((tmp_path / name).exists() for name in BESIDE_FILES)
 
 
 def test_scores_of_other_heads_are_not_kept(tmp_path: Path):
     folder = with_importance(tmp_path)
-    write_results(analysis(Heads({"encoder.self": (5,)})), folder, keep_scores=True)
+    analysis(Heads({"encoder.self": (5,)})).write(folder, keep_scores=True)
     assert "gradient" not in HeadTable.read(folder / "heads.parquet").frame
 
 
 def test_a_resumed_first_run_has_nothing_to_keep(tmp_path: Path):
-    write_results(analysis(), tmp_path, keep_scores=True)
+    analysis().write(tmp_path, keep_scores=True)
     assert list(HeadTable.read(tmp_path / "heads.parquet").frame)[-1] == "confidence"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import ResumePolicy, entries
-from headcount.results import claim_probes
+from headcount.results import Probed, claim_beside
 from tests.core.test_run_folder import KILLED, POLICIES
 
 
@@ -16,5 +16,5 @@ def test_a_half_written_file_is_no_hindrance(tmp_path: Path, policy: ResumePolic
     half = (tmp_path / name).with_name(f".{Path(name).name}.{KILLED}.part")
     half.parent.mkdir(parents=True, exist_ok=True)
     half.write_text("{")
-    claim_probes(tmp_path, policy)
+    claim_beside(tmp_path, Probed, "probes", policy)
     assert not half.exists() and entries(tmp_path) == [tmp_path / "state"]

@@ -48,8 +48,8 @@ def change(path: Path, place: tuple[str, ...], value: Any) -> Path:
 
 def test_what_is_written_is_read(tmp_path: Path):
     path = tmp_path / "run.json"
-    RECORD.write(path)
-    assert RunRecord.read(path) == RECORD
+    RECORD.write(path.parent)
+    assert RunRecord.read(path.parent) == RECORD
     assert json.loads(path.read_text()) == RECORD.to_json() | {"files": {}}
 
 
@@ -63,10 +63,9 @@ def test_fields_of_a_role_that_do_not_apply_are_left_out():
 
 
 def test_an_unknown_number_is_null(tmp_path: Path):
-    path = tmp_path / "run.json"
     roles = {"enc.0.0": (Role("syntactic", "finds obj", math.inf),)}
-    replace(RECORD, roles=roles, timings={"null_s": math.nan}).write(path)
-    found = RunRecord.read(path)
+    replace(RECORD, roles=roles, timings={"null_s": math.nan}).write(tmp_path)
+    found = RunRecord.read(tmp_path)
     assert math.isnan(found.timings["null_s"]) and math.isnan(found.roles["enc.0.0"][0].score)
 
 
@@ -92,7 +91,7 @@ def test_an_unknown_number_is_null(tmp_path: Path):
 def test_a_field_of_another_type(tmp_path: Path, place: tuple[str, ...], value: Any, says: str):
     path = change(tmp_path / "run.json", place, value)
     with pytest.raises(InputError, match=f"{says}.*\\. Run `headcount analyze` again\\.$"):
-        RunRecord.read(path)
+        RunRecord.read(path.parent)
 
 
 def test_a_missing_field(tmp_path: Path):
@@ -104,8 +103,8 @@ def test_a_missing_field(tmp_path: Path):
 
 def test_fields_of_newer_versions_are_ignored(tmp_path: Path):
     path = change(tmp_path / "run.json", ("counts", "paragraphs"), 4)
-    assert RunRecord.read(path) == RECORD
-    assert RunRecord.read(change(path, ("colours",), ["red"])) == RECORD
+    assert RunRecord.read(path.parent) == RECORD
+    assert RunRecord.read(change(path, ("colours",), ["red"]).parent) == RECORD
 
 
 def test_fields_of_older_versions_may_be_missing():
@@ -120,16 +119,16 @@ def test_fields_of_older_versions_may_be_missing():
 def test_a_newer_version_is_refused(tmp_path: Path):
     path = change(tmp_path / "run.json", ("version",), 2)
     with pytest.raises(InputError, match="Expected version 1 in .*run.json, got 2"):
-        RunRecord.read(path)
+        RunRecord.read(path.parent)
 
 
 def test_something_else_is_refused(tmp_path: Path):
     path = tmp_path / "run.json"
     with pytest.raises(InputError, match="Expected a run folder, but .*run.json can't be read: "):
-        RunRecord.read(path)
+        RunRecord.read(path.parent)
     path.write_text('{"version"')
     with pytest.raises(InputError, match="run.json is damaged.*Run `headcount analyze` again"):
-        RunRecord.read(path)
+        RunRecord.read(path.parent)
     path.write_text("[]")
     with pytest.raises(InputError, match=r"the contents in .*run.json to be an object, got \[\]"):
-        RunRecord.read(path)
+        RunRecord.read(path.parent)

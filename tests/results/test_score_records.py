@@ -63,8 +63,8 @@ EVALUATION = EvaluationRecord(
 
 def test_an_assessment_is_read_as_it_was_written(tmp_path: Path):
     path = tmp_path / "importance.json"
-    RECORD.write(path)
-    assert ImportanceRecord.read(path) == RECORD
+    RECORD.write(path.parent)
+    assert ImportanceRecord.read(path.parent) == RECORD
     assert json.loads(path.read_text()) == RECORD.to_json() | {"files": {}}
 
 
@@ -100,8 +100,8 @@ def test_a_damaged_assessment(fields: dict, says: str):
 
 def test_an_evaluation_is_read_as_it_was_written(tmp_path: Path):
     path = tmp_path / "evaluation.json"
-    EVALUATION.write(path)
-    assert EvaluationRecord.read(path) == EVALUATION
+    EVALUATION.write(path.parent)
+    assert EvaluationRecord.read(path.parent) == EVALUATION
     assert json.loads(path.read_text()) == {
         "files": {},
         "examples": 40,

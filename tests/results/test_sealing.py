@@ -17,7 +17,6 @@ from headcount.results import (
     RunRecord,
     read_head_table,
     read_run,
-    write_results,
     write_scores,
     write_sealed,
 )
@@ -44,7 +43,7 @@ def analysed(folder: Path, confidence: float = 0.5) -> Path:
     table = HeadTable(frame)
     offsets = pd.DataFrame({"head": ["enc.0.0"], "offset": [0], "share": [confidence]})
     profiles = pd.DataFrame(columns=[*PROFILE_COLUMNS])
-    write_results(Analysis(table, None, profiles, offsets, {}, {}, None, record), folder)
+    Analysis(record, table, offsets, profiles).write(folder)
     return folder
 
 
@@ -83,7 +82,7 @@ def test_scores_and_analysis_share_a_table(tmp_path: Path):
     folder = assessed(analysed(tmp_path))
     assert read_run(folder).importance == SCORES
     assessed(folder, 2.0)
-    assert read_run(folder).heads[0].values["gradient"] == 2.0
+    assert read_run(folder).rows[0].values["gradient"] == 2.0
 
 
 def test_scores_of_another_assessment_are_refused(tmp_path: Path):
@@ -93,7 +92,7 @@ def test_scores_of_another_assessment_are_refused(tmp_path: Path):
     HeadTable(frame).write(folder / "heads.parquet")
     with pytest.raises(InputError, match=r"heads.parquet as importance.json describes it"):
         read_run(folder)
-    RunRecord.read(folder / "run.json")  # the analysis is unharmed
+    RunRecord.read(folder)  # the analysis is unharmed
     assert read_run(assessed(folder, 3.0)).importance == SCORES
 
 

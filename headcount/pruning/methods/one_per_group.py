@@ -17,7 +17,7 @@ from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Order, Ranking, RankingMethod
 from headcount.pruning.methods.stepwise import Stepwise
-from headcount.results import SPARED, Signature, read_clusters
+from headcount.results import SPARED, Clusters, Signature
 
 Groups = Sequence[Sequence[str]]
 """Names of the heads of every group."""
@@ -100,7 +100,7 @@ def check_groups(folder: Path, loaded: Loaded) -> None:
     Raises:
         InputError: if the folder holds no groups, or those of another model.
     """
-    found = read_clusters(folder)
+    found = Clusters.read(folder)
     grouped = {place.head for place in found.places}
     same = Signature.parse(found.record.signature).revision == revision(loaded.model)
     if not same or grouped != set(map(str, loaded.heads)):

@@ -33,20 +33,20 @@ from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.relation_view import relation_table
 from headcount.reports.syntax_view import syntax_of
-from headcount.results import HeadRow, Run, read_run
+from headcount.results import Analysis, HeadRow, read_run
 
 
-def positional_offsets(run: Run, limit: int = 6) -> Figure | None:
+def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
     """Offset profiles of the heads with the largest positional share; None for images."""
     if "positional_share" not in run.measures:
         return None
-    heads = sorted(run.heads, key=_positional, reverse=True)[:limit]
+    heads = sorted(run.rows, key=_positional, reverse=True)[:limit]
     columns = min(3, len(heads))
     rows = -(-len(heads) // columns)
     figure = new_figure(2.4 * columns, 1.4 * rows + 0.3)
     all_axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes, row in zip(all_axes.flat, heads, strict=False):
-        shares = offset_bins(run.offsets.get(row.head, {}))
+        shares = offset_bins(run.offset_shares.get(row.head, {}))
         offsets = range(-MAX_OFFSET - 1, MAX_OFFSET + 2)
         colour = ACCENT if "positional" in row.roles else MUTED
         axes.bar(offsets, shares, width=0.85, color=colour)
@@ -60,7 +60,7 @@ def positional_offsets(run: Run, limit: int = 6) -> Figure | None:
     return figure
 
 
-def relations(run: Run, limit: int = 20) -> Figure | None:
+def relations(run: Analysis, limit: int = 20) -> Figure | None:
     """A head for each relation against the best fixed position; None without trees.
 
     Numbers are of the half of the corpus that did not choose the head; in a run without profiles,
@@ -89,7 +89,7 @@ def relations(run: Run, limit: int = 20) -> Figure | None:
     return figure
 
 
-def _relation_rows(run: Run) -> list[tuple[str, str, float, float, bool]]:
+def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
     """Name, head, share, share of the fixed position, and whether the head is better."""
     tested = syntax_of(run)
     if tested is not None:
@@ -97,9 +97,9 @@ def _relation_rows(run: Run) -> list[tuple[str, str, float, float, bool]]:
             (f"{row.relation}, {row.direction}", row.head, row.share, row.fixed, row.beats)
             for row in tested.rows
         ]
-    if not run.relations:
+    if not run.relation_rows:
         return []
-    table = relation_table(run.relations, None, run.record.thresholds)
+    table = relation_table(run.relation_rows, None, run.record.thresholds)
     best = [
         each.clearest for each in (table.rows if table.is_reported else table.few_rows + table.rows)
     ]
@@ -109,7 +109,7 @@ def _relation_rows(run: Run) -> list[tuple[str, str, float, float, bool]]:
     ]
 
 
-def layer_curves(run: Run) -> Figure:
+def layer_curves(run: Analysis) -> Figure:
     """Mean per layer of confidence, entropy, and the weights on the first token and separators.
 
     For images, of the weight on the class token and the mean attention distance.
@@ -124,8 +124,8 @@ def layer_curves(run: Run) -> Figure:
     figure = new_figure(6.6, 4.0)
     all_axes = figure.subplots(2, 2, sharex=True)
     for axes, (measure, title) in zip(all_axes.flat, panels, strict=True):
-        values = [row.values[measure] for row in run.heads]
-        layers = [row.layer for row in run.heads]
+        values = [row.values[measure] for row in run.rows]
+        layers = [row.layer for row in run.rows]
         axes.scatter(layers, values, s=4, color=MUTED, alpha=0.35, linewidth=0)
         _layer_lines(axes, run, measure)
         axes.set_title(title)
@@ -137,12 +137,12 @@ def layer_curves(run: Run) -> Figure:
     return figure
 
 
-def weight_and_norm(run: Run) -> Figure | None:
+def weight_and_norm(run: Analysis) -> Figure | None:
     """Weight against norm-weighted share for each head; None if norms were not measured."""
     panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
     if run.record.grid is not None:
         panels = (("class", "class token"),)
-    if all(math.isnan(row.values[f"norm_{key}"]) for row in run.heads for key, _ in panels):
+    if all(math.isnan(row.values[f"norm_{key}"]) for row in run.rows for key, _ in panels):
         return None
     figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)
     all_axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
@@ -174,8 +174,8 @@ def _positional(row: HeadRow) -> float:
     return -1.0 if math.isnan(share) else share
 
 
-def _layer_lines(axes: Axes, run: Run, measure: str) -> None:
-    for site, means in layer_means(run.heads, measure).items():
+def _layer_lines(axes: Axes, run: Analysis, measure: str) -> None:
+    for site, means in layer_means(run.rows, measure).items():
         axes.plot(
             range(len(means)),
             means,
@@ -192,7 +192,7 @@ def _site_legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
-FIGURES: dict[str, Callable[[Run], Figure | None]] = {
+FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "role_map": role_map,
     "confidence_map": confidence_map,
     "positional_offsets": positional_offsets,

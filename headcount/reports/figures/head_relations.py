@@ -26,9 +26,6 @@ from headcount.results import (
     Alignment,
     Clusters,
     Coreference,
-    read_alignment,
-    read_clusters,
-    read_coreference,
 )
 
 _PANEL = 3.4
@@ -201,7 +198,7 @@ def write_cluster_figures(
     Raises:
         InputError: if the folder has no clusters, or they are damaged.
     """
-    found = read_clusters(folder)
+    found = Clusters.read(folder)
     with styled():
         drawn = {"clusters": cluster_map(found, roles), "distances": distance_matrix(found)}
     return _saved(folder, drawn, formats)
@@ -213,7 +210,7 @@ def write_alignment_figures(folder: Path, formats: Sequence[str] = FORMATS) -> l
     Raises:
         InputError: if the folder has no alignment, or it is damaged.
     """
-    found = read_alignment(folder)
+    found = Alignment.read(folder)
     with styled():
         drawn = {"alignment": alignment_map(found)}
     return _saved(folder, drawn, formats)
@@ -225,7 +222,7 @@ def write_coreference_figures(folder: Path, formats: Sequence[str] = FORMATS) ->
     Raises:
         InputError: if the folder has no antecedent selection, or it is damaged.
     """
-    found = read_coreference(folder)
+    found = Coreference.read(folder)
     with styled():
         drawn = {"coreference": coreference_map(found)}
         if (kinds := coreference_kinds(found)) is not None:

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from headcount.core import INK, LINE, MUTED, new_figure, plain_grid
 from headcount.reports.kinds import Leading, counted, leading, tint, verdicts
 from headcount.reports.names import SITE_TITLES, RoleName, role_names
-from headcount.results import HeadRow, Run
+from headcount.results import Analysis, HeadRow
 
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])
 """The sequential scale of the report."""
@@ -27,7 +27,7 @@ BAR = 2.2
 """Height of the label beside the colour bar of confidence, in inches."""
 
 
-def role_map(run: Run) -> Figure:
+def role_map(run: Analysis) -> Figure:
     """Layers x heads, by what leads each head: roles solid and framed, tendencies pale."""
     found = leading(run)
     handles = legend_patches(found.values())
@@ -55,7 +55,7 @@ def legend_patches(found: Iterable[Leading | None]) -> list[Patch]:
     return kinds + how
 
 
-def confidence_map(run: Run) -> Figure:
+def confidence_map(run: Analysis) -> Figure:
     """Layers x heads, shaded by confidence; hatched if it could not be measured."""
     figure, all_axes = _site_axes(run, extra=0.0, least=(0.0, BAR))
     images = [
@@ -108,7 +108,9 @@ def _shape(rows: list[HeadRow]) -> tuple[int, int]:
     return max(row.layer for row in rows) + 1, max(row.index for row in rows) + 1
 
 
-def _site_axes(run: Run, extra: float, least: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+def _site_axes(
+    run: Analysis, extra: float, least: tuple[float, float]
+) -> tuple[Figure, list[Axes]]:
     """One map per site side by side; cells have a fixed size, the figure at least size `least`."""
     sites = run.by_site()
     shapes = [_shape(rows) for _, rows in sites]

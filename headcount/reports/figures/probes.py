@@ -22,7 +22,7 @@ from headcount.core import (
     save,
     styled,
 )
-from headcount.results import Probed, ProbeRow, ProbeTree, read_probes
+from headcount.results import Probed, ProbeRow, ProbeTree
 
 VARIANTS = {
     "trained": "trained model",
@@ -295,7 +295,7 @@ def write_probe_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[
     Raises:
         InputError: if the folder has no probes, or they are damaged.
     """
-    found, paths = read_probes(folder), list[Path]()
+    found, paths = Probed.read(folder), list[Path]()
     with styled():
         for name, draw in PROBE_FIGURES.items():
             figure = draw(found)

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, FORMATS, INK, SITES, new_figure, save, styled
 from headcount.reports.names import SITE_TITLES
-from headcount.results import KINDS, Sensitivity, SensitivityRow, read_sensitivity
+from headcount.results import KINDS, Sensitivity, SensitivityRow
 
 _COLOURS: dict[str, str] = dict(zip(KINDS, (ACCENT, "#0072B2", "#009E73", INK), strict=True))
 _MARKERS: dict[str, str] = dict(zip(KINDS, "osD^", strict=True))
@@ -54,7 +54,7 @@ def write_sensitivity_figures(folder: Path, formats: Sequence[str] = FORMATS) ->
     Raises:
         InputError: if the folder has no sensitivity, or it is damaged.
     """
-    found = read_sensitivity(folder)
+    found = Sensitivity.read(folder)
     with styled():
         figure = sensitivity_curves(found)
         return [save(figure, folder / "figures" / f"sensitivity.{kind}") for kind in formats]

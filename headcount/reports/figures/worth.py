@@ -13,7 +13,7 @@ from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.page.matrix_view import label
 from headcount.reports.page.worth_view import SURE, effect_of, ranked, scores_of
-from headcount.results import Effect, ImportanceRecord, Run
+from headcount.results import Analysis, Effect, ImportanceRecord
 
 _NAMED = 5
 """Largest number of heads named in the figure."""
@@ -22,7 +22,7 @@ _DIVERGING = LinearSegmentedColormap.from_list("agreement", ["#b34700", "#f1efe9
 """The diverging scale of the report."""
 
 
-def importance(run: Run) -> Figure | None:
+def importance(run: Analysis) -> Figure | None:
     """All heads, the most important on the left, with intervals; None if not measured."""
     scores = [score for score in scores_of(run) if ranked(run, score)]
     if run.importance is None or not scores:
@@ -52,7 +52,7 @@ def importance(run: Run) -> Figure | None:
     return figure
 
 
-def agreement(run: Run) -> Figure | None:
+def agreement(run: Analysis) -> Figure | None:
     """Rank correlations between scores; None with fewer than two."""
     matrix = None if run.importance is None else run.importance.agreement
     if matrix is None or len(matrix.names) < 2:

@@ -6,7 +6,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.head_relations_text import best_aligner
 from headcount.reports.page.section import Section
-from headcount.results import AlignmentRow, Run
+from headcount.results import AlignmentRow, Analysis
 
 SHOWN = 8
 """Number of heads that are listed."""
@@ -37,7 +37,7 @@ class AlignmentView:
     """Other aligners, then the heads and the layer with the lowest error rates."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on word alignment; None without one."""
     if run.alignment is None:
         return None

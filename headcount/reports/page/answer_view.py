@@ -9,7 +9,7 @@ from headcount.reports import numbers
 from headcount.reports.kinds import Kind, Leading
 from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
 from headcount.reports.untested import needs_more
-from headcount.results import METRICS, RANDOM, CurvePoints, Run
+from headcount.results import METRICS, RANDOM, Analysis, CurvePoints
 
 BUDGETS = 4
 """Number of budgets of a curve that are named."""
@@ -34,7 +34,7 @@ class Start:
     """The reason, without the head's name."""
 
 
-def starts(run: Run, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
+def starts(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
     """Three heads: the one worth most, then the clearest of different kinds, the rarest first."""
     chosen: dict[str, Start] = {}
     if best := _worth_most(run, found):
@@ -58,7 +58,7 @@ def starts(run: Run, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
     )
 
 
-def _worth_most(run: Run, found: Mapping[str, Leading | None]) -> Start | None:
+def _worth_most(run: Analysis, found: Mapping[str, Leading | None]) -> Start | None:
     """The head whose removal hurts most, if its effect was tested and is no chance."""
     if run.importance is None or not mattering(run):
         return None
@@ -84,7 +84,7 @@ def _order(leads: Leading) -> tuple[bool, int, float]:
     return leads.verdict != "role", order.get(leads.kind.role.name, 1), -leads.first_gain
 
 
-def _extremes(run: Run) -> list[Start]:
+def _extremes(run: Analysis) -> list[Start]:
     """The heads of a model without findings that differ most from the others."""
     reasons = (
         ("confidence", max, "is the sharpest: its largest weight is {} on average", numbers.weight),
@@ -95,14 +95,14 @@ def _extremes(run: Run) -> list[Start]:
     )
     result = []
     for column, choose, why, show in reasons:
-        known = [row for row in run.heads if math.isfinite(row.values.get(column, math.nan))]
+        known = [row for row in run.rows if math.isfinite(row.values.get(column, math.nan))]
         if known:
             best = choose(known, key=lambda row: row.values[column])
             result.append(Start(best.head, None, why.format(show(best.values[column]))))
     return result
 
 
-def pruning_answer(run: Run) -> str:
+def pruning_answer(run: Analysis) -> str:
     """How many heads can be pruned at which loss, by the best method; empty without a curve.
 
     The loss on the development data chooses the method; scores are of the test data if there are
@@ -144,7 +144,7 @@ def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
     return numbers.effect(sum(values) / len(values))
 
 
-def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
+def next_steps(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
     """What would show more: first what keeps traits from being tested, then a task.
 
     Commands stand in backticks.
@@ -159,7 +159,7 @@ def next_steps(run: Run, found: Mapping[str, Leading | None]) -> tuple[str, ...]
             f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. Small "
             "effects need thousands."
         )
-    if not run.relations and run.record.grid is None:
+    if not run.relation_rows and run.record.grid is None:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
         steps.append(

@@ -21,7 +21,7 @@ from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
-from headcount.results import Example, Run
+from headcount.results import Analysis, Example
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -191,16 +191,16 @@ class Card:
     examples: tuple[ExampleView | ImageView, ...]
 
 
-def cards(run: Run) -> tuple[Card, ...]:
+def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     # With profiles, relations are there, with numbers of the tested half
-    results = (run.relations or ()) if run.profiles is None else ()
-    relations = best_of_head(results, run.null_relations, run.record.thresholds)
-    null = {row.head: row.values for row in run.null_heads or ()}
+    results = (run.relation_rows or ()) if run.traits is None else ()
+    relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
+    null = {row.head: row.values for row in run.null_rows or ()}
     worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
     fate = fates(run, keepings(run))
     is_images = run.record.grid is not None
-    related = related_heads(run.profiles or {}, [row.head for row in run.heads])
+    related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
         Card(
             head=row.head,
@@ -213,7 +213,7 @@ def cards(run: Run) -> tuple[Card, ...]:
             fate=fate[row.head],
             worth=worth[row.head],
             probe=probed.get(row.head),
-            offsets=() if is_images else offset_bins(run.offsets.get(row.head, {})),
+            offsets=() if is_images else offset_bins(run.offset_shares.get(row.head, {})),
             relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
@@ -222,31 +222,31 @@ def cards(run: Run) -> tuple[Card, ...]:
             related=related[row.head],
             examples=tuple(_example(run, e) for e in run.examples.get(row.head, ())),
         )
-        for row in run.heads
+        for row in run.rows
     )
 
 
-def _profile(run: Run, head: str) -> ProfileView | None:
-    if run.profiles is None:
+def _profile(run: Analysis, head: str) -> ProfileView | None:
+    if run.traits is None:
         return None
     unit = ("text", "texts") if run.record.grid is None else ("image", "images")
     few = run.record.few_texts
     if few is not None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
-    return profile_view(run.profiles.get(head, ()), unit, not_tested(run))
+    return profile_view(run.traits.get(head, ()), unit, not_tested(run))
 
 
-def _example(run: Run, example: Example) -> ExampleView | ImageView:
+def _example(run: Analysis, example: Example) -> ExampleView | ImageView:
     if run.record.grid is None or not example.image:
         return example_view(example)
     return image_view(example, run.record.grid)
 
 
-def _findings(run: Run, head: str, names: Mapping[str, RoleName]) -> tuple[Finding, ...]:
+def _findings(run: Analysis, head: str, names: Mapping[str, RoleName]) -> tuple[Finding, ...]:
     """The roles of a head and its strongest tendencies; in old runs, the roles with evidence."""
-    if run.profiles is None:
+    if run.traits is None:
         return tuple(Finding(role.role, "role", arrows(role.evidence)) for role in run.roles[head])
-    found = findings(run.profiles.get(head, ()), run.roles[head])
+    found = findings(run.traits.get(head, ()), run.roles[head])
     roles = [each for each in found if each.verdict == "role"]
     tends = [each for each in found if each.verdict == "tendency"]
     return tuple(
@@ -255,9 +255,9 @@ def _findings(run: Run, head: str, names: Mapping[str, RoleName]) -> tuple[Findi
     )
 
 
-def _worth(run: Run) -> dict[str, tuple[Score, ...]]:
+def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
     """The scores of every head, each with the head's rank."""
-    scores: dict[str, list[Score]] = {row.head: [] for row in run.heads}
+    scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
     for score in scores_of(run):
         name, rows = MEASURES[score], ranked(run, score)
         for place, row in enumerate(rows):

@@ -8,7 +8,7 @@ from headcount.core import Head
 from headcount.reports.head_relations_text import groups_sentence, layers_sentence
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.section import Section
-from headcount.results import Clusters, HeadPlace, Run
+from headcount.results import Analysis, Clusters, HeadPlace
 
 SIZE, MARGIN = 340, 14
 """Width and height of a map, and its margin."""
@@ -55,7 +55,7 @@ class ClusterView:
     """The nearest heads and their distance."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on clusters; None without distances."""
     if run.clusters is None:
         return None

@@ -23,7 +23,7 @@ from headcount.reports.pruning_order import (
     order_sentence,
 )
 from headcount.reports.sentences import headline, measured
-from headcount.results import Matching, Profiles, Run, TraitStrength
+from headcount.results import Analysis, Matching, Profiles, TraitStrength
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -146,8 +146,8 @@ class ComparisonView:
 
 
 def compare_view(
-    one: Run,
-    other: Run,
+    one: Analysis,
+    other: Analysis,
     found: Comparison,
     names: tuple[str, str],
     matching: Matching | None = None,
@@ -240,9 +240,9 @@ def _kind_rows(leads: tuple[Found, Found], is_paired: bool) -> tuple[KindRow, ..
     )
 
 
-def relation_pairs(one: Run, other: Run) -> tuple[RelationPair, ...]:
+def relation_pairs(one: Analysis, other: Analysis) -> tuple[RelationPair, ...]:
     """Relations that both runs tested, those with the largest difference first."""
-    best = [_best(run.profiles or {}) for run in (one, other)]
+    best = [_best(run.traits or {}) for run in (one, other)]
     shared = [relation for relation in best[0] if relation in best[1]]
     shared.sort(key=lambda name: -abs(best[0][name].share - best[1][name].share))
     return tuple(_relation_pair(name, best[0][name], best[1][name]) for name in shared)
@@ -294,8 +294,8 @@ def _best_of(trait: TraitStrength) -> Best:
     )
 
 
-def _pairs(runs: tuple[Run, Run], leads: tuple[Found, Found]) -> tuple[HeadPair, ...]:
-    rows = zip(runs[0].heads, runs[1].heads, strict=True)
+def _pairs(runs: tuple[Analysis, Analysis], leads: tuple[Found, Found]) -> tuple[HeadPair, ...]:
+    rows = zip(runs[0].rows, runs[1].rows, strict=True)
     return tuple(
         HeadPair(
             a.head,
@@ -308,20 +308,20 @@ def _pairs(runs: tuple[Run, Run], leads: tuple[Found, Found]) -> tuple[HeadPair,
     )
 
 
-def _does(run: Run, head: str, found: Found) -> tuple[str, ...]:
+def _does(run: Analysis, head: str, found: Found) -> tuple[str, ...]:
     """Roles and tendencies of a head, what leads it first."""
     leads = found[head]
     if leads is None:
         return ()
     order = {"role": 0, "tendency": 1}
-    traits = [each for each in (run.profiles or {}).get(head, ()) if each.verdict in order]
+    traits = [each for each in (run.traits or {}).get(head, ()) if each.verdict in order]
     traits.sort(key=lambda each: (order[each.verdict], -each.strength))
     texts = [f"{leads.verdict}: {leads.says}"]
     texts += [f"{each.verdict}: {finding(each)}" for each in traits]
     return tuple(dict.fromkeys(texts))[:SHOWN]
 
 
-def _scores(one: Run, other: Run, found: Comparison) -> Scores:
+def _scores(one: Analysis, other: Analysis, found: Comparison) -> Scores:
     rows = []
     for name, rho in found.by_head.items():
         if name in SKIPPED or math.isnan(rho.rho):
@@ -330,12 +330,12 @@ def _scores(one: Run, other: Run, found: Comparison) -> Scores:
         ends = f"{numbers.correlation(rho.low)} to {numbers.correlation(rho.high)}"
         layers = numbers.correlation(found.by_layer[name].rho)
         rows.append((label, numbers.correlation(rho.rho), ends, layers))
-    heads = [(row.head, row.site) for row in one.heads]
+    heads = [(row.head, row.site) for row in one.rows]
     pictures = [
         scatter(
             MEASURES[name].label,
             heads,
-            [(a.values[name], b.values[name]) for a, b in zip(one.heads, other.heads, strict=True)],
+            [(a.values[name], b.values[name]) for a, b in zip(one.rows, other.rows, strict=True)],
         )
         for name in SCATTERS
         if name in found.by_head
@@ -343,7 +343,7 @@ def _scores(one: Run, other: Run, found: Comparison) -> Scores:
     return Scores(tuple(rows), tuple(each for each in pictures if len(each.dots) > 1))
 
 
-def _differ(one: Run, other: Run) -> tuple[tuple[str, str, str], ...]:
+def _differ(one: Analysis, other: Analysis) -> tuple[tuple[str, str, str], ...]:
     """What sets the two runs apart: model, corpus, counts, versions and the rest."""
     facts = [
         {

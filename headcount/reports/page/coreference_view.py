@@ -7,7 +7,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.head_relations_text import coreference_sentence
 from headcount.reports.page.section import Section
-from headcount.results import ChosenHead, CoreferenceRow, Run
+from headcount.results import Analysis, ChosenHead, CoreferenceRow
 
 SHOWN = 5
 """Number of heads in the table of all documents."""
@@ -40,7 +40,7 @@ class CoreferenceView:
     warnings: tuple[str, ...]
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on coreference; None without antecedent selection."""
     if run.coreference is None:
         return None

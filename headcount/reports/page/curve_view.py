@@ -10,7 +10,7 @@ from headcount.reports.page.answer_view import best_method, pruning_answer
 from headcount.reports.page.curve_plot import Chart, chart
 from headcount.reports.page.kept_view import Keeping, KeptRow, curve_keepings, kept_rows
 from headcount.reports.page.section import Section
-from headcount.results import METRICS, CurvePoints, CurveRecord, Run
+from headcount.results import METRICS, Analysis, CurvePoints, CurveRecord
 
 
 @final
@@ -43,14 +43,14 @@ class CurveView:
     """Kinds and sites of the heads that it keeps."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on the curve; None without one."""
     view = curve_view(run)
     title = "How many heads can be pruned"
     return view and Section("curve", title, "pruning", "_curve.html.j2", view)
 
 
-def curve_view(run: Run) -> CurveView | None:
+def curve_view(run: Analysis) -> CurveView | None:
     """The view of the curve; None without one, or if it has no number."""
     if run.curve is None:
         return None

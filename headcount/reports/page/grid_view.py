@@ -9,7 +9,7 @@ from headcount.reports.kinds import Kind, Leading, counted, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.worth_view import mattering
 from headcount.reports.untested import nothing_words
-from headcount.results import Run
+from headcount.results import Analysis
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -68,7 +68,7 @@ class Legend:
     """Number of heads that matter; None if that was not tested."""
 
 
-def legend(run: Run, found: Found) -> Legend:
+def legend(run: Analysis, found: Found) -> Legend:
     """The legend of the map."""
     names = ("role", "tendency", "none"), ("role", "tendency", "neither")
     chips = [Chip(kind, numbers.count(number)) for kind, number in counted(found.values())]
@@ -83,7 +83,7 @@ def legend(run: Run, found: Found) -> Legend:
     )
 
 
-def grids(run: Run, found: Found) -> tuple[Grid, ...]:
+def grids(run: Analysis, found: Found) -> tuple[Grid, ...]:
     """One grid for each site."""
     matter, nothing = mattering(run) or frozenset(), nothing_words(run)
     result = []

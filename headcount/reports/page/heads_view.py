@@ -5,7 +5,7 @@ from typing import final
 
 from headcount.reports.names import MeasureName, measures
 from headcount.reports.page.section import Section
-from headcount.results import Run
+from headcount.results import Analysis
 
 MANY = 400
 """Number of heads above which the page holds no table; its script makes it when it is opened."""
@@ -22,13 +22,13 @@ class HeadsTable:
     num_heads: int
 
 
-def section(run: Run) -> Section:
+def section(run: Analysis) -> Section:
     """The section with the table of all heads."""
     columns = tuple(measures(run.measures))
     rows = tuple(
         (row.head, ", ".join(row.roles), tuple(c.show(row.values[c.key]) for c in columns))
-        for row in run.heads
-        if len(run.heads) <= MANY
+        for row in run.rows
+        if len(run.rows) <= MANY
     )
-    view = HeadsTable(columns, rows, len(run.heads))
+    view = HeadsTable(columns, rows, len(run.rows))
     return Section("numbers", "All numbers", "all numbers", "_heads.html.j2", view)

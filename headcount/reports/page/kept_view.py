@@ -9,7 +9,7 @@ from headcount.reports import numbers
 from headcount.reports.kinds import Kind, Leading, counted
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.answer_view import best_method
-from headcount.results import Run
+from headcount.results import Analysis
 
 
 @final
@@ -42,21 +42,21 @@ class KeptRow:
     """Number and share of the kept heads, by choice."""
 
 
-def keepings(run: Run) -> tuple[Keeping, ...]:
+def keepings(run: Analysis) -> tuple[Keeping, ...]:
     """Every choice of heads that the folder holds, the pruned model's first."""
     return (*_pruned(run), *curve_keepings(run))
 
 
-def _pruned(run: Run) -> tuple[Keeping, ...]:
+def _pruned(run: Analysis) -> tuple[Keeping, ...]:
     if run.pruned is None:
         return ()
     by = "" if run.pruned.choice is None else f", chosen by {run.pruned.choice.method_used}"
     kept = numbers.count(len(run.pruned.kept))
-    about = f"The pruned model keeps {kept} of {numbers.of(len(run.heads), 'head', 'heads')}{by}."
+    about = f"The pruned model keeps {kept} of {numbers.of(len(run.rows), 'head', 'heads')}{by}."
     return (Keeping("pruned", kept, about, "pruned model", run.pruned.kept),)
 
 
-def curve_keepings(run: Run) -> tuple[Keeping, ...]:
+def curve_keepings(run: Analysis) -> tuple[Keeping, ...]:
     """The choices of the best method of a curve, the most heads first; none without a curve."""
     method = None if run.curve is None else best_method(run.curve[0])
     if run.curve is None or method is None:
@@ -78,9 +78,9 @@ def curve_keepings(run: Run) -> tuple[Keeping, ...]:
     )
 
 
-def fates(run: Run, shown: Sequence[Keeping]) -> dict[str, str]:
+def fates(run: Analysis, shown: Sequence[Keeping]) -> dict[str, str]:
     """Where each head is kept, in a sentence; empty without any choice."""
-    return {row.head: " ".join(_fate(row.head, shown)) for row in run.heads}
+    return {row.head: " ".join(_fate(row.head, shown)) for row in run.rows}
 
 
 def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
@@ -102,7 +102,7 @@ def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
 
 
 def kept_rows(
-    run: Run, found: Mapping[str, Leading | None], choices: Sequence[Collection[str]]
+    run: Analysis, found: Mapping[str, Leading | None], choices: Sequence[Collection[str]]
 ) -> tuple[KeptRow, ...]:
     """How many heads of each kind, and of each site, are kept by each choice."""
     kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}

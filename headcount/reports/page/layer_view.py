@@ -8,7 +8,7 @@ from typing import Literal, final
 from headcount.reports import numbers
 from headcount.reports.names import site_titles
 from headcount.reports.page.section import Section
-from headcount.results import HeadRow, Run
+from headcount.results import Analysis, HeadRow
 
 WIDTH, HEIGHT = 350, 190
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 14, 30
@@ -84,7 +84,7 @@ class Layers:
     """Whether a panel has a line for random weights."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on layers; None if no measure is there."""
     shown = panels(run)
     kinds = {curve.kind for panel in shown for curve in panel.curves}
@@ -96,20 +96,20 @@ def section(run: Run) -> Section | None:
     )
 
 
-def panels(run: Run) -> tuple[Panel, ...]:
+def panels(run: Analysis) -> tuple[Panel, ...]:
     """The panels whose measure was taken and is not 0 for every head."""
     made = (
         _panel(run, *panel)
         for panel in PANELS
-        if panel[1] in run.measures and any(row.values[panel[1]] for row in run.heads)
+        if panel[1] in run.measures and any(row.values[panel[1]] for row in run.rows)
     )
     return tuple(panel for panel in made if panel.curves)
 
 
 def _panel(
-    run: Run, title: str, measure: str, norm: str | None, show: Callable[[float], str]
+    run: Analysis, title: str, measure: str, norm: str | None, show: Callable[[float], str]
 ) -> Panel:
-    values = [(row.layer, row.values[measure]) for row in run.heads]
+    values = [(row.layer, row.values[measure]) for row in run.rows]
     series = _series(run, measure, norm)
     means = [mean for _, by_site in series for line in by_site.values() for mean in line]
     top = _top([value for _, value in values] + means)
@@ -133,14 +133,16 @@ def _panel(
     )
 
 
-def _series(run: Run, measure: str, norm: str | None) -> list[tuple[Kind, dict[str, list[float]]]]:
+def _series(
+    run: Analysis, measure: str, norm: str | None
+) -> list[tuple[Kind, dict[str, list[float]]]]:
     """The lines of a panel, the most important one last, so that it is drawn on top."""
     series: list[tuple[Kind, dict[str, list[float]]]] = []
-    if run.null_heads is not None and measure in run.null_heads[0].values:
-        series.append(("null", layer_means(run.null_heads, measure)))
+    if run.null_rows is not None and measure in run.null_rows[0].values:
+        series.append(("null", layer_means(run.null_rows, measure)))
     if norm is not None and norm in run.measures:
-        series.append(("norm", layer_means(run.heads, norm)))
-    series.append(("measured", layer_means(run.heads, measure)))
+        series.append(("norm", layer_means(run.rows, norm)))
+    series.append(("measured", layer_means(run.rows, measure)))
     return series
 
 

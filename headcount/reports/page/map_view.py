@@ -11,7 +11,7 @@ from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS, SIGNED, measures
 from headcount.reports.page.worth_view import SURE, effect_of
 from headcount.reports.relation_view import Key, is_few, map_key, measured
-from headcount.results import RelationResult, Run
+from headcount.results import Analysis, RelationResult
 
 
 @final
@@ -38,7 +38,7 @@ class Map:
     """What a head is that is marked as sure."""
 
 
-def maps(run: Run) -> tuple[Map, ...]:
+def maps(run: Analysis) -> tuple[Map, ...]:
     """All measures, then the largest gain in syntax, then every relation with enough cases."""
     result = [
         head_map(
@@ -47,7 +47,7 @@ def maps(run: Run) -> tuple[Map, ...]:
             name.group,
             about=name.about,
             show=name.show,
-            values=[row.values[name.key] for row in run.heads],
+            values=[row.values[name.key] for row in run.rows],
             diverging=name.key in SIGNED,
         )
         for name in measures(run.measures)
@@ -55,11 +55,11 @@ def maps(run: Run) -> tuple[Map, ...]:
     return (*map(partial(_with_test, run), result), *_relation_maps(run))
 
 
-def _with_test(run: Run, shown: Map) -> Map:
+def _with_test(run: Analysis, shown: Map) -> Map:
     """The map of measured effects with the heads whose effect is beyond chance."""
     if shown.key != "ablation_delta":
         return shown
-    p = [effect_of(row, shown.key).p for row in run.heads]
+    p = [effect_of(row, shown.key).p for row in run.rows]
     if not any(map(math.isfinite, p)):
         return shown
     about = f"beyond chance (p < {SURE}, corrected)"
@@ -97,15 +97,15 @@ def head_map(
     )
 
 
-def _relation_maps(run: Run) -> list[Map]:
+def _relation_maps(run: Analysis) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
     limits = run.record.thresholds
-    for result in measured(run.relations or ()):
+    for result in measured(run.relation_rows or ()):
         if not is_few(result, limits):
             by_key.setdefault((result.relation, result.direction), {})[result.head] = result
     if not by_key:
         return []
-    heads = [row.head for row in run.heads]
+    heads = [row.head for row in run.rows]
     gains = [
         max(
             (
@@ -134,12 +134,12 @@ def _relation_maps(run: Run) -> list[Map]:
     return [first, *(_relation_map(key, own, heads, found) for key, own in sorted(by_key.items()))]
 
 
-def _found(run: Run) -> dict[Key, set[str]] | None:
+def _found(run: Analysis) -> dict[Key, set[str]] | None:
     """Heads that find each relation more often than position explains; None if not tested."""
-    if run.profiles is None:
+    if run.traits is None:
         return None
     found: dict[Key, set[str]] = {}
-    for head, traits in run.profiles.items():
+    for head, traits in run.traits.items():
         for trait in traits:
             if trait.relation is not None and trait.verdict in ("role", "tendency"):
                 found.setdefault((trait.relation, trait.direction or ""), set()).add(head)

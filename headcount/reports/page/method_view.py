@@ -7,7 +7,7 @@ from typing import Any, final
 from headcount.reports import numbers
 from headcount.reports.page.method_notes import IMAGE_NOTES, NOTES, WORTH_NOTES, Note
 from headcount.reports.page.section import Section
-from headcount.results import ImportanceRecord, Run, RunRecord
+from headcount.results import Analysis, ImportanceRecord, RunRecord
 
 NO_TREES = (
     "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
@@ -32,11 +32,11 @@ class Methods:
     signature: str
 
 
-def section(run: Run) -> Section:
+def section(run: Analysis) -> Section:
     """The section on methods."""
     unmeasured = (
-        "" if run.relations or run.record.grid else NO_TREES,
-        "" if run.null_heads else NO_NULL,
+        "" if run.relation_rows or run.record.grid else NO_TREES,
+        "" if run.null_rows else NO_NULL,
     )
     notes = NOTES if run.record.grid is None else IMAGE_NOTES
     view = Methods(

@@ -8,7 +8,7 @@ from headcount.reports import numbers
 from headcount.reports.names import RoleName, role_names
 from headcount.reports.page.section import Section
 from headcount.reports.sentences import by_chance
-from headcount.results import Run
+from headcount.results import Analysis
 
 
 @final
@@ -32,17 +32,17 @@ class Null:
     counts: tuple[RoleCount, ...]
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on chance; None without a null run."""
-    if run.null_heads is None:
+    if run.null_rows is None:
         return None
-    view = Null(by_chance([row.roles for row in run.null_heads]), role_counts(run))
+    view = Null(by_chance([row.roles for row in run.null_rows]), role_counts(run))
     return Section("null", "Is it more than chance?", "chance", "_null.html.j2", view)
 
 
-def role_counts(run: Run) -> tuple[RoleCount, ...]:
+def role_counts(run: Analysis) -> tuple[RoleCount, ...]:
     """Every role that occurs with its number of heads, heads without a role last."""
-    found, random = ([row.roles for row in heads] for heads in (run.heads, run.null_heads or ()))
+    found, random = ([row.roles for row in heads] for heads in (run.rows, run.null_rows or ()))
     names = role_names(name for head in [*found, *random] for name in head)
     counts = [Counter(name for head in heads for name in {*head}) for heads in (found, random)]
     rows = [

@@ -6,7 +6,7 @@ from typing import final
 
 from headcount.reports import numbers
 from headcount.reports.page.section import Section
-from headcount.results import Probed, ProbeRow, Run
+from headcount.results import Analysis, Probed, ProbeRow
 
 PROBE_TITLES = {
     "attention": "heads of words, from attention",
@@ -86,7 +86,7 @@ class ProbesView:
     """The heads that add most, the most first."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on probes; None if there are none."""
     view = probes_view(run.probes)
     title = "What the heads know together"

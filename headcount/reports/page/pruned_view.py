@@ -8,7 +8,7 @@ from headcount.reports import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.page.kept_view import KeptRow, kept_rows
 from headcount.reports.page.section import Section
-from headcount.results import METRICS, MetricChange, PruneRecord, Run, Survival, p_beside
+from headcount.results import METRICS, Analysis, MetricChange, PruneRecord, Survival, p_beside
 
 DATA = (("test", "test data"), ("dev", "development data"))
 """Data sets of a record in the order of the page, with their names."""
@@ -55,7 +55,7 @@ class PrunedView:
     warnings: tuple[str, ...]
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on the pruned model; None unless one was named."""
     if run.pruned is None:
         return None
@@ -65,7 +65,7 @@ def section(run: Run) -> Section | None:
     )
 
 
-def pruned_view(run: Run, record: PruneRecord) -> PrunedView:
+def pruned_view(run: Analysis, record: PruneRecord) -> PrunedView:
     """The view of a pruned model."""
     return PrunedView(
         lede=" ".join([_opening(record), *_drop(record)]),
@@ -79,7 +79,7 @@ def pruned_view(run: Run, record: PruneRecord) -> PrunedView:
     )
 
 
-def pruned_answer(run: Run) -> str:
+def pruned_answer(run: Analysis) -> str:
     """How many heads were pruned at which loss, for the opening; empty without a pruned model."""
     if run.pruned is None:
         return ""

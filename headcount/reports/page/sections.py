@@ -21,9 +21,9 @@ from headcount.reports.page import (
     worth_view,
 )
 from headcount.reports.page.section import Section
-from headcount.results import Run
+from headcount.results import Analysis
 
-SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
+SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     worth_view.section,
     curve_view.section,
     pruned_view.section,
@@ -40,6 +40,6 @@ SECTIONS: tuple[Callable[[Run], Section | None], ...] = (
 """Builders of all sections; a section of which the run holds nothing is None."""
 
 
-def sections_of(run: Run) -> tuple[Section, ...]:
+def sections_of(run: Analysis) -> tuple[Section, ...]:
     """The sections for which the run holds something."""
     return tuple(found for build in SECTIONS if (found := build(run)) is not None)

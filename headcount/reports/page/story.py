@@ -2,13 +2,13 @@
 
 from headcount.reports.page.view import report_view
 from headcount.reports.plain_words import finding
-from headcount.results import Run, TraitStrength
+from headcount.results import Analysis, TraitStrength
 
 ROLES = ("positional", "syntactic", "rare")
 """Roles of the paper; the story names the head that comes nearest to one that no head has."""
 
 
-def nearest(run: Run, role: str) -> str | None:
+def nearest(run: Analysis, role: str) -> str | None:
     """A sentence on the head that comes nearest to a role; None if that was not tested.
 
     The first half of the corpus chose the head; its numbers are those of the other half.
@@ -19,7 +19,7 @@ def nearest(run: Run, role: str) -> str | None:
     """
     tested = [
         trait
-        for traits in (run.profiles or {}).values()
+        for traits in (run.traits or {}).values()
         for trait in traits
         if trait.role == role and trait.verdict != "untested" and trait.first_gain > 0
     ]
@@ -27,13 +27,13 @@ def nearest(run: Run, role: str) -> str | None:
     return best and f"No head is {role}: {best.head} comes nearest. It {finding(best)}."
 
 
-def story(run: Run) -> list[str]:
+def story(run: Analysis) -> list[str]:
     """What the heads do and are worth, heads worth a look, and what would show more.
 
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
     """
     view = report_view(run)
-    having = {name for row in run.heads for name in row.roles}
+    having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [view.headline, *(text for _, text in view.answers)]
     lines += [f"Start with {start.head}: it {start.why}." for start in view.starts]
     lines += [nearest(run, role) for role in ROLES if role not in having]

@@ -6,7 +6,7 @@ from typing import final
 from headcount.reports.page.section import Section
 from headcount.reports.relation_view import RelationTable, relation_table
 from headcount.reports.syntax_view import TestedSyntax, syntax_of
-from headcount.results import Run
+from headcount.results import Analysis
 
 
 @final
@@ -20,12 +20,12 @@ class Syntax:
     """Relations on the whole corpus, of a run without profiles."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on syntax; None without trees."""
     tested = syntax_of(run)
     table = None
-    if run.relations and run.profiles is None:
-        table = relation_table(run.relations, run.null_relations, run.record.thresholds)
+    if run.relation_rows and run.traits is None:
+        table = relation_table(run.relation_rows, run.null_relation_rows, run.record.thresholds)
     if tested is None and table is None:
         return None
     title = "Syntax: a head for each relation"

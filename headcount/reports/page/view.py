@@ -17,7 +17,7 @@ from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
 from headcount.reports.untested import headline_of, nothing_sentence, nothing_words
-from headcount.results import Run
+from headcount.results import Analysis
 
 
 @final
@@ -65,10 +65,10 @@ class Report:
     """What stands below the map."""
 
 
-def report_view(run: Run) -> Report:
+def report_view(run: Analysis) -> Report:
     """The view model of a run."""
-    roles = [row.roles for row in run.heads]
-    null = [row.roles for row in run.null_heads or ()]
+    roles = [row.roles for row in run.rows]
+    null = [row.roles for row in run.null_rows or ()]
     found = leading(run)
     shown = cards(run)
     return Report(
@@ -88,19 +88,19 @@ def report_view(run: Run) -> Report:
         keepings=keepings(run),
         starts=starts(run, found),
         maps=maps(run),
-        heads=tuple(row.head for row in run.heads),
+        heads=tuple(row.head for row in run.rows),
         cards=shown,
         nothing=nothing_words(run),
         nothing_more=nothing_sentence(run),
         has_worth=any(card.worth for card in shown),
-        has_null=run.null_heads is not None,
+        has_null=run.null_rows is not None,
         examples="sentences" if run.record.grid is None else "images",
         find="subject, punctuation" if run.record.grid is None else "class token, patch above",
         sections=sections_of(run),
     )
 
 
-def _answers(run: Run) -> tuple[tuple[str, str], ...]:
+def _answers(run: Analysis) -> tuple[tuple[str, str], ...]:
     answers = (
         ("Which matter", answer(run)),
         ("How many can be pruned", pruning_answer(run)),

@@ -11,7 +11,7 @@ from headcount.reports.names import MEASURES, SITE_TITLES, WORTH, site_titles
 from headcount.reports.page.matrix_view import MatrixView, matrix_view
 from headcount.reports.page.section import Section
 from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
-from headcount.results import Effect, HeadRow, ImportanceRecord, Run, p_beside
+from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, p_beside
 
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
@@ -66,27 +66,27 @@ class Worth:
     """Sites and their titles, for the key of the chart; empty if there is only one."""
 
 
-def section(run: Run) -> Section | None:
+def section(run: Analysis) -> Section | None:
     """The section on what heads are worth; None if nothing was measured."""
     view = worth_view(run)
     title = "What each head is worth"
     return view and Section("worth", title, "worth", "_worth.html.j2", view)
 
 
-def scores_of(run: Run) -> list[str]:
+def scores_of(run: Analysis) -> list[str]:
     """The score columns of the table of heads, the measured effect first."""
     own = ("ablation_low", "ablation_high", "ablation_p")
     found = [key for key, name in MEASURES.items() if name.group == WORTH and key not in own]
     return [key for key in found if key in run.measures]
 
 
-def ranked(run: Run, score: str) -> list[HeadRow]:
+def ranked(run: Analysis, score: str) -> list[HeadRow]:
     """The heads that have a score, the most important first."""
-    known = [row for row in run.heads if math.isfinite(row.values[score])]
+    known = [row for row in run.rows if math.isfinite(row.values[score])]
     return sorted(known, key=lambda row: -row.values[score])
 
 
-def worth_view(run: Run) -> Worth | None:
+def worth_view(run: Analysis) -> Worth | None:
     """The section; None if nothing was measured."""
     importance, scores = run.importance, scores_of(run)
     scores = [score for score in scores if ranked(run, score)]
@@ -193,9 +193,9 @@ def verdict(measured: Iterable[tuple[str, float, float]]) -> list[str]:
     return [f"{numbers.listed(parts)}."]
 
 
-def mattering(run: Run) -> frozenset[str] | None:
+def mattering(run: Analysis) -> frozenset[str] | None:
     """Heads without which the model gets worse beyond chance; None if that was not tested."""
-    tested = [row for row in run.heads if math.isfinite(_effect_p(row))]
+    tested = [row for row in run.rows if math.isfinite(_effect_p(row))]
     if run.importance is None or not tested:
         return None
     return frozenset(
@@ -203,7 +203,7 @@ def mattering(run: Run) -> frozenset[str] | None:
     )
 
 
-def without(run: Run, row: HeadRow) -> str:
+def without(run: Analysis, row: HeadRow) -> str:
     """What happens to the model without a head, in a sentence; empty if that was not measured."""
     if run.importance is None or "ablation_delta" not in row.values:
         return ""
@@ -225,7 +225,7 @@ def _effect_p(row: HeadRow) -> float:
     return effect_of(row, "ablation_delta").p if "ablation_delta" in row.values else math.nan
 
 
-def answer(run: Run) -> str:
+def answer(run: Analysis) -> str:
     """Which heads matter and how much, for the opening; empty if nothing was scored."""
     importance, scores = run.importance, [each for each in scores_of(run) if ranked(run, each)]
     if importance is None or not scores:

@@ -189,7 +189,7 @@ class _Run:
             _point(checkpoint, each, measured[-1])
             for checkpoint, each in zip(checkpoints, measured, strict=True)
         )
-        return Followed(tuple(rows), self._record(points, measured, heads))
+        return Followed(self._record(points, measured, heads), tuple(rows))
 
     def _measured_once(self, number: int, checkpoint: Checkpoint) -> _Measured:
         """The numbers of a checkpoint; those of an interrupted run are not measured again."""

@@ -12,7 +12,7 @@ import torch
 
 from headcount import Corpus, InputError, Loaded, ModelError, load, tasks
 from headcount.core import Head
-from headcount.results import Correlation, Followed, FollowedCheckpoint, read_followed
+from headcount.results import Correlation, Followed, FollowedCheckpoint
 from headcount.training import FollowOptions, follow, texts_of
 from headcount.training.following.checkpoint_list import checkpoints_of, load_checkpoint, step_of
 from headcount.training.following.findings import sentences_of, settled
@@ -86,7 +86,7 @@ def test_only_the_planted_head_changes(once: Followed, tmp_path: Path) -> None:
     last = found.record.checkpoints[-1]
     assert last.correlation.rho == pytest.approx(1) and len(found.record.sentences) == 3
     found.write(tmp_path)
-    assert read_followed(tmp_path) == found
+    assert Followed.read(tmp_path) == found
 
 
 def test_equal_checkpoints_agree_from_the_first_on(tmp_path: Path, training: list[Path]) -> None:

@@ -1,0 +1,308 @@
+"""The store: a result is a record and tables, the same in memory and in the folder of a run.
+
+A record is a dataclass that adds its facts to those of `Record`. A result is a dataclass with a
+`record` and fields that `table` declares, each of which is one file beside the record. Reading,
+writing, sealing, claiming and copying to CSV go by these declarations.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+    cast,
+    final,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from headcount.core import HeadTable, InputError, reading
+from headcount.results.json_file import JsonObject, encoded, write_sealed
+from headcount.results.sealing import Described
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN_FOLDER = "a run folder"
+"""Kind of folder in which most records lie, for errors."""
+
+Rec = TypeVar("Rec", bound="Record")
+Res = TypeVar("Res", bound="Result[Any]")
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Facts that the record of every command holds."""
+
+    FILE: ClassVar[str]
+    """Name of its file."""
+    COMMAND: ClassVar[str]
+    """Command that writes it, e.g. `headcount cluster`."""
+    FOLDER: ClassVar[str] = RUN_FOLDER
+    """Kind of folder that it lies in, for errors."""
+
+    signature: str
+    """Model, data, options and versions that the numbers depend on, in one text."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about what was left out, truncated or not measured."""
+    timings: Mapping[str, float] = field(default_factory=dict, metadata={"omitted": True})
+    """Seconds of each step."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the command; empty if the result was made in Python."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of its file: its own facts, then those that all records hold."""
+        found, shared = encoded(self), [each.name for each in fields(Record)]
+        last = {name: found.pop(name) for name in shared if name in found}
+        return found | last
+
+    @classmethod
+    def read(cls: type[Rec], folder: Path) -> Rec:
+        """The record in a folder.
+
+        Raises:
+            InputError: if there is none, it is damaged or of a newer version, or a file that it
+                describes is missing or another.
+        """
+        return cls.from_json(JsonObject.read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
+
+    @classmethod
+    def from_json(cls: type[Rec], found: JsonObject) -> Rec:
+        """The record in the contents of its file.
+
+        Raises:
+            InputError: if a field is missing or has another type; the error names it.
+        """
+        return found.decode(cls)
+
+    def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
+        """Write the record with the hashes of the files that it describes, which exist."""
+        write_sealed(folder / self.FILE, self.to_json(), files)
+
+
+R = TypeVar("R", bound=Record)
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """A file of a result."""
+
+    file: str
+    """Name of the file, which ends in `.parquet`."""
+    holds: str
+    """What the file holds, for errors."""
+    columns: tuple[str, ...] = ()
+    """Columns that a data frame has."""
+    key: tuple[str, ...] = ()
+    """Columns that name a row; no two rows may have the same name."""
+
+
+def table(file: str, holds: str, /, **more: Any) -> Any:
+    """A field of a result that is one file: a tuple of rows, or a data frame.
+
+    Args:
+        file: name of the file.
+        holds: what it holds, for errors.
+        more: `columns` and `key` of a `Table`; `default`, with which no file is written.
+    """
+    default = {"default": more.pop("default")} if "default" in more else {}
+    return field(metadata={"table": Table(file, holds, **more)}, **default)
+
+
+class Result(Generic[R]):
+    """A record, and tables beside it."""
+
+    DOCUMENTS: ClassVar[tuple[str, ...]] = ()
+    """Names of the documents that are written beside the tables."""
+
+    record: R
+    """Facts that the tables do not hold."""
+
+    @classmethod
+    def files(cls) -> tuple[str, ...]:
+        """Names of all files that the result leaves in a folder, the record last."""
+        tables = (each.file for _, each in _tables(cls))
+        return (*tables, *cls.DOCUMENTS, _record_type(cls).FILE)
+
+    @classmethod
+    def read(cls: type[Res], folder: Path) -> Res:
+        """The result in a folder.
+
+        Raises:
+            InputError: if a file is missing, damaged or of a newer version.
+        """
+        kind, hints = _record_type(cls), _hints(cls)
+        record, found = kind.read(folder), dict[str, Any]()
+        for each, stored in _tables(cls):
+            path = folder / stored.file
+            if path.exists() or _is_needed(each):
+                advice = f"Run `{kind.COMMAND}` again."
+                found[each.name] = read_table(path, hints[each.name], stored, advice)
+        return cast("Any", cls)(record=record, **found)
+
+    def write(self, folder: Path) -> None:
+        """Write the tables and, last, the record."""
+        frames = self.frames()
+        for _, stored in _tables(type(self)):
+            if stored.file not in frames:
+                (folder / stored.file).unlink(missing_ok=True)  # of an earlier run
+        write_sealed(folder / self.record.FILE, self.record.to_json(), tables=frames)
+
+    def frames(self) -> "dict[str, pd.DataFrame]":
+        """The data frame of every file."""
+        hints, found = _hints(type(self)), {}
+        for each, stored in _tables(type(self)):
+            value = getattr(self, each.name)
+            if _is_needed(each) or not (value is None or isinstance(value, tuple) and not value):
+                found[stored.file] = frame_of(hints[each.name], value)
+        return found
+
+    def recorded(self: Res, arguments: Mapping[str, Any]) -> Res:
+        """The same result, with the arguments of the command that made it."""
+        return replace(cast("Any", self), record=replace(self.record, arguments=arguments))
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """The first table as a data frame."""
+        first, _ = next(_tables(type(self)))
+        return frame_of(_hints(type(self))[first.name], getattr(self, first.name))
+
+
+def find(rows: Sequence[Row], **wanted: object) -> Row | None:
+    """The first row with some fields; None if there is none."""
+    return next(iter(select(rows, **wanted)), None)
+
+
+def select(rows: Sequence[Row], **wanted: object) -> list[Row]:
+    """The rows with some fields, in order."""
+    return [row for row in rows if all(getattr(row, name) == each for name, each in wanted.items())]
+
+
+def _tables(kind: type) -> "Iterator[tuple[Field[Any], Table]]":
+    for each in fields(kind):
+        if (stored := each.metadata.get("table")) is not None:
+            yield each, stored
+
+
+def _is_needed(each: "Field[Any]") -> bool:
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    import pandas as pd  # only here: files are named and claimed without
+
+    return get_type_hints(kind, localns={"pd": pd})
+
+
+def _record_type(kind: "type[Result[R]]") -> type[R]:
+    (generic,) = kind.__orig_bases__  # type: ignore[attr-defined]
+    return get_args(generic)[0]
+
+
+def frame_of(kind: Any, value: Any) -> "pd.DataFrame":
+    """A table as a data frame, with a column for each field of its rows.
+
+    Args:
+        kind: type of the table: `tuple[ROW, ...]`, a data frame or a table of heads.
+        value: the table.
+    """
+    import pandas as pd
+
+    if get_origin(kind) is not tuple:
+        return getattr(value, "frame", value)
+    (row_type, _), hints = get_args(kind), get_type_hints(get_args(kind)[0])
+    columns = {name: [getattr(row, name) for row in value] for name in _columns(row_type)}
+    numbers = {name: "Int64" for name in columns if hints[name] == int | None}
+    return pd.DataFrame(columns).astype(numbers)
+
+
+def read_table(path: Path, kind: Any, stored: Table, advice: str) -> Any:
+    """A table that `frame_of` made.
+
+    Args:
+        path: the file.
+        kind: type of the table.
+        stored: what the file holds.
+        advice: what to do if it can't be read.
+
+    Raises:
+        InputError: if the file is missing or damaged, lacks a column, or names a row twice.
+    """
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        raise InputError(f"{path} is missing. {advice}")
+    with reading(path, "a table in parquet", advice):
+        found = pq.ParquetFile(path).read()  # never a folder of tables
+    needed = stored.columns
+    if get_origin(kind) is tuple:
+        needed = [name for name, each in _columns(get_args(kind)[0]).items() if _is_needed(each)]
+    if missing := [name for name in needed if name not in found.column_names]:
+        raise InputError(f"{path} lacks the columns {missing}. {advice}")
+    with reading(path, stored.holds, advice):
+        named = Counter(zip(*(found[name].to_pylist() for name in stored.key), strict=True))
+        twice = [name for name, times in named.items() if times > 1]
+        if get_origin(kind) is tuple:
+            rows = tuple(decoded(get_args(kind)[0], row) for row in found.to_pylist())
+        else:
+            rows = found.to_pandas()
+            rows = HeadTable(rows) if HeadTable in (kind, *get_args(kind)) else rows
+    if twice:
+        words = " ".join(map(str, twice[0]))
+        raise InputError(f"Expected every row of {path} once, got {words} twice. {advice}")
+    return rows
+
+
+def rows_of(frame: "pd.DataFrame", row_type: type[Row]) -> tuple[Row, ...]:
+    """The typed rows of a data frame."""
+    known = frame.astype(object).where(frame.notna(), None)
+    return tuple(
+        decoded(row_type, {str(name): each for name, each in row.items()})
+        for row in known.to_dict("records")
+    )
+
+
+def decoded(row_type: type[Row], row: Mapping[str, Any]) -> Row:
+    """A row by the types of its fields; a missing number is NaN.
+
+    Raises:
+        ValueError: for a missing value, or one of another type.
+    """
+    hints, found = get_type_hints(row_type), {}
+    for name, each in _columns(row_type).items():
+        if name in row:
+            found[name] = _cell(hints[name], row[name], name)
+        elif _is_needed(each):
+            raise ValueError(f"it has no {name}")
+    return row_type(**found)
+
+
+def _columns(row_type: Any) -> "dict[str, Field[Any]]":
+    return {each.name: each for each in fields(row_type)}
+
+
+def _cell(kind: Any, value: Any, name: str) -> Any:
+    """A value of a row as one of a kind; `name` is for errors."""
+    is_missing = value is None or (isinstance(value, float) and math.isnan(value))
+    if get_origin(kind) is UnionType:
+        return None if is_missing else _cell(get_args(kind)[0], value, name)
+    if get_origin(kind) is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValueError(f"expected a list as {name}, got {value!r}")
+        return tuple(_cell(get_args(kind)[0], each, name) for each in value)
+    if kind is float and is_missing:
+        return math.nan
+    allowed = {float: (int, float), int: (int, float)}.get(kind, kind)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(f"expected {kind.__name__} as {name}, got {value!r}")
+    return cast("Any", kind)(value)

@@ -1,0 +1,62 @@
+"""Folders that 0.2 left before results became one type (commit 11c2016) are read in full.
+
+`python benchmarks/reference_outputs.py make` wrote them; pages, figures and states are left out.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headcount.reports import render, report_view, story
+from headcount.results import (
+    ContributionTable,
+    EvaluationRecord,
+    Evolution,
+    Followed,
+    PruneRecord,
+    Result,
+    Sensitivity,
+    read_run,
+)
+
+DATA = Path(__file__).parent / "data" / "0.2"
+
+
+def test_an_analysis_with_everything_beside_it_is_shown() -> None:
+    run = read_run(DATA / "analyze")
+    assert len(run.rows) == 6 and len(run.traits or {}) == 6 and run.relation_rows
+    assert run.null_rows and run.null_relation_rows and run.offset_shares.keys() == {*run.roles}
+    assert run.probes and run.probes.weights and run.coreference and run.clusters
+    assert run.importance and run.importance.methods and run.curve
+    assert len(run.clusters.distances) == 15 and len(run.clusters.places) == 6
+    assert "enc.1.2" in render(report_view(run)) and story(run)
+
+
+def test_an_analysis_of_a_translator_has_its_alignment() -> None:
+    run = read_run(DATA / "analyze_marian")
+    assert run.alignment and run.alignment.record.pairs == 25 and len(run.sites) == 3
+    assert run.alignment.ranked()[0].aer < 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder"),
+    [
+        (Sensitivity, "sensitivity"),
+        (Evolution, "evolve"),
+        (Followed, "follow"),
+        (ContributionTable, "kobayashi2020"),
+    ],
+)
+def test_results_lose_nothing(kind: type[Result[Any]], folder: str, tmp_path: Path) -> None:
+    """What is read and written again is read as the same."""
+    found = kind.read(DATA / folder)
+    found.write(tmp_path)
+    assert repr(kind.read(tmp_path)) == repr(found) and found.record.arguments
+    assert len(found.frame) > 1
+
+
+def test_records_of_models_are_read() -> None:
+    pruned = PruneRecord.read(DATA / "pruned")
+    assert len(pruned.kept) == 4 and pruned.pipeline and pruned.data_sets.keys() == {"dev", "test"}
+    assert EvaluationRecord.read(DATA / "evaluate_lm").scores

@@ -20,10 +20,8 @@ import tyro
 from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 
-from headcount.importance import holm, loss_deltas
-from headcount.importance.statistics.draws import resamples, times
-from headcount.importance.statistics.randomization import randomization
-from headcount.importance.statistics.significance import sacrebleus
+from headcount.statistics import holm, loss_deltas, randomized, resamples, sacrebleus
+from headcount.statistics.draws import times
 from headcount.tasks.text_scores import bleu
 
 Test = Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -148,7 +146,7 @@ def of_bleu(arguments: Arguments) -> None:
 def _bleu_p(name: str, base_NK: np.ndarray, without: list[np.ndarray], seed: int) -> np.ndarray:
     if name.startswith("headcount"):
         weight_N = np.ones(len(base_NK))
-        return randomization(base_NK, without, weight_N, bleu, 1999, seed)[3]
+        return randomized(base_NK, without, weight_N, bleu, 1999, seed)[3]
     drawn = [times(part_SN) for part_SN in resamples(len(base_NK), 1999, seed)]
     times_SN = np.concatenate([np.ones((1, len(base_NK))), *drawn])
     score_AS = np.stack([bleu(times_SN @ each_NK) for each_NK in (base_NK, *without)])

@@ -12,14 +12,16 @@ Without a model, weights are lognormal (log-sd 1) around 0.1, and the Gaussian b
 autoregressive, so that means of 32 tokens correlate with the next as the row says. One quarter of
 its variance is shared by all queries of each of many texts. With a model, many texts are drawn,
 with replacement, from paragraphs that its heads have read. Few texts have weights whose
-distribution is that of each head in the text in one piece, and so is the correlation of their
-normal scores at every lag; a Gaussian process makes as many such texts as needed.
+distribution is that of each head in the first --words of the text, read in one piece, and so is the
+correlation of their normal scores at every lag that they have (0 at longer ones); a Gaussian
+process makes as many such texts as needed.
 """
 
 import argparse
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,11 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from headcount import Corpus, load, measure
-from headcount.analysis.clustered import ClusteredRates
-from headcount.corpora import SECOND_HALF
-from headcount.corpora.halves import EARLY, LEAST_UNITS, Segments, num_missing, shared
+from headcount.corpora import EARLY, LEAST_UNITS, SECOND_HALF
+from headcount.corpora.halves import Segments, num_missing, shared
 from headcount.measures import Moments, Sums
 from headcount.measures.reductions import Attention, Reduction
+from headcount.statistics import ClusteredRates
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
 """Weights of a text with some number of tokens."""
@@ -98,7 +100,7 @@ def rate_of(texts: list[np.ndarray], is_many: bool) -> ClusteredRates | None:
     sums = torch.tensor([[[float(unit.sum())]] for unit in units], dtype=torch.float64)
     cases = torch.tensor([[len(unit)] for unit in units])
     moments = Moments.of_closed(sums, cases)
-    return ClusteredRates.of(sums.sum(0)[0].numpy(), int(cases.sum()), moments, 0)
+    return moments.rates(sums.sum(0)[0].numpy(), int(cases.sum()), 0)
 
 
 def rejected(
@@ -149,10 +151,15 @@ def _phi(correlation: float) -> float:
 def like(series: np.ndarray) -> Draw:
     """Texts with the distribution of a series and the correlation of its normal scores."""
     z = norm.ppf((rankdata(series) - 0.5) / len(series))
-    power = np.abs(np.fft.rfft(z, 2 * len(z))) ** 2 / len(z)
     ordered = np.sort(series)
 
+    @cache
+    def power_of(length: int) -> np.ndarray:
+        """The spectrum of a circle that holds the text twice, and with it all lags."""
+        return np.abs(np.fft.rfft(z, 2 * max(len(z), length))) ** 2 / len(z)
+
     def draw(length: int, rng: np.random.Generator) -> np.ndarray:
+        power = power_of(length)
         size = len(power)
         noise = (rng.normal(size=size) + 1j * rng.normal(size=size)) / np.sqrt(2)
         made = np.fft.irfft(np.sqrt(power) * noise, 2 * (size - 1))[:length]
@@ -190,10 +197,11 @@ def main() -> None:
     parser.add_argument("--text", type=Path)
     parser.add_argument("--times", type=int, default=2000)
     parser.add_argument("--heads", type=int, default=20, help="number of heads, spread evenly")
+    parser.add_argument("--words", type=int, default=3400, help="words of the text in one piece")
     args = parser.parse_args()
     print("| texts | weights | size | power, 0.05 | power, 0.5, corrected |\n|---|---|---|---|---|")
     if args.model:
-        of_model(args.model, args.text, args.heads, args.times)
+        of_model(args.model, args.text, args.words, args.heads, args.times)
         return
     for correlation in (0.0, 0.3, 0.6):
         for name, lengths, is_many in layouts(20000):
@@ -203,17 +211,16 @@ def main() -> None:
             row(name, f"correlation {correlation}", found)
 
 
-def of_model(name: str, path: Path, num_heads: int, times: int) -> None:
+def of_model(name: str, path: Path, words: int, num_heads: int, times: int) -> None:
     """The rows of a trained model."""
     loaded = load(name)
     paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", path.read_text("utf8"))]
     long = sorted((each for each in paragraphs if len(each.split()) > 110), key=hash_free)[:300]
     whole = " ".join(paragraphs)
-    for kind, corpus in (("many", long), ("few", [" ".join(whole.split()[:15_000])])):
+    for kind, corpus in (("many", long), ("few", [" ".join(whole.split()[:words])])):
         Series.found.clear()
-        windows = kind == "few"
-        measure(loaded, Corpus.from_sentences(corpus), [Series], windows=windows)
-        texts = [_heads(parts, loaded.heads, num_heads) for parts in Series.found.values()]
+        measure(loaded, Corpus.from_sentences(corpus), [Series])
+        texts = [_heads(parts, num_heads) for parts in Series.found.values()]
         for title, lengths, is_many in layouts(129):
             if is_many == (kind == "many"):
                 row(title, name.split("/")[-1], _of_heads(texts, lengths, is_many, times))
@@ -224,15 +231,9 @@ def hash_free(text: str) -> tuple[int, str]:
     return sum(map(ord, text)) % 1009, text
 
 
-def _heads(parts: list[np.ndarray], heads: Any, num_heads: int) -> np.ndarray:
-    """Weights of some heads in one text, [head, query]; parts are layer by layer, then windows."""
-    num_layers = len(heads.counts["decoder.self"])
-    rows = len(parts) // num_layers
-    by_layer = [
-        np.concatenate([parts[window * num_layers + layer] for window in range(rows)], 1)
-        for layer in range(num_layers)
-    ]
-    every = np.concatenate(by_layer)
+def _heads(parts: list[np.ndarray], num_heads: int) -> np.ndarray:
+    """Weights of some heads in one text, [head, query]; parts are layer by layer."""
+    every = np.concatenate(parts)
     return every[np.linspace(0, len(every) - 1, num_heads).astype(int)]
 
 

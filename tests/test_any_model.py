@@ -1,6 +1,7 @@
 """What takes a model takes a plain one and a loaded one alike, or says what to pass."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 import headcount as hc
 from headcount.core import InputError, LayerId, ModelError, Plan
@@ -186,6 +187,21 @@ def test_a_tokenizer_takes_the_place_of_none() -> None:
     assert_same(found.frame, hc.measure(held, CORPUS).frame)
 
 
+@pytest.mark.parametrize("name", ["analyze", "show", "tasks.build", "measure"])
+def test_a_plain_model_of_a_folder_says_how_to_read_its_tokenizer(
+    name: str, tmp_path: Path
+) -> None:
+    """The folder has one, which transformers does not load with a model."""
+    held = loaded(LLAMA)
+    assert held.tokenizer is not None
+    held.model.save_pretrained(tmp_path)
+    held.tokenizer.save_pretrained(tmp_path)
+    plain = LlamaForCausalLM.from_pretrained(tmp_path)
+    said = f"A model in memory comes without: .*from_pretrained.'{re.escape(str(tmp_path))}'."
+    with pytest.raises(ModelError, match=said):
+        CASES[name](plain, {}, tmp_path)
+
+
 KEEPING = """
 import sys, headcount
 model = headcount.load(sys.argv[1]).model
@@ -202,6 +218,26 @@ def test_classes_that_keep_a_model_say_what_to_pass(tmp_path: Path) -> None:
     loaded(LLAMA).model.save_pretrained(tmp_path)
     output, _ = Forked("-c", KEEPING, tmp_path).communicate()
     assert output.count("Expected what headcount.load returns, got a LlamaForCausalLM.") == 2
+
+
+SAVING = """
+import sys, headcount
+loaded = headcount.load(sys.argv[1])
+smaller = headcount.compact(loaded, headcount.Plan({"decoder.self": {0: (0, 1, 2)}}))
+for tokenizer in (loaded, "name"):
+    try:
+        headcount.save(smaller, sys.argv[1] + "/small", tokenizer)
+    except headcount.InputError as error:
+        print(error)
+"""
+
+
+def test_what_is_no_tokenizer_is_named(tmp_path: Path) -> None:
+    """In a process that does not check types, as the tests do."""
+    loaded(LLAMA).model.save_pretrained(tmp_path)
+    output, _ = Forked("-c", SAVING, tmp_path).communicate()
+    assert "Expected a tokenizer of transformers, got a Loaded. Pass its .tokenizer." in output
+    assert "got a str. Leave it out." in output
 
 
 def test_words_are_taken_where_a_text_is() -> None:

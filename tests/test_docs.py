@@ -86,3 +86,8 @@ def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
         "bert", "causal_lm", "onnx", "opus_mt", "trainer", "vit", "whisper",
     ]  # fmt: skip
+
+
+def test_no_line_of_the_changelog_is_too_long() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 120] == []

@@ -4,6 +4,8 @@ Modules are read, not imported: an import inside a function counts as well.
 """
 
 import ast
+import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -15,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("core",),
+    ("statistics",),
     ("results",),
     ("tap", "corpora"),
     ("models",),
@@ -203,6 +206,58 @@ def test_indexes_hold_what_is_used_and_nothing_else() -> None:
         assert len(names) == len(set(names)), f"{stub} lists a name twice"
         children = {child.stem for child in path.parent.iterdir()}
         assert not children & set(names), f"{stub}: a module hides {sorted(children & set(names))}"
+
+
+CODE = ("headcount", "tests", "benchmarks")
+"""Folders with Python."""
+
+ELSEWHERE = {"last.py", "test_last.py", "modeling_headcount.py"}
+"""Files that the docs tell a reader to write, and the code that a pruned model carries."""
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a page, or of a module's docstrings and comments."""
+    if path.suffix == ".md":
+        yield from enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        return
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            is_docstring = token.type == tokenize.STRING and token.string.endswith('"""')
+            if is_docstring or token.type == tokenize.COMMENT:
+                yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def _is_file(name: str, beside: Path) -> bool:
+    """Whether a file is there: from the root, the package, the tests, or beside the text."""
+    if "/" not in name:
+        return name in ELSEWHERE or any(any(ROOT.glob(f"{top}/**/{name}")) for top in CODE)
+    places = (ROOT, ROOT / "headcount", ROOT / "tests", beside.parent)
+    return Path(name).name in ELSEWHERE or any((place / name).exists() for place in places)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a dotted name is a module, or its module or index has the next part."""
+    parts = name.split(".")
+    length = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in MODULES)
+    path, rest = MODULES[".".join(parts[:length])], parts[length:]
+    texts = [each.read_text() for each in (path, path.with_suffix(".pyi")) if each.exists()]
+    return not rest or re.search(rf"\b{rest[0]}\b", "\n".join(texts)) is not None
+
+
+def test_what_prose_names_is_there() -> None:
+    """No docstring, comment or page names a file, module or name that has moved."""
+    stale = []
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for path in [*pages, *(file for top in CODE for file in (ROOT / top).rglob("*.py"))]:
+        for number, line in prose(path):
+            files = re.findall(r"[\w./-]*\w\.py\b", line)
+            names = re.findall(r"(?<![\w/.@-])headcount(?:\.[A-Za-z_]\w*)+", line)
+            stale += [
+                f"{path.relative_to(ROOT)}:{number}: {named}"
+                for named in (*files, *names)
+                if not (_is_name(named) if named in names else _is_file(named, path))
+            ]
+    assert not stale, "\n".join(stale)
 
 
 def test_every_public_name_is_there() -> None:

@@ -1,7 +1,5 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
-from .bootstrap import Bootstrap as Bootstrap
-from .bootstrap import Estimate as Estimate
 from .contribution_rows import measure_contributions as measure_contributions
 from .contributions import MIXINGS as MIXINGS
 from .contributions import Contributions as Contributions

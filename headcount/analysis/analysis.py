@@ -340,6 +340,7 @@ class _Analyzing:
             thresholds=self.options.thresholds,
             induction=self.options.induction,
             no_induction=self.no_induction,
+            truncated=0 if self.census.num_target_tokens else self.census.num_truncated,
         )
         return conditions.untested(profiles)
 

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
-from headcount.analysis.bootstrap import Bootstrap
 from headcount.analysis.contributions import MIXINGS, Contributions, collect_contributions
 from headcount.core import InputError, LayerId, Progress, check_seed, name_of, silent
 from headcount.corpora import Census, Corpus, batches, take_census
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.results import KINDS, ContributionRecord, ContributionRow, ContributionTable
+from headcount.statistics import Bootstrap
 
 MEAN = -1
 

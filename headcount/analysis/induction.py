@@ -18,18 +18,19 @@ Departure: a mean of weights, not the share of a head's mass on the pattern; the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from inspect import signature
+from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from scipy import stats
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
 from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
+from headcount.statistics import mean_interval
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
@@ -182,6 +183,8 @@ def pattern_means(
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
+    takes = "logits_to_keep" in signature(loaded.model.forward).parameters
+    fewest: dict[str, Any] = {"logits_to_keep": 1} if takes else {}  # attention alone is read
     parts, done = [], 0
     steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
@@ -191,7 +194,7 @@ def pattern_means(
             torch.inference_mode(),
             Tap(loaded.model, loaded.anatomy, diagonals),
         ):
-            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False)
+            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False, **fewest)
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
         steps(done := done + len(ids_BN), len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
@@ -202,6 +205,5 @@ def interval(
     values_BH: Float[np.ndarray, "batch head"],
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
     """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""
-    mean_H, count = values_BH.mean(0), len(values_BH)
-    reach_H = stats.t.ppf(0.975, count - 1) * values_BH.std(0, ddof=1) / np.sqrt(count)
-    return (mean_H - reach_H).clip(0, 1), mean_H, (mean_H + reach_H).clip(0, 1)
+    low_H, mean_H, high_H = mean_interval(values_BH)
+    return low_H.clip(0, 1), mean_H, high_H.clip(0, 1)

@@ -14,7 +14,6 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.profile_cells import Cells, ProfileRow, ratio
 from headcount.analysis.roles import PLACE_WORDS
 from headcount.analysis.streaming import Totals
@@ -121,7 +120,7 @@ class PatchLayer:
             if not cases_2.any():
                 continue
             chance_2 = ratio(traits.chance[:, t].numpy(), cases_2)
-            rates = ClusteredRates.of(weight_2H[1], int(cases_2[1]), traits.moments, t)
+            rates = traits.moments.rates(weight_2H[1], int(cases_2[1]), t)
             cells = Cells(
                 rates,
                 chance=float(chance_2[1]),
@@ -154,7 +153,7 @@ def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
     if beside:
         null_2H = ratio(spots.weight[..., beside].mean(-1).numpy(), tokens_2[:, None])
     each = grid.num_tokens
-    rates = ClusteredRates.of(weight_2H[1], int(tokens_2[1]), spots.moments, patch)
+    rates = spots.moments.rates(weight_2H[1], int(tokens_2[1]), patch)
     return Cells(
         rates,
         chance=1 / each,
@@ -171,7 +170,7 @@ def at_displacement(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
     at = DISPLACEMENTS.index(displacement)
     hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
     chance_2 = ratio(looks.chance[:, at].numpy(), cases_2)
-    rates = ClusteredRates.of(hits_2H[1], int(cases_2[1]), looks.moments, at)
+    rates = looks.moments.rates(hits_2H[1], int(cases_2[1]), at)
     return Cells(
         rates,
         chance=float(chance_2[1]),

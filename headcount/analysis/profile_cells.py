@@ -7,9 +7,9 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from headcount.analysis.clustered import ClusteredRates
 from headcount.core import Head
 from headcount.results import PROFILE_COLUMNS
+from headcount.statistics import ClusteredRates
 
 
 @final

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headcount.analysis.clustered import ClusteredRates
 from headcount.analysis.patch_profiles import PatchLayer
 from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame, ratio
 from headcount.analysis.streaming import Totals
@@ -38,6 +37,7 @@ from headcount.measures import (
     Traits,
 )
 from headcount.measures import Rare as RareTokens
+from headcount.statistics import ClusteredRates
 
 POSITIONAL = {"previous": -1, "next": 1, "self": 0}
 """Traits with an offset of their own."""
@@ -138,7 +138,7 @@ class _Layer:
         at = looks.cases.shape[1] // 2 + offset
         hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
         chance = ratio(looks.chance[:, at].numpy(), cases)
-        rates = ClusteredRates.of(hits[1], int(cases[1]), looks.moments, at)
+        rates = looks.moments.rates(hits[1], int(cases[1]), at)
         return Cells(
             rates,
             chance=float(chance[1]),
@@ -167,7 +167,7 @@ class _Layer:
             if not cases.any():
                 continue
             chance = ratio(traits.chance[:, t].numpy(), cases)
-            rates = ClusteredRates.of(weight[1], int(cases[1]), traits.moments, t)
+            rates = traits.moments.rates(weight[1], int(cases[1]), t)
             cells = Cells(
                 rates,
                 chance=float(chance[1]),
@@ -226,7 +226,7 @@ class _Layer:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
         baseline = ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
-        gain = ClusteredRates.of(gains, int(cases[1]), tests.moments_of(d), r)
+        gain = tests.moments_of(d).rates(gains, int(cases[1]), r)
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))

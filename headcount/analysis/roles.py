@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from headcount.analysis.clustered import holm
 from headcount.core import amount
 from headcount.results import Role, Thresholds
+from headcount.statistics import holm
 
 PLACE_WORDS = {"left": "to the left", "right": "to the right", "same": "itself"}
 """Words for traits whose name does not say where a patch is, as seen from another."""

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from headcount.analysis.bootstrap import Bootstrap, Estimate
 from headcount.analysis.pattern_classifier import PATTERNS
 from headcount.analysis.tuned_maps import MapsOfLayer
 from headcount.analysis.word_classes import WORD_CLASSES, WordAttention
 from headcount.core import Head, LayerId
 from headcount.results import TunedRow
+from headcount.statistics import Bootstrap, Estimate
 
 ALL = -1
 

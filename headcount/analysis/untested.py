@@ -14,7 +14,7 @@ from headcount.analysis.patch_profiles import PATCH_ROLE_OF, PLACES
 from headcount.analysis.profiles import POSITIONAL, ROLE_OF
 from headcount.analysis.repeated_tokens import REPEATED
 from headcount.core import amount
-from headcount.corpora import Halves
+from headcount.corpora import LEAST_UNITS, Halves
 from headcount.results import Thresholds, Untested
 
 SYNTAX = "syntax"
@@ -60,6 +60,9 @@ class Conditions:
     """Whether repeated tokens were asked for."""
     no_induction: str | None
     """Why the model can't read repeated tokens; None if it can."""
+    truncated: int = 0
+    """Number of texts that are too long for the model, of which the rest is not read; 0
+    if it can't be (encoder-decoders)."""
 
     def untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         """Traits of which no head was tested, by name."""
@@ -88,7 +91,7 @@ class Conditions:
         if trait == "segment" and not own:
             return Untested(role, "no pairs", "no pairs: give pairs of sentences (--pairs)")
         if self.halves.missing:
-            return Untested(role, "few", _missing(self.halves))
+            return Untested(role, "few", _missing(self.halves, self.truncated))
         cases, units = map(max, zip(*own, strict=True)) if own else (0, 0)
         unit = "image" if self.is_images else "text"
         if self.halves.segments is not None:
@@ -104,13 +107,14 @@ class Conditions:
         )
 
 
-def _missing(halves: Halves) -> str:
+def _missing(halves: Halves, truncated: int) -> str:
     """How many tokens a corpus of few texts has, and how many it needs."""
+    cut = "" if not truncated else f" ({amount(truncated, 'text')} cut off: add --windows)"
     if halves.num_texts == 1:
         needed = halves.num_tokens + halves.missing
-        return f"{amount(halves.num_tokens, 'token')}, {needed:,} are needed"
+        return f"{amount(halves.num_tokens, 'token')}{cut}, {needed:,} are needed"
     texts, tokens = amount(halves.num_texts, "text"), amount(halves.num_tokens, "token")
     return (
-        f"{texts} with {tokens}: 10 texts in each half are needed, or at least "
+        f"{texts} with {tokens}{cut}: {LEAST_UNITS} texts in each half are needed, or at least "
         f"{amount(halves.missing, 'token')} more"
     )

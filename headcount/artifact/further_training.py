@@ -21,7 +21,6 @@ from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import ModelError, Plan, Progress, brief_repr, name_of, silent
-from headcount.importance import few_examples
 from headcount.models import (
     Loaded,
     check_is_loaded,
@@ -40,6 +39,7 @@ from headcount.results import (
     PruneRecord,
 )
 from headcount.speed import cache_record
+from headcount.statistics import few_examples
 from headcount.tap import body_path
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import (

@@ -20,6 +20,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy, amount, is_main_process, wait_for_everyone
+from headcount.corpora import check_frequencies
 
 SHOWN = 3
 """Number of heads named for each role."""
@@ -96,6 +97,7 @@ class Analyze(CorpusArguments, ModelArguments):
         check_model(self.model)
         if self.how.frequencies is not None:
             check_data([self.how.frequencies])
+            check_frequencies(self.how.frequencies)
         sides = (self.source, self.target, self.limit)
         corpus = self.read(self.corpus, *sides, pairs=self.pairs)
         self._claim(policy)

@@ -11,14 +11,24 @@ from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
+    are_chats,
     check_columns,
+    check_limit,
     image_files,
     is_on_hub,
     is_treebank,
     named_columns,
     treebank_column,
 )
-from headcount.tasks import COLUMNS, OPTIONS, LikelihoodPer, Pooling, TaskName, check_metric
+from headcount.tasks import (
+    COLUMNS,
+    OPTIONS,
+    LikelihoodPer,
+    Pooling,
+    TaskName,
+    check_metric,
+    check_roles,
+)
 
 
 @dataclass(frozen=True)
@@ -74,13 +84,15 @@ class ColumnArguments:
         """
         return Corpus(*files, columns=named_columns(self.columns), **how)
 
-    def check_texts(self, files: Sequence[str]) -> None:
+    def check_texts(self, files: Sequence[str], limit: int | None) -> None:
         """Check that files of texts exist, by their first sentences, and have the columns.
 
         Raises:
-            CorpusError: If one does not exist, lacks a column, or can't be read.
+            CorpusError: If one does not exist, lacks a column, or can't be read, or the limit
+                leaves no sentence.
             InputError: If columns are named without files.
         """
+        check_limit(limit, "sentence")
         check_data(files)
         if files:
             self.read(files)
@@ -156,10 +168,23 @@ class TaskArguments(ModelArguments):
             InputError: If a file does not exist, or an option does not fit the task.
         """
         check_model(self.model)
+        check_limit(self.limit)
         self.check_data(self.data)
         check_metric(self.task, self.metric)
         self._of_the_task()
         self.check_columns(self.data)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        """Check the length of pieces by the model's configuration."""
+        if self.max_length is None:
+            return
+        if self.max_length < 2:
+            raise InputError(
+                f"Expected --max-length of at least 2 tokens, got {self.max_length}. Leave it out "
+                "for the model's limit."
+            )
+        models.Stated.of(self.model, self.trust_remote_code).check_length(self.max_length)
 
     def check_data(self, files: Sequence[str]) -> None:
         """Check that the task's files of data exist; only images may be in folders.
@@ -189,7 +214,10 @@ class TaskArguments(ModelArguments):
             return
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
-        check_columns(files, named_columns(self.columns), COLUMNS[self.task], pairs)
+        columns, roles = named_columns(self.columns), COLUMNS[self.task]
+        check_columns(files, columns, roles, pairs)
+        if self.roles:
+            check_roles(self.roles, are_chats(files, columns, roles))
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
         """Build the task on some files, with masks drawn by a seed."""
@@ -270,12 +298,14 @@ def check_reading(corpus: Corpus) -> None:
         )
 
 
-def check_corpus(files: Sequence[str | Path]) -> None:
+def check_corpus(files: Sequence[str | Path], limit: int | None = None) -> None:
     """Check that files of texts or treebanks exist, by their first sentences.
 
     Raises:
-        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read, or the limit
+            leaves no sentence.
     """
+    check_limit(limit, "sentence")
     check_data(files)
     if files:
         Corpus(files)

@@ -30,11 +30,12 @@ class Compact(ColumnArguments, ModelArguments):
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
-        self.check_texts(self.data)
+        self.check_texts(self.data, self.limit)
         check_not_read(
             self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
         )
         plan = Plan.read(self.plan)
+        models.Stated.of(self.model, self.trust_remote_code).check_plan(plan)
         loaded = self.loaded()
         columns = named_columns(self.columns)
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)

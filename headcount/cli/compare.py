@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from headcount import reports, results
-from headcount.cli.console import plain_console
+from headcount.cli.console import plain_console, print_warnings
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
@@ -35,6 +35,7 @@ class Compare:
         check_is_folder(self.out)
         found = reports.write_comparison(self.one, self.other, self.out, self.match)
         console = plain_console(soft_wrap=False)
+        print_warnings(found.warnings, console)
         if not found.is_paired:
             console.print("The runs are over different heads: nothing is compared head by head.")
             if not self.match:

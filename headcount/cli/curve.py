@@ -88,6 +88,7 @@ class Curve:
             check_method(name, self._options(name))
         check_calibration(self.on.calibration, self._names())
         self.on.check()
+        self.on.check_heads(max(self.keep), self.analysis)
         return ResumePolicy.of(self.resume, self.overwrite)
 
     def _names(self) -> list[str]:

@@ -87,9 +87,30 @@ class TrialArguments(LearningArguments):
         """
         if self.calibration < 1:
             raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
-        if self.protect:
-            pruning.check_protect(self.protect)
+        pruning.check_protect(self.protect)
         super().check()
+
+    def check_heads(self, keep: "pruning.Keep | None", analysis: Path | None) -> None:
+        """Check what the model's configuration says of heads; it may not say anything.
+
+        Args:
+            keep: Number of heads to keep, in all or at each site; None if it is not known yet.
+            analysis: Analysis of the model, from which roles are read.
+
+        Raises:
+            InputError: If more heads are to be kept than the model has, a protected head is not the
+                model's, or a protected role can't be known.
+        """
+        protected = pruning.check_protect(self.protect, analysis is not None)
+        if keep is None and not protected:
+            return
+        stated = models.Stated.of(self.model, self.trust_remote_code)
+        stated.check_heads(protected, "--protect")
+        if isinstance(keep, int):
+            stated.check_keep(keep)
+        elif keep is not None:
+            for site, number in keep.items():
+                stated.check_keep(number, site)
 
     def settings(
         self, state: Path | None, progress: Progress, roles: "pruning.Roles | None" = None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from headcount import importance, tasks
+from headcount import statistics, tasks
 from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.console import plain_console, print_warnings
 from headcount.core import check_is_folder
@@ -24,7 +24,7 @@ class Evaluate(TaskArguments):
         loaded = self.loaded()
         task, console = self.built(loaded, self.data), plain_console()
         scored = tasks.score(loaded, task, self.max_tokens)
-        print_warnings([*task.warnings(), *importance.rough_score(task.num_examples)], console)
+        print_warnings([*task.warnings(), *statistics.rough_score(task.num_examples)], console)
         for name, value in scored.record.numbers().items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")

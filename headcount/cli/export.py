@@ -34,7 +34,7 @@ class Export(ColumnArguments, TrustArguments):
         """Export the model, compare it, and save it."""
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
-        self.check_texts(self.data)
+        self.check_texts(self.data, self.limit)
         loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
         columns = named_columns(self.columns)
         corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)

@@ -106,7 +106,9 @@ class Prune:
         self.on.check()
         name, options = self._method()
         pruning.check_method(name, options)
-        pruning.check_budget(self.to_keep(), self.share, self.max_drop, self.latency)
+        keep = self.to_keep()
+        pruning.check_budget(keep, self.share, self.max_drop, self.latency)
+        self.on.check_heads(keep, self.analysis)
         self._recovery()
         if self.corpus and self.analysis is None:
             raise InputError(

@@ -22,7 +22,7 @@ from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
 from headcount.cli.probe_papers import Clark2019, Coenen2019, Hewitt2019
 from headcount.core import InputError, ResumePolicy
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
 
@@ -238,6 +238,7 @@ class Voita2019(PaperArguments):
         self.check()
         if self.frequencies is not None:
             check_data([self.frequencies])
+            check_frequencies(self.frequencies)
         return Corpus(
             reproduce.treebank_files(self.treebank), limit=self.limit, as_words=self.as_words
         )

@@ -142,7 +142,7 @@ def compact(
     anatomy = model.anatomy if isinstance(model, Loaded) else examine(given)
     _check_not_gated(given)
     check_not_quantized(given)
-    check_plan(plan, given, anatomy.heads)
+    check_plan(plan, given, anatomy)
     _check_same_sizes(plan, anatomy)
     _check_no_adapter(given)
     check_prunable_layers(anatomy)

@@ -21,11 +21,16 @@ from .corpus import Corpus as Corpus
 from .corpus import check_is_corpus as check_is_corpus
 from .corpus import chunks as chunks
 from .encoder import Encoder as Encoder
+from .first_token import EARLY as EARLY
+from .first_token import first_cases as first_cases
+from .first_token import rarest_so_far as rarest_so_far
 from .frequencies import Frequencies as Frequencies
-from .halves import EARLY as EARLY
+from .frequencies import check_frequencies as check_frequencies
 from .halves import FIRST_HALF as FIRST_HALF
+from .halves import LEAST_UNITS as LEAST_UNITS
 from .halves import NO_HALF as NO_HALF
 from .halves import SECOND_HALF as SECOND_HALF
+from .halves import SEGMENT as SEGMENT
 from .halves import Halves as Halves
 from .halves import halves_of as halves_of
 from .held import IMAGE_SUFFIXES as IMAGE_SUFFIXES
@@ -60,6 +65,7 @@ from .mentions import PLURAL as PLURAL
 from .mentions import PRONOUNS as PRONOUNS
 from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
+from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
 from .reading import read_data as read_data
@@ -73,6 +79,7 @@ from .table import Columns as Columns
 from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
+from .table import check_limit as check_limit
 from .table import named_columns as named_columns
 from .text import numbered_lines as numbered_lines
 from .windows import stretches as stretches

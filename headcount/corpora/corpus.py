@@ -16,7 +16,7 @@ from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.parallel import read_pair, read_tsv
 from headcount.corpora.records import check_fields, read_held, read_rows
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, Data, keys_of
+from headcount.corpora.table import Columns, Data, check_limit, keys_of
 from headcount.corpora.text import numbered_lines
 from headcount.corpora.written import as_words
 
@@ -79,11 +79,7 @@ class Corpus:
         columns: Columns | None = None,
         as_words: bool = False,
     ) -> None:
-        if limit is not None and limit < 1:
-            raise CorpusError(
-                f"Expected a limit of at least 1 sentence, got {limit}. Leave the limit out "
-                "to read all."
-            )
+        check_limit(limit, "sentence")
         check_fields(columns)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None

@@ -8,6 +8,7 @@ https://arxiv.org/abs/1905.09418
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -50,17 +51,15 @@ class Frequencies:
         words: list[str] = []
         counts: list[int] = []
         total_V = np.zeros(0, dtype=np.int64)
-        for number, line in numbered_lines(Path(path)):
-            if line.strip():
-                word, count = _word_and_count(line, f"{path}:{number}")
-                words.append(word)
-                counts.append(count)
+        for word, count in _words_and_counts(path):
+            words.append(word)
+            counts.append(count)
             if len(words) == WORDS_AT_ONCE:
                 total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
                 words, counts = [], []
         total_V = add_counts(total_V, _piece_counts(words, counts, encoder))
         if not total_V.any():
-            raise CorpusError(f"Expected lines `word count` in {path}, got none. Check the file.")
+            raise _no_counts(path)
         return cls.of_counts(total_V)
 
     def counts(self, ids: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
@@ -122,6 +121,26 @@ def _piece_counts(
     total_V = np.zeros(ids.max(initial=-1) + 1, dtype=np.int64)
     np.add.at(total_V, ids, np.repeat(np.array(counts, dtype=np.int64), lengths))
     return total_V
+
+
+def check_frequencies(path: str | Path) -> None:
+    """Check the lines of a file of frequencies.
+
+    Raises:
+        CorpusError: for a line that is no word with a count, or without any count above 0.
+    """
+    if not sum(count for _, count in _words_and_counts(path)):
+        raise _no_counts(path)
+
+
+def _no_counts(path: str | Path) -> CorpusError:
+    return CorpusError(f"Expected lines `word count` in {path}, got none. Check the file.")
+
+
+def _words_and_counts(path: str | Path) -> Iterator[tuple[str, int]]:
+    for number, line in numbered_lines(Path(path)):
+        if line.strip():
+            yield _word_and_count(line, f"{path}:{number}")
 
 
 def _word_and_count(line: str, origin: str) -> tuple[str, int]:

@@ -5,7 +5,7 @@ A *unit* is what a test takes as independent. Which units there are depends on t
 - **Many texts**: a text is one unit, however long it is. Which half it is in depends on a hash of
   the text alone, not on its place in the corpus, on the model or on batches, and equal texts are in
   the same half. Each half has `LEAST_UNITS` texts or more in which a query is a case of attention
-  to the first token (see `measures/traits.py`).
+  to the first token (see `first_token.py`).
 - **Few texts**: any other corpus, such as one long text. The earlier part of every text is in the
   first half and the later part in the second; the `GAP` tokens between them are in neither. Each
   half is cut into `LEAST_UNITS` segments of consecutive tokens, none of which spans two texts.
@@ -27,10 +27,12 @@ from itertools import groupby, islice
 from typing import final
 
 import numpy as np
+import torch
 from jaxtyping import Int64
 
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
+from headcount.corpora.first_token import first_cases, rarest_so_far
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
 from headcount.corpora.sentence import Encoded, Sentence
@@ -41,8 +43,6 @@ SEGMENT = 160
 """Least number of tokens in a segment."""
 GAP = 32
 """Number of tokens between the halves of a text."""
-EARLY = 10
-"""Number of first queries of a causal model that are no cases: they see few keys but the first."""
 
 FIRST_HALF, SECOND_HALF, NO_HALF = 0, 1, -1
 """Numbers of the halves, and of tokens that are in neither."""
@@ -227,24 +227,13 @@ def num_missing(lengths: Sequence[int]) -> int:
 
 
 def _has_first_case(side: Encoded, frequencies: Frequencies, is_causal: bool) -> bool:
-    """Whether some measured query is a case of the trait `first` (see `measures/traits.py`).
-
-    A query is none if the first token is one of the two rarest that it sees.
-    """
-    start, content = (EARLY if is_causal else 2), [not each for each in side.is_special]
-    ids, measured = np.array(side.ids), side.is_measured or [True] * len(side.ids)
-    if len(ids) <= start:
-        return False
-    if side.is_special[0]:
-        return any(measured[start:])
-    count_N, is_rare_N = frequencies.counts(ids), frequencies.is_rare(ids)
-    order = [(int(count_N[n]), n) for n in range(len(ids))]
-
-    def is_case(seen: int) -> bool:
-        rarest = heapq.nsmallest(2, (order[n] for n in range(seen) if content[n]))
-        has_rare = bool(rarest) and bool(is_rare_N[rarest[0][1]])
-        return not (has_rare and 0 in [place for _, place in rarest])
-
-    if not is_causal:
-        return any(measured[start:]) and is_case(len(ids))
-    return any(measured[n] and is_case(n + 1) for n in range(start, len(ids)))
+    """Whether some measured query is a case of attention to the first token."""
+    ids_1N, is_content_1N = np.array([side.ids], np.int64), ~np.array([side.is_special], bool)
+    if is_causal:
+        numbers = (frequencies.counts(ids_1N), is_content_1N, frequencies.is_rare(ids_1N))
+        rarest_1Q2 = rarest_so_far(*map(torch.from_numpy, numbers))
+    else:
+        rarest_12 = torch.from_numpy(frequencies.rarest(ids_1N, is_content_1N))
+        rarest_1Q2 = rarest_12[:, None].expand(-1, len(side.ids), -1)
+    is_case_Q = first_cases(rarest_1Q2, is_causal)[0]
+    return any(side.measured(is_case_Q.tolist()))

@@ -18,10 +18,12 @@ def read_tsv(path: Path) -> Iterator[Sentence]:
             continue
         columns = line.split("\t")
         if len(columns) != 2:
+            advice = "sources alone belong in a .txt file"
+            if len(columns) > 2:
+                advice = "further references, as target2, are read by --task translation only"
             raise CorpusError(
                 f"{path}:{number}: expected source<TAB>target, got "
-                f"{amount(len(columns), 'column')}. Keep two columns (sources alone belong in a "
-                ".txt file)."
+                f"{amount(len(columns), 'column')}. Keep two columns ({advice})."
             )
         source, target = columns[0].strip(), columns[1].strip()
         if not source or not target:

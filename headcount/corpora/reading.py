@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core import CorpusError
-from headcount.corpora.formats import FORMATS, is_blank, rows_of, split_at_tabs
+from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
 from headcount.corpora.held import Held, Source, is_held, is_on_hub, named_files, sources_of
 from headcount.corpora.parallel import read_pair
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table, choose
@@ -141,7 +141,31 @@ def check_columns(
     for file in files:
         if is_on_hub(file) or (pairs and not columns and _is_bare(file, roles)):
             continue
-        first = next(iter(rows_of(Path(file), columns)), None)
-        if first is None:
-            raise CorpusError(f"{file}: expected at least one example, got none")
-        choose([str(name) for name in first[1]], columns, roles, str(file))
+        _first(file, columns, roles)
+
+
+def are_chats(files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec) -> bool:
+    """Whether some file holds chats by its first row, or is on the hub, which is not asked.
+
+    Args:
+        files: files that passed `check_columns`.
+        columns: as in `read_data`.
+        roles: the columns that the task reads.
+    """
+    for file in files:
+        if is_on_hub(file):
+            return True
+        (origin, cells), chosen = _first(file, columns, roles)
+        if any(roles[role].is_chat(_cell(cells, name, origin)) for role, name in chosen.items()):
+            return True
+    return False
+
+
+def _first(
+    file: str | Path, columns: Columns | None, roles: ColumnSpec
+) -> tuple[Row, dict[str, str | int]]:
+    """The first row of a file, and its column for each role."""
+    first = next(iter(rows_of(Path(file), columns)), None)
+    if first is None:
+        raise CorpusError(f"{file}: expected at least one example, got none")
+    return first, choose([str(name) for name in first[1]], columns, roles, str(file))

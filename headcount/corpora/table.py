@@ -132,11 +132,7 @@ class Table:
         Raises:
             InputError: for a limit below 1.
         """
-        if limit is not None and limit < 1:
-            raise InputError(
-                f"Expected a limit of at least 1 example, got {limit}. Leave the limit out "
-                "to read all."
-            )
+        check_limit(limit)
         columns = {role: cells[:limit] for role, cells in self.columns.items()}
         lists = {role: cells[:limit] for role, cells in self.lists.items()}
         return replace(self, columns=columns, origins=self.origins[:limit], lists=lists)
@@ -167,6 +163,18 @@ class Table:
             _number(text, role, origin)
             for text, origin in zip(self[role], self.origins, strict=True)
         ]
+
+
+def check_limit(limit: int | None, what: str = "example") -> None:
+    """Check that a limit leaves something to read.
+
+    Raises:
+        CorpusError: for a limit below 1.
+    """
+    if limit is not None and limit < 1:
+        raise CorpusError(
+            f"Expected a limit of at least 1 {what}, got {limit}. Leave the limit out to read all."
+        )
 
 
 def choose(

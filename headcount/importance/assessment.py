@@ -26,17 +26,10 @@ from headcount.importance.gate_gradient import gradient
 from headcount.importance.lrp.relevance import relevance
 from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.options import METHODS, Options
+from headcount.importance.score_agreement import Agreement, across, agreement
+from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores
-from headcount.importance.statistics.agreement import Agreement, across, agreement
-from headcount.importance.statistics.significance import (
-    Delta,
-    Deltas,
-    few_examples,
-    holm,
-    loss_deltas,
-    score_deltas,
-)
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, check_passes_gradients, signature
 from headcount.results import (
     AblationFacts,
     Effect,
@@ -47,6 +40,7 @@ from headcount.results import (
     scored_table,
     write_scores,
 )
+from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, evaluate
 
 
@@ -89,11 +83,13 @@ def assess(
         max_tokens: Number of padded tokens in a batch.
 
     Raises:
-        ModelError: If a loss is not a finite number, or the model has no heads left.
+        ModelError: If a loss is not finite, no head is left, or a method lacks gradients.
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
     options = options or Options()
+    if {"gradient", "relevance"}.intersection(options.methods):
+        check_passes_gradients(loaded.model)
     return _Assessing(loaded, task, options, out, progress, max_tokens).run()
 
 

@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, LayerId, ModelError
 from headcount.corpora import Encoder
-from headcount.importance.scores import frozen
+from headcount.importance.scores import frozen, slopes
 from headcount.results import KINDS
 from headcount.tap import (
     Anatomy,
@@ -126,7 +126,7 @@ def _backward(
     }  # graphs begin at the gates, since parameters are frozen
     with Tap(model, anatomy, reacting, gates), heard(model, anatomy, reacting.hear):
         losses = task.losses(model, reacting.batch)
-        torch.autograd.grad(losses.loss_E.sum(), list(gates.values()), allow_unused=True)
+        slopes(losses.loss_E.sum(), list(gates.values()))
     return float(losses.loss_E.sum().detach()), int(losses.count_E.sum())
 
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import LayerId, check_choice
 from headcount.importance.options import Level
-from headcount.importance.scores import Scores, frozen
+from headcount.importance.scores import Scores, frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
@@ -79,7 +79,7 @@ def gate_gradients(
     }
     with Tap(model, anatomy, gates=spread):
         losses = task.losses(model, batch)
-        gradients = torch.autograd.grad(losses.loss_E.sum(), list(gates.values()))
+        gradients = slopes(losses.loss_E.sum(), list(gates.values()))
     found = {place: each.double() for place, each in zip(gates, gradients, strict=True)}
     return found, int(losses.count_E.sum())
 

@@ -10,10 +10,8 @@ from time import perf_counter
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 from transformers import PreTrainedModel
 
-from headcount.analysis import Bootstrap, Estimate
 from headcount.core import Head, InputError, LayerId, Progress, check_seed, name_of, silent
 from headcount.importance.attention_gradient import (
     OTHER,
@@ -23,6 +21,7 @@ from headcount.importance.attention_gradient import (
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
+from headcount.statistics import Bootstrap, Estimate, rank_correlations
 from headcount.tasks import Task
 
 
@@ -160,12 +159,12 @@ def no_ops(sums: Mapping[LayerId, KindSums], bootstrap: Bootstrap) -> Iterator[N
                 tuple(each[:, index :: len(KINDS)] for each in gradient) for index in (kind, OTHER)
             )
             looks = tuple(each[:, kind :: len(KINDS)] for each in attention)
-            drawn_R = _spearman(
+            drawn_R = rank_correlations(
                 bootstrap.drawn_ratios(*looks),
                 bootstrap.drawn_ratios(*of_kind) / bootstrap.drawn_ratios(*of_other),
             )
             means = [each[0].sum(0) / each[1].sum(0) for each in (looks, of_kind, of_other)]
-            value = _spearman(means[0][None], (means[1] / means[2])[None])[0]
+            value = rank_correlations(means[0][None], (means[1] / means[2])[None])[0]
             one = bootstrap.interval(value, drawn_R, len(means[0]))
             yield NoOp(
                 site=site,
@@ -175,14 +174,3 @@ def no_ops(sums: Mapping[LayerId, KindSums], bootstrap: Bootstrap) -> Iterator[N
                 high=one.high,
                 heads=one.cases,
             )
-
-
-def _spearman(
-    a_RH: Float[np.ndarray, "draw head"], b_RH: Float[np.ndarray, "draw head"]
-) -> Float[np.ndarray, " draw"]:
-    """Spearman's correlation over heads on every draw; NaN if one side is constant."""
-    a_RH, b_RH = (rankdata(each, axis=1) for each in (a_RH, b_RH))
-    a_RH, b_RH = (each - each.mean(1, keepdims=True) for each in (a_RH, b_RH))
-    norms_R = np.sqrt((a_RH**2).sum(1) * (b_RH**2).sum(1))
-    product_R = (a_RH * b_RH).sum(1)
-    return np.divide(product_R, norms_R, out=np.full_like(product_R, np.nan), where=norms_R > 0)

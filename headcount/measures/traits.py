@@ -7,9 +7,9 @@ looks at no key in particular has $m_q / n_q$ there.
 
 So that a head is not counted for what another trait explains, some queries are no cases:
 
-- in causal models, the first `EARLY` queries (see `corpora/halves.py`), which see few keys but the
-  first;
-- first token: its neighbour, and queries of which it is one of the two rarest tokens (self);
+- in causal models, the first `EARLY` queries;
+- first token: its neighbour, and queries of which it is one of the two rarest tokens (see
+  `corpora/first_token.py`);
 - separators: queries beside one;
 - punctuation: texts that begin with it;
 - own segment: texts of one segment;
@@ -33,7 +33,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.corpora import EARLY
+from headcount.corpora import EARLY, first_cases, rarest_so_far
 from headcount.measures.looks import REACH, later
 from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
 from headcount.measures.sums import Sums, over_queries
@@ -219,18 +219,17 @@ def _are_cases(
     position_Q = torch.arange(num_queries, device=keys.ids_BN.device)
     is_query_BQ = queries.is_token_BN & (position_Q >= (EARLY if sides.is_causal else 0))
     first_content_B1 = keys.is_content_BN.long().argmax(1)[:, None]
-    first_is_rare_BQ = (rarest_BQ2 == 0).any(-1)
     is_self = sides.is_self
     beside_sep_BQ = around(keys.is_sep_BN, num_queries, 1, sides.is_causal).any(-1)
     starts_with_punct_B1 = keys.is_punct_BN[:, :1]
     has_rare_BQ = (rarest_BQ2 >= 0).all(-1) & queries.is_content_BN & (content_BQ > 2)
-    is_first_BQ = first_is_rare_BQ | (rarest_BQ2 == first_content_B1[..., None]).any(-1)
+    is_first_BQ2 = (rarest_BQ2 == 0) | (rarest_BQ2 == first_content_B1[..., None])
     is_case = [
-        ~first_is_rare_BQ & ((position_Q > 1) | (not is_self)),
+        first_cases(rarest_BQ2, sides.is_causal, is_self),
         (size_BQ[1] > 0) & ~(beside_sep_BQ & is_self),
         (size_BQ[2] > 0) & ~starts_with_punct_B1,
         size_BQ[3] > 0,
-        has_rare_BQ & ~is_first_BQ,
+        has_rare_BQ & ~is_first_BQ2.any(-1),
     ]
     return [is_query_BQ & each for each in is_case]
 
@@ -240,18 +239,7 @@ def rarest_visible(sides: Sides) -> Int[Tensor, "batch query 2"]:
     keys, num_queries = sides.keys, sides.queries.ids_BN.shape[1]
     if not sides.is_causal:
         return keys.rarest_B2[:, None].expand(-1, num_queries, -1)
-    num_keys = keys.ids_BN.shape[1]
-    position_K = torch.arange(num_keys, device=keys.ids_BN.device)
-    never = torch.iinfo(torch.int64).max
-    # The earlier is the rarer in a tie
-    order_BK = (keys.count_BN * num_keys + position_K).masked_fill(~keys.is_content_BN, never)
-    rarest_BK = order_BK.cummin(1).values
-    before_BK = torch.cat([torch.full_like(rarest_BK[:, :1], never), rarest_BK[:, :-1]], 1)
-    second_BK = torch.maximum(order_BK, before_BK).cummin(1).values
-    found_BK2 = torch.stack([rarest_BK, second_BK], -1)
-    place_BK2 = torch.where(found_BK2 == never, -1, found_BK2 % num_keys)
-    is_rare_BK = keys.is_rare_BN.gather(1, place_BK2[..., 0].clamp_min(0))
-    return place_BK2.masked_fill(~is_rare_BK[..., None], -1)
+    return rarest_so_far(keys.count_BN, keys.is_content_BN, keys.is_rare_BN)
 
 
 def _rare_offsets(

@@ -5,7 +5,7 @@ A head's hits (or weights) x and cases n are summed in every unit u, and
 $$\sum_u x_u, \; \sum_u x_u^2, \; \sum_u x_u n_u, \; \sum_u n_u, \; \sum_u n_u^2$$
 
 over the units of the second half of the corpus, and the number of units with cases, are all that
-the rate x / n, its standard error clustered by unit, and a t-test need (`analysis/clustered.py`).
+the rate x / n, its standard error clustered by unit, and a t-test need (`statistics/clustered.py`).
 Of the first half, on which is chosen, the plain sums are enough.
 
 The windows of a long text may lie in several batches. A unit is *open* until all its rows were
@@ -16,12 +16,14 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64, Shaped
 from torch import Tensor
 
 from headcount.corpora import FIRST_HALF, SECOND_HALF
 from headcount.measures.reductions import Sides
+from headcount.statistics import ClusteredRates
 
 
 @final
@@ -245,6 +247,24 @@ class Moments:
         rest = Moments.of_closed(self.open_hits, self.open_cases)
         none = {name: getattr(rest, name) for name in OPEN}
         return replace(self, **none) + rest
+
+    def rates(self, hits_C: np.ndarray, cases: int, kind: int) -> ClusteredRates:
+        """The rates of one kind of cases.
+
+        Args:
+            hits_C: sum of x over all units.
+            cases: sum of n over all units.
+            kind: number of the kind.
+        """
+        closed = self.closed()
+        return ClusteredRates.of(
+            hits_C,
+            cases,
+            squares_H=closed.squares[kind].double().numpy(),
+            products_H=closed.products[kind].double().numpy(),
+            cases_squares=int(closed.cases_squares[kind]),
+            units=int(closed.units[kind]),
+        )
 
 
 OPEN = tuple(field.name for field in fields(Moments) if field.name.startswith("open_"))

@@ -28,6 +28,8 @@ from .model_files import file_of as file_of
 from .model_files import place_of as place_of
 from .patches import body_of as body_of
 from .quantized import check_not_quantized as check_not_quantized
+from .quantized import check_passes_gradients as check_passes_gradients
+from .quantized import check_weights_read as check_weights_read
 from .random_weights import keep_formats as keep_formats
 from .random_weights import random_copy as random_copy
 from .sentence_transformer import EMBEDS as EMBEDS
@@ -38,3 +40,4 @@ from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder
+from .stated import Stated as Stated

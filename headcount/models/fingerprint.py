@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount import __version__
-from headcount.core import Head, Heads, InputError, Plan
+from headcount.core import Head, InputError, Plan
 from headcount.models.loaded import Loaded
 from headcount.results import Signature
 from headcount.tap import Anatomy
@@ -103,11 +103,12 @@ def plan_for(loaded: Loaded, kept: Iterable[Head], anatomy: Anatomy | None = Non
     return replace(plan, head_dim=sizes.pop() if len(sizes) == 1 else None)
 
 
-def check_plan(plan: Plan, model: PreTrainedModel, heads: Heads) -> None:
+def check_plan(plan: Plan, model: PreTrainedModel, anatomy: Anatomy) -> None:
     """Check that a plan was made for a model.
 
     Raises:
         InputError: for another model, or one that lacks a head, layer or site of the plan.
+        ModelError: for heads of a vision layer if the model was examined on text.
     """
     if plan.model is not None and plan.model != (found := revision(model)):
         raise InputError(
@@ -115,4 +116,6 @@ def check_plan(plan: Plan, model: PreTrainedModel, heads: Heads) -> None:
             f"revision {found}. Give the model that was measured, in the same number format "
             "(--dtype), or make a plan for this one."
         )
-    plan.check_heads(heads)
+    for site in plan.kept:
+        anatomy.check_saw_images(site)
+    plan.check_heads(anatomy.heads)

@@ -90,11 +90,14 @@ class Loaded(Holder):
                 "work with any model."
             )
         if self.tokenizer is None:
+            place = repr(config.name_or_path) if config.name_or_path else "..."
             raise ModelError(
-                f"Expected a tokenizer beside the weights, since a corpus is text, but {self.name} "
-                "has none that loads (AutoTokenizer.from_pretrained says why), or one whose "
-                "vocabulary has at most one token besides special ones. Add one, or, with a model "
-                "in memory, give tokenizer=... or headcount.Loaded(model, tokenizer, name)."
+                f"Expected a tokenizer beside the weights, since a corpus is text, got {self.name} "
+                "without one. A model in memory comes without: pass "
+                f"headcount.Loaded(model, transformers.AutoTokenizer.from_pretrained({place}), "
+                "name), or give tokenizer=... where a function takes it. Of a model that "
+                "headcount.load read, there is no tokenizer that loads (from_pretrained says why), "
+                "or one whose vocabulary has at most one token besides special ones: add one."
             )
         start = None
         if config.is_encoder_decoder:
@@ -117,9 +120,13 @@ def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None = Non
     A tokenizer that is given takes the place of the one that was loaded.
 
     Raises:
-        InputError: if it is neither; says what to pass.
+        InputError: if it is neither, or the tokenizer is none; says what to pass.
     """
     check_is_model(model_of(model))
+    if not isinstance(tokenizer, Tokenizer | None):
+        kind = type(tokenizer).__name__
+        advice = "Pass its .tokenizer." if isinstance(tokenizer, Loaded) else "Leave it out."
+        raise InputError(f"Expected a tokenizer of transformers, got a {kind}. {advice}")
     if isinstance(model, Loaded):
         same = tokenizer is None or tokenizer is model.tokenizer
         return model if same else replace(model, tokenizer=tokenizer)

@@ -1,4 +1,8 @@
-"""Quantized models: weights that are packed, of which rows can't be cut out."""
+"""Quantized models: weights that are packed, of which rows can't be cut out.
+
+Packages that pack weights in tensors of their own pass gradients through them, as adapters need.
+Torch's own modules pass none.
+"""
 
 from transformers import PreTrainedModel
 
@@ -15,23 +19,66 @@ def check_not_quantized(model: PreTrainedModel) -> None:
     Raises:
         ModelError: if some are packed; names the first.
     """
-    packed = _first_packed(model)
-    if packed is None:
-        return
+    packed = _first_module(model) or _first_parameter(model)
+    if packed is not None:
+        raise ModelError(
+            f"Expected plain weights, got {_said(model)}: {packed}. Packed weights can't be cut or "
+            "trained, so it can be measured and gated, but not made smaller. Load it without "
+            "quantization."
+        )
+
+
+def check_passes_gradients(model: PreTrainedModel) -> None:
+    """Check that no weight is packed in a module of torch, which passes no gradient.
+
+    Raises:
+        ModelError: if some are; names the first.
+    """
+    packed = _first_module(model)
+    if packed is not None:
+        raise ModelError(
+            f"Expected weights that gradients pass through, got {_said(model)}: {packed}, which "
+            "passes none. Score its heads without gradients (ablation, sink), or load it without "
+            "quantization."
+        )
+
+
+def check_weights_read(model: PreTrainedModel, what: str) -> None:
+    """Check that no weight is packed, for something that computes with single numbers of weights.
+
+    Args:
+        model: the model.
+        what: what computes with them.
+
+    Raises:
+        ModelError: if some are packed; names the first.
+    """
+    packed = _first_module(model) or _first_parameter(model)
+    if packed is not None:
+        raise ModelError(
+            f"Expected plain weights for {what}, which computes with their single numbers, got "
+            f"{_said(model)}: {packed}. Use another score, or load it without quantization."
+        )
+
+
+def _said(model: PreTrainedModel) -> str:
+    """The model's class, and what quantized it."""
     config = getattr(model.config, "quantization_config", None)
     method = getattr(config, "quant_method", None)
     by = "" if method is None else f" by {getattr(method, 'value', method)}"
-    raise ModelError(
-        f"Expected plain weights, got a {type(model).__name__} quantized{by}: {packed}. Packed "
-        "weights can't be cut or trained, so it can be measured and gated, but not made smaller. "
-        "Load it without quantization."
-    )
+    return f"a {type(model).__name__} quantized{by}"
 
 
-def _first_packed(model: PreTrainedModel) -> str | None:
+def _first_module(model: PreTrainedModel) -> str | None:
+    """The first of torch's modules that hold packed weights."""
     for name, module in model.named_modules():
         if _NAMESPACE in type(module).__module__:
             return f"{name} is a {type(module).__module__}.{type(module).__name__}"
+    return None
+
+
+def _first_parameter(model: PreTrainedModel) -> str | None:
+    """The first parameter that is packed."""
     for name, parameter in model.named_parameters():
         if is_packed(parameter):
             return f"{name} is a {type(parameter).__name__} of {parameter.dtype}"

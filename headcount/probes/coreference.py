@@ -24,7 +24,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis import Bootstrap, Estimate
 from headcount.core import CorpusError, Progress, amount, name_of, remove_state, silent
 from headcount.corpora import (
     Document,
@@ -51,6 +50,7 @@ from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.name_questions import NameAnswers, chosen_names
 from headcount.probes.saved_choices import SavedChoices
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
+from headcount.statistics import Bootstrap, Estimate
 from headcount.tap import AttentionLayer, Block, Tap, evaluating
 
 STATE = Path("state") / "coreference"

@@ -7,7 +7,6 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool
 
-from headcount.analysis import Bootstrap
 from headcount.core import CorpusError, amount
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import (
@@ -19,6 +18,7 @@ from headcount.probes.edge_probe import (
 )
 from headcount.probes.linear_classifier import fit_linear
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 
 EDGE, RELATION = "edge-accuracy", "relation-accuracy"
 TRAINED, RANDOM_LABELS, MAJORITY = "trained", "random-labels", "majority"

@@ -23,6 +23,7 @@ from scipy.spatial.distance import squareform
 from sklearn.manifold import MDS
 
 from headcount.results import HeadPlace, LayerTest
+from headcount.statistics import p_at_least
 
 
 def arrange(
@@ -90,13 +91,12 @@ def layer_test(
     layers, rng = np.asarray(layer_H), np.random.default_rng(seed)
     same, other = _means(layers, distance_HH)
     drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
-    # A difference that is equal up to rounding counts as as large
-    as_large = sum(o - s >= other - same - 1e-12 for s, o in drawn)
+    p = p_at_least(other - same, np.array([o - s for s, o in drawn]))
     return LayerTest(
         site=site,
         same_layer=same,
         other_layers=other,
-        p=float("nan") if np.isnan(other - same) else (1 + as_large) / (1 + permutations),
+        p=float("nan") if np.isnan(other - same) else p,
         permutations=permutations,
     )
 

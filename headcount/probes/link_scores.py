@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from headcount.corpora import Links
 from headcount.results import AlignmentRow
+from headcount.statistics import Bootstrap, middle
 
 
 class Place(NamedTuple):
@@ -107,14 +108,11 @@ def score(
         samples: number of bootstrap samples of pairs.
         seed: seed of the samples.
     """
-    num_pairs = len(gold.sure_P)
-    drawn_SP = np.random.default_rng(seed).multinomial(
-        num_pairs, np.full(num_pairs, 1 / num_pairs), size=samples
-    )
+    drawn = Bootstrap(len(gold.sure_P), samples, seed)
     rows = []
     for place, links in found.items():
         shared_P, all_P = links.sure_P + links.possible_P, links.links_P + gold.sure_P
-        low, high = np.quantile(error_rate(drawn_SP @ shared_P, drawn_SP @ all_P), (0.025, 0.975))
+        low, high = middle(error_rate(drawn.drawn_sums(shared_P), drawn.drawn_sums(all_P)))
         rows.append(
             AlignmentRow(
                 head=place.name,
@@ -122,8 +120,8 @@ def score(
                 quantity=place.quantity,
                 direction=place.direction,
                 aer=float(error_rate(shared_P.sum(keepdims=True), all_P.sum(keepdims=True))[0]),
-                aer_low=float(low),
-                aer_high=float(high),
+                aer_low=low,
+                aer_high=high,
                 precision=_ratio(links.possible_P, links.links_P),
                 recall=_ratio(links.sure_P, gold.sure_P),
                 accuracy=_ratio(links.possible_P, gold.cases_P),
@@ -133,7 +131,7 @@ def score(
 
 
 def error_rate(
-    shared: Int[np.ndarray, " any"], total: Int[np.ndarray, " any"]
+    shared: Shaped[np.ndarray, " any"], total: Shaped[np.ndarray, " any"]
 ) -> Float[np.ndarray, " any"]:
     """1 - shared / total; 1 where there is no link at all."""
     return 1 - shared / np.maximum(total, 1)

@@ -19,10 +19,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.analysis import Bootstrap
 from headcount.corpora import FEMININE, MASCULINE, Document, NameQuestion
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.results import NameRow
+from headcount.statistics import Bootstrap
 
 GENDERS = {"all": None, "feminine": FEMININE, "masculine": MASCULINE}
 """Pronouns by gender; None for any."""

@@ -54,6 +54,8 @@ class ProbeSentence:
     """Its tokens."""
     origin: str
     """File and line, for errors."""
+    text: str = ""
+    """The sentence as it is read, for errors."""
 
     @property
     def counts_W(self) -> Bool[np.ndarray, " word"]:
@@ -162,7 +164,7 @@ def check_no_overlap(train: Treebank, test: Treebank) -> None:
         raise CorpusError(
             f"Expected test sentences that are not trained on, but {len(shared):,} of "
             f"{len(test.sentences):,} are also among the training sentences, e.g. "
-            f"{' '.join(example.words)!r} ({example.origin}). Remove them, or add --allow-overlap "
+            f"{example.text!r} ({example.origin}). Remove them, or add --allow-overlap "
             "to test on them all the same."
         )
 
@@ -209,7 +211,7 @@ def probe_sentence(sentence: Sentence, encoded: Encoded, subtypes: bool) -> Prob
     if encoded.merged is not None:
         words = tuple(map(sentence.form, groups))
     tags = tuple(tree.tags[word] for word in tops)
-    return ProbeSentence(words, head_W, relations, tags, encoded, sentence.origin)
+    return ProbeSentence(words, head_W, relations, tags, encoded, sentence.origin, sentence.text)
 
 
 def _depth(tree: Tree, word: int) -> int:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import final
 
-from headcount.analysis import Bootstrap
 from headcount.core import InputError
 from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
 from headcount.probes.attention_probe import ATTENTION, WORDS, ProbeData
@@ -19,6 +18,7 @@ from headcount.probes.structural_probe import StructureData
 from headcount.probes.structure_probing import predicted_trees, probe_structure
 from headcount.probes.vectors import WordVectors, word_vectors
 from headcount.results import ProbeRow, ProbeTree, ProbeWeight
+from headcount.statistics import Bootstrap
 
 ASKED: tuple[Asked, ...] = ("tag", "relation")
 

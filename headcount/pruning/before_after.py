@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Int
 
 from headcount.core import Plan
-from headcount.importance import Delta, loss_deltas, score_deltas
+from headcount.importance import score_deltas
 from headcount.models import Loaded
 from headcount.results import DataSetChange, MetricChange, SliceChange
+from headcount.statistics import Delta, loss_deltas
 from headcount.tap import Anatomy, Tap
 from headcount.tasks import Evaluation, Task, evaluate
 

@@ -60,6 +60,7 @@ class Units:
         """
         heads = anatomy.heads
         if unknown := [site for site in sites or () if site not in heads.counts]:
+            anatomy.check_saw_images(unknown[0])
             raise InputError(
                 f"Expected a site of the model ({' or '.join(heads.counts)}), got {unknown[0]!r}."
             )

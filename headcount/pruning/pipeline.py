@@ -16,7 +16,6 @@ from transformers import PreTrainedModel
 
 from headcount.compaction import compact
 from headcount.core import InputError, Plan, brief_repr, options_of
-from headcount.importance import few_examples
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
@@ -44,6 +43,7 @@ from headcount.results import (
     SliceChange,
 )
 from headcount.speed import cache_record, ceiling, latency
+from headcount.statistics import few_examples
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 

@@ -21,17 +21,23 @@ SHOWN = 5
 """Number of heads that a warning names."""
 
 
-def check_protect(names: Sequence[str]) -> None:
-    """Check that heads or roles could be those of some model.
+def check_protect(names: Sequence[str], analysed: bool = True) -> list[Head]:
+    """The heads among names of heads and roles, once all could be those of some model.
+
+    Args:
+        names: names of heads and roles.
+        analysed: whether there is an analysis, from which roles are read.
 
     Raises:
-        InputError: for a name that is neither a head's nor a role's.
+        InputError: for a name that is neither a head's nor a role's, or a role that only an
+            analysis finds.
     """
-    for name in names:
-        if "." in name:
-            Head.parse(name)
-        else:
-            check_known("a head such as dec.17.3, or a role", name, KNOWN_ROLES)
+    heads = [Head.parse(name) for name in names if "." in name]
+    for role in (name for name in names if "." not in name):
+        check_known("a head such as dec.17.3, or a role", role, KNOWN_ROLES)
+        if not analysed and role not in REPEATED_ROLES:
+            raise _no_head_with(role)
+    return heads
 
 
 def known_roles(
@@ -67,6 +73,7 @@ def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[
     for name in names:
         found = [Head.parse(name)] if "." in name else _with_role(name, loaded, roles)
         if unknown := [head for head in found if head not in loaded.heads]:
+            loaded.anatomy.check_saw_images(unknown[0].site)
             raise InputError(
                 f"Expected a head of the model ({loaded.heads}) to protect, got {unknown[0]}."
             )
@@ -77,12 +84,16 @@ def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[
 def _with_role(role: str, loaded: Loaded, roles: Roles) -> list[Head]:
     found = [head for head in loaded.heads if role in roles[str(head)]]
     if not found:
-        raise InputError(
-            f"Expected heads with the role {role} to protect, found none. Roles other than "
-            f"{', '.join(REPEATED_ROLES)} of causal models are read from --analysis. Add it, or "
-            "leave the role out."
-        )
+        raise _no_head_with(role)
     return found
+
+
+def _no_head_with(role: str) -> InputError:
+    return InputError(
+        f"Expected heads with the role {role} to protect, found none. Roles other than "
+        f"{', '.join(REPEATED_ROLES)} of causal models are read from --analysis. Add it, or leave "
+        "the role out."
+    )
 
 
 def losses_of(

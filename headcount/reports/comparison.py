@@ -25,7 +25,7 @@ from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.pruning_order import PruningOrder, order_document, pruning_orders
-from headcount.results import Analysis, Correlation, HeadRow, Matching, signed
+from headcount.results import Analysis, Correlation, HeadRow, Matching, Signature, signed
 
 
 @final
@@ -59,6 +59,8 @@ class Comparison:
     """Where both models keep their heads, by every score or curve that both runs have."""
     matching: Matching | None = None
     """Heads paired by what they do; None unless that was asked for."""
+    warnings: tuple[str, ...] = ()
+    """What makes the numbers of the two runs differ besides heads and data."""
 
 
 def compare(one: Analysis, other: Analysis) -> Comparison:
@@ -75,6 +77,7 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             by_head={},
             by_layer={},
             orders=pruning_orders(one, other),
+            warnings=_warnings(one, other),
         )
     pairs = list(zip(one.rows, other.rows, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
@@ -92,7 +95,27 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared
         },
         orders=pruning_orders(one, other),
+        warnings=_warnings(one, other),
     )
+
+
+def _warnings(one: Analysis, other: Analysis) -> tuple[str, ...]:
+    """A warning of treebanks that were read in different ways."""
+    readings = [_reading(run) for run in (one, other)]
+    if None in readings or readings[0] == readings[1]:
+        return ()
+    return (
+        f"treebanks are read {readings[0]} in one run and {readings[1]} in the other, so that the "
+        "model saw other tokens. Analyse one of them again (--as-words joins words by spaces)",
+    )
+
+
+def _reading(run: Analysis) -> str | None:
+    """How a run read its treebanks: earlier versions always as words; None without any."""
+    stated = Signature.parse(run.record.signature).get("treebank")
+    if stated is None and any(name.endswith(".conllu") for name in run.record.corpora):
+        return "as-words"
+    return stated
 
 
 def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, int]]:
@@ -123,7 +146,8 @@ SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "
 def document(comparison: Comparison, names: tuple[str, str]) -> str:
     """The comparison of two runs, named after their folders."""
     one, other = names
-    parts = [f"# {one} and {other}", _roles(comparison, names)]
+    warnings = [f"**Warning**: {each}." for each in comparison.warnings]
+    parts = [f"# {one} and {other}", *warnings, _roles(comparison, names)]
     if comparison.orders:
         parts.append(order_document(comparison.orders, names))
     if not comparison.is_paired:

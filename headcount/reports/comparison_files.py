@@ -1,15 +1,20 @@
 """Files of a comparison: a page, a document and, of runs over the same heads, a figure."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from headcount.core import FORMATS, InputError, save, styled, write_readable
 from headcount.reports.comparison import Comparison, compare, document, side_by_side
 from headcount.reports.matching import match_heads
 from headcount.reports.matching_text import matching_document
-from headcount.reports.page.compare_html import render_comparison
-from headcount.reports.page.compare_view import compare_view
+from headcount.reports.page import compare_plot, html
+from headcount.reports.page.assets import fill_template
+from headcount.reports.page.compare_view import ComparisonView, compare_view
 from headcount.results import MATCHING, Analysis, Matching, Signature, read_run
+
+STYLES = (*html.STYLES, "compare.css")
+SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
 
 
 def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> Comparison:
@@ -81,3 +86,37 @@ def _names(one: Path, other: Path) -> tuple[str, str]:
     differ = (number for number in lengths if first[-number:] != second[-number:])
     number = next(differ, 1)
     return "/".join(first[-number:]), "/".join(second[-number:])
+
+
+def render_comparison(view: ComparisonView) -> str:
+    """The page as a string."""
+    plot = compare_plot
+    return fill_template(
+        "compare.html.j2",
+        styles=STYLES,
+        scripts=SCRIPTS,
+        data=comparison_data(view),
+        view=view,
+        names=[side.name for side in view.sides],
+        strip=plot.STRIP_WIDTH,
+        plot={
+            "size": plot.SIZE,
+            "left": plot.LEFT,
+            "right": plot.SIZE - plot.RIGHT,
+            "top": plot.TOP,
+            "bottom": plot.SIZE - plot.BOTTOM,
+        },
+    )
+
+
+def comparison_data(view: ComparisonView) -> dict[str, Any]:
+    """The data for the scripts: names, kinds and what each head does in both runs."""
+    return {
+        "title": view.title,
+        "names": [side.name for side in view.sides],
+        "kinds": {
+            kind.key: {"letter": kind.letter, "colour": kind.role.colour, "ink": kind.role.ink}
+            for kind in view.kinds.values()
+        },
+        "pairs": {pair.head: asdict(pair) for pair in view.pairs},
+    }

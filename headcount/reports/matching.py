@@ -28,7 +28,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from headcount.core import InputError
-from headcount.importance import holm
 from headcount.results import (
     Analysis,
     Chance,
@@ -38,6 +37,7 @@ from headcount.results import (
     PairCorrelation,
     SiteMatching,
 )
+from headcount.statistics import holm, middle, p_at_least
 
 DRAWS = 10_000
 """Number of random pairings of a correlation."""
@@ -340,8 +340,6 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def _chance(value: float, drawn: Float[np.ndarray, " draw"], lower: bool = False) -> Chance:
-    """Mean, range and p-value of what chance gives; ties up to rounding count as as good."""
-    as_good = drawn <= value + 1e-12 if lower else drawn >= value - 1e-12
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    p = (1 + int(as_good.sum())) / (1 + len(drawn))
-    return Chance(float(drawn.mean()), float(low), float(high), p)
+    """Mean, range and p-value of what chance gives; lower numbers are better if `lower`."""
+    p = p_at_least(-value, -drawn) if lower else p_at_least(value, drawn)
+    return Chance(float(drawn.mean()), *middle(drawn), p)

@@ -6,12 +6,10 @@ from headcount.core import amount, table
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Chance, Matching, PairCorrelation, SiteMatching
+from headcount.statistics import ALPHA
 
 PAIRING = {True: "across layers", False: "within layers"}
 """Names of both ways to pair heads, by whether layers may differ."""
-
-ALPHA = 0.05
-"""Largest corrected p-value of a correlation beyond chance."""
 
 
 def matching_document(matching: Matching) -> str:

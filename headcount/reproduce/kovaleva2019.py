@@ -16,7 +16,6 @@ from scipy.stats import binomtest
 from headcount.analysis import (
     PATTERNS,
     WORD_CLASSES,
-    Bootstrap,
     attention_to_words,
     compare_maps,
     map_rows,
@@ -42,6 +41,7 @@ from headcount.reports import SITE_TITLES
 from headcount.reproduce.document import in_unit, scale, write_document
 from headcount.reproduce.probing import names, verdict
 from headcount.results import TunedMaps, TunedRecord, TunedRow
+from headcount.statistics import Bootstrap
 from headcount.tasks import COLUMNS, Task
 
 TITLES = {

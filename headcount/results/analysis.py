@@ -260,8 +260,14 @@ def check_is_run(folder: Path) -> None:
     """Check that there is a folder to read a run from.
 
     Raises:
-        InputError: if the folder does not exist or is a file.
+        InputError: if the folder does not exist, is a file, or is one of another command.
     """
+    if folder.is_dir() and not (folder / "run.json").exists():
+        if records := sorted(path.name for path in folder.glob("*.json")):
+            raise InputError(
+                f"Expected a folder written by `headcount analyze ... --out`, got {folder}, where "
+                f"another command wrote {', '.join(records)}. Name the folder of an analysis."
+            )
     if not folder.is_dir():
         raise InputError(
             f"Expected a folder written by `headcount analyze ... --out`, but {folder} "

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from headcount.results.json_file import JsonObject, encoded
-from headcount.results.sealing import SEALS
+from headcount.results.sealing import OWN, SEALS
 from headcount.results.store import Record
 
-_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS)
+_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS, OWN)
 
 
 @final

@@ -22,7 +22,7 @@ from headcount.core import (
     reason,
     write_json,
 )
-from headcount.results.sealing import Described, check_sealed, sealed
+from headcount.results.sealing import OWN, Described, check_sealed, record_sha256, sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def write_sealed(
 ) -> None:
     """Write tables and, last, the record with the hashes of all files that it describes.
 
-    `JsonObject.read_sealed` reads it and checks these hashes.
+    `JsonObject.read_sealed` reads it and checks these hashes, and the record's own, its last field.
 
     Args:
         path: File of the record, e.g. `OUT/curve.json`.
@@ -90,8 +90,8 @@ def write_sealed(
     for name, table in tables.items():
         HeadTable(table).write(path.parent / name)
     described = files if isinstance(files, Mapping) else dict.fromkeys(files)
-    seals = sealed(path.parent, {**dict.fromkeys(tables), **described})
-    write_json(path, encoded(record) | seals)
+    found = encoded(record) | sealed(path.parent, {**dict.fromkeys(tables), **described})
+    write_json(path, found | {OWN: record_sha256(found)})
 
 
 def _is_left_out(each: Field, record: Any) -> bool:

@@ -1,7 +1,8 @@
-"""Sealing: a record is written last and holds hashes of the files that it describes.
+"""Sealing: a record is written last and holds hashes of the files that it describes, and its own.
 
 A folder is then complete and of one run, or reading its record raises an error. Two records can
 describe one table, as an assessment adds columns to the table of heads: each seals its own columns.
+Seals tell of accidents: whoever changes a file on purpose can write its new hash, too.
 """
 
 import hashlib
@@ -16,6 +17,9 @@ from headcount.core import InputError, inside, reading, sha256_of
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
+
+OWN = "sha256"
+"""Last field of a record: the hash of all others."""
 
 Described = Mapping[str, Sequence[str] | None]
 """Names of files that a record describes, each with the columns if it is not the entire file."""
@@ -33,8 +37,14 @@ def _seal(file: Path, columns: Sequence[str] | None) -> Any:
     return {"columns": list(columns), "sha256": columns_sha256(file, columns)}
 
 
+def record_sha256(record: Mapping[str, Any]) -> str:
+    """Hash of all fields of a record but its own hash."""
+    values = {name: each for name, each in record.items() if name != OWN}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
-    """Check that the files that a record describes are those that it was written with.
+    """Check that a record, and the files that it describes, are as they were written.
 
     Args:
         path: File of the record.
@@ -42,9 +52,15 @@ def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
         command: Command that writes the record.
 
     Raises:
-        InputError: If one is missing, was changed, or is of another run.
+        InputError: If the record was changed, or a file is missing, was changed, or is of another
+            run.
     """
     seals, again = record.get(SEALS), f"Run `{command}` again."
+    if OWN in record and record[OWN] != record_sha256(record):
+        raise InputError(
+            f"Expected {path} as headcount wrote it, got other contents. It was changed or damaged "
+            f"since. {again}"
+        )
     if seals is None:
         warnings.warn(
             f"{path} has no hashes of the files that it describes, because an earlier version of "

@@ -93,7 +93,7 @@ def ceiling(
         InputError: If the plan is not for this model, or the length is below 1 or too large.
     """
     model, anatomy = examined(model, anatomy)
-    check_plan(plan, model, anatomy.heads)
+    check_plan(plan, model, anatomy)
     return model_flops(model, anatomy, length).ceiling(plan)
 
 

@@ -122,6 +122,20 @@ class Anatomy:
     """Layers of a compact model that lost all heads, with the paths of their modules. They are not
     among `layers`; the numbers of the other layers are unchanged."""
 
+    def check_saw_images(self, site: str) -> None:
+        """Check that heads at a site are not unknown for lack of an image.
+
+        Raises:
+            ModelError: If they are; says how to pass one.
+        """
+        if site == "vision.self" and self.not_run:
+            raise ModelError(
+                f"Expected a model that was examined with an image, since heads of {site} are "
+                f"named, got one that saw text alone: {', '.join(self.not_run)} did not run. Load "
+                "it with an image, headcount.load(name, inputs=processor(images=..., text=...)), "
+                "or pass anatomy=headcount.examine(model, inputs)."
+            )
+
     @property
     def heads(self) -> Heads:
         """The grid of the model's heads; dead layers have 0."""

@@ -91,6 +91,7 @@ def _gates(
     for name, gate in gates.items():
         head = Head.parse(name)
         if head not in anatomy.heads:
+            anatomy.check_saw_images(head.site)
             raise ModelError(f"Expected a head of this model ({anatomy.heads}), got {name}.")
         if not math.isfinite(gate):
             raise ModelError(f"Expected a finite number as the gate of {name}, got {gate}.")

@@ -220,8 +220,7 @@ def _with_arithmetic(
             raise ModelError(
                 f"Expected an encoder and a decoder with attention of their own, but those of "
                 f"{type(model).__name__} share {path}, and the tapped model differs by "
-                f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know which side it "
-                "computes, so the model is refused."
+                f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know its side."
             )
     check = checks[largest[0][1]]
     unrest, apart = check.unrest(), check.rounding()

@@ -14,6 +14,7 @@ from .options import Masking as Masking
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName
 from .options import check_metric as check_metric
+from .options import check_roles as check_roles
 from .options import read_examples as read_examples
 from .registry import TASKS as TASKS
 from .registry import build as build

@@ -14,12 +14,12 @@ from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, InputError, amount
+from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
-from headcount.tasks.options import read_examples
+from headcount.tasks.options import check_roles, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
@@ -73,11 +73,7 @@ class CausalLanguageModelling(Task):
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
         table = read_examples(self.name, data, columns, limit)
-        if roles and not table.chats:
-            raise InputError(
-                f"Expected chats (lists of messages) for roles={', '.join(roles)}, got texts, "
-                "which have no roles. Leave the roles out."
-            )
+        check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
         self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
         texts = predicted(loaded, table, roles)

@@ -79,7 +79,15 @@ def answers(table: Table) -> list[int]:
         (by_text, by_number),
         key=lambda way: sum(one in of for one, of in zip(given, way, strict=True)),
     )
-    for one, of, texts, origin in zip(given, ways, lists, table.origins, strict=True):
+    kinds = ("text", "number") if ways is by_text else ("number", "text")
+    others = by_number if ways is by_text else by_text
+    for row in zip(given, ways, others, lists, table.origins, strict=True):
+        one, of, others_of, texts, origin = row
+        if one not in of and one in others_of:
+            raise CorpusError(
+                f"{origin}: expected the {kinds[0]} of a choice as the answer, as in most lines, "
+                f"got {one!r}, the {kinds[1]} of one. Write all answers as {kinds[0]}s."
+            )
         if one not in of:
             raise CorpusError(
                 f"{origin}: expected one of the {len(texts)} choices as the answer, got {one!r}. "

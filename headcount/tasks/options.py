@@ -1,6 +1,6 @@
 """Names of tasks, metrics and options. Needs no torch, so that arguments are checked at once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
@@ -160,6 +160,19 @@ class Masking:
             raise InputError(
                 f"Expected a share of masked tokens above 0 and up to 1, got {self.share}."
             )
+
+
+def check_roles(roles: Sequence[str], has_chats: bool) -> None:
+    """Check that data have roles where some are asked for.
+
+    Raises:
+        InputError: If they have none.
+    """
+    if roles and not has_chats:
+        raise InputError(
+            f"Expected chats (lists of messages) for roles={', '.join(roles)}, got texts, which "
+            "have no roles. Leave the roles out."
+        )
 
 
 def check_metric(task: str, metric: str | None) -> None:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from headcount import Corpus, Loaded, load
-from headcount.analysis import Bootstrap, collect_contributions, measure_contributions
+from headcount.analysis import collect_contributions, measure_contributions
 from headcount.analysis.contribution_rows import TokenSums
 from headcount.analysis.contributions import Contributions
 from headcount.analysis.residual import find_residuals
 from headcount.core import InputError, LayerId
 from headcount.corpora import Batch, batches, take_census
 from headcount.results import KINDS
+from headcount.statistics import Bootstrap
 from headcount.tap import examine
 from tests import saved, tiny
 from tests.textbook import contributions as textbook

@@ -9,7 +9,13 @@ import torch
 from scipy import stats
 
 import headcount
-from headcount.analysis.induction import PATTERNS, PatternMeans, RepeatedTokens, induction_scores
+from headcount.analysis.induction import (
+    PATTERNS,
+    PatternMeans,
+    RepeatedTokens,
+    induction_scores,
+    pattern_means,
+)
 from headcount.core import InputError, LayerId, ModelError
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
@@ -54,6 +60,23 @@ def test_texts_begin_as_the_tokenizer_begins_them(loaded: Loaded, start: tuple[s
     places = len(ids) + LENGTH + torch.arange(LENGTH)
     slow = maps[0][:SEQUENCES, 0, places, places - LENGTH].mean()
     assert abs(frame["duplicate_token"].to_numpy()[0] - slow) < 1e-6
+
+
+def test_logits_that_nobody_reads_are_not_computed(loaded: Loaded) -> None:
+    tokens, model, shapes = RepeatedTokens.draw(loaded, LENGTH, 2, 3), loaded.model, []
+    assert loaded.anatomy  # found by runs of its own
+    hook = model.register_forward_hook(lambda *given: shapes.append(given[2].logits.shape[1]))
+    found, whole = pattern_means(loaded, tokens), type(model).forward
+    try:
+        model.forward = lambda input_ids, use_cache: whole(model, input_ids=input_ids)
+        expected = pattern_means(loaded, tokens)
+    finally:
+        hook.remove()
+        del model.forward
+    assert {*shapes[: len(shapes) // 2]} == {1} and {*shapes[len(shapes) // 2 :]} == {
+        1 + 2 * LENGTH
+    }
+    assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
 
 
 def test_scores_are_the_textbook_means(loaded: Loaded) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headcount import Corpus, Loaded, load
-from headcount.analysis import Bootstrap, compare_maps, map_rows
+from headcount.analysis import compare_maps, map_rows
 from headcount.analysis.pattern_classifier import (
     PATTERNS,
     PatternClassifier,
@@ -20,6 +20,7 @@ from headcount.analysis.word_classes import WORD_CLASSES, attention_to_words, cl
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Sentence, Tree, batches, take_census
 from headcount.measures import Patterns
+from headcount.statistics import Bootstrap
 from tests import saved, tiny
 from tests.cli.conftest import SAMPLE
 from tests.textbook import tuned_maps as textbook

@@ -72,6 +72,18 @@ def test_what_was_tested_has_no_reason():
             "2,132 tokens more",
         ),
         ("spot", {"is_images": True}, "few: no token is a case"),
+        (
+            "rare",
+            {"halves": Halves({}, 2, 99, 3101), "truncated": 2},
+            "few: 2 texts with 99 tokens (2 texts cut off: add --windows): 10 texts in each half "
+            "are needed, or at least 3,101 tokens more",
+        ),
+        (
+            "rare",
+            {"halves": Halves({}, 1, 512, 2688), "truncated": 1},
+            "few: 512 tokens (1 text cut off: add --windows), 3,200 are needed",
+        ),
+        ("rare", {"halves": Halves({}, 1, 512, 2688)}, "few: 512 tokens, 3,200 are needed"),
     ],
 )
 def test_each_reason(trait: str, changes: dict[str, Any], expected: str):

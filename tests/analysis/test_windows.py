@@ -1,5 +1,6 @@
 """Texts longer than the model, read in windows: planted attention, and what is counted."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
 import headcount
 from headcount.measures import Confidence, Positional
-from headcount.models import Loaded
+from headcount.models import Loaded, random_copy
 from tests import saved, tiny, tiny_tokenizers
+from tests.corpora.test_halves import text_of
 from tests.corpora.test_windows import treebank
 
 LIMIT = 16
@@ -95,6 +97,7 @@ def test_if_everything_fits_nothing_changes(bert: Loaded) -> None:
     corpus = headcount.Corpus.from_sentences(treebank(3, 7, 5, 4))
     plain, read = headcount.analyze(bert, corpus), headcount.analyze(bert, corpus, WINDOWS)
     pd.testing.assert_frame_equal(read.heads.frame, plain.heads.frame, check_exact=True)
+    assert read.profiles is not None and plain.profiles is not None
     pd.testing.assert_frame_equal(read.profiles, plain.profiles, check_exact=True)
     same = replace(read.record, signature="", timings={})
     assert same == replace(plain.record, signature="", timings={})
@@ -121,6 +124,23 @@ def test_an_interrupted_run_resumes(bert: Loaded, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(resumed.heads.frame, whole.heads.frame, check_exact=True)
     with pytest.raises(headcount.InputError, match="--resume needs the same"):
         headcount.analyze(bert, corpus, replace(options, windows=False), tmp_path)
+
+
+@pytest.mark.parametrize("make", [saved.bert, saved.gpt2])
+def test_random_weights_have_no_role_in_one_long_text(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """Weights on the first token and offsets are tested, in ten segments of each half."""
+    loaded = headcount.load(make(tmp_path))
+    copy = Loaded(random_copy(loaded.model), loaded.tokenizer, "random")
+    corpus = headcount.Corpus.from_sentences([text_of(3300, 0)])
+    analysis = headcount.analyze(copy, corpus, replace(WINDOWS, induction=False))
+    assert "|units:segments|" in analysis.record.signature
+    assert analysis.profiles is not None
+    tested = analysis.profiles.query("verdict != 'untested'")
+    assert {"first", "previous", "self", "offset"} <= {*tested["trait"]}
+    assert {*tested["verdict"]} == {"none"}
+    assert {*tested["units"]} == {10}
 
 
 def test_strict_and_windows_exclude_each_other() -> None:

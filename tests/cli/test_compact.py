@@ -63,7 +63,10 @@ def test_the_model_and_the_plan_are_not_replaced(bert: Path, tmp_path: Path) -> 
     ("changed", "reported"),
     [
         ({"model": "0123"}, "Expected the model with revision 0123"),
-        ({"kept": {"encoder.self": {"0": [3]}}}, "got one that names enc.0.3"),
+        (
+            {"kept": {"encoder.self": {"0": [3]}}},
+            "heads or decoder.self 2 layers x 3 heads by its configuration, got enc.0.3",
+        ),
         ({"kept": {"decoder.self": {"0": []}}}, "got one that names layer 0 of decoder.self"),
         ({"version": 9}, "Expected a plan of version 1"),
     ],

@@ -72,9 +72,9 @@ def test_pieces_of_a_length(bert: Path) -> None:
     (status, output, _), (_, other, _) = headcount(*run, 12), headcount(*run, 9)
     assert status == 0 and output != other
     status, _, errors = headcount(*run, 999)
-    assert status == 2 and "got max_length=999" in errors
+    assert status == 2 and "positions by its configuration, got 999" in errors
     status, _, errors = headcount(*run, 0)
-    assert status == 2 and "got max_length=0" in errors
+    assert status == 2 and "--max-length of at least 2 tokens, got 0" in errors
 
 
 def test_options_of_another_task(bert: Path) -> None:

@@ -27,7 +27,11 @@ def test_tsv(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ("A dog.", "expected source<TAB>target, got 1 column. Keep two columns"),
-        ("a\tb\tc", "expected source<TAB>target, got 3 columns"),
+        (
+            "a\tb\tc",
+            "expected source<TAB>target, got 3 columns. Keep two columns (further references, as "
+            "target2, are read by --task translation only).",
+        ),
         ("\tb", "expected text on both sides of the tab, got an empty source. Complete"),
         ("a\t ", "expected text on both sides of the tab, got an empty target"),
     ],

@@ -211,6 +211,7 @@ def damaged(folder: Path, damage: Damage, place: Path, sealed: bool = True) -> P
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             del found["files"]
+            found.pop("sha256", None)
             path.write_text(json.dumps(found), encoding="utf-8")
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue

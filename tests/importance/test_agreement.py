@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.core import InputError
-from headcount.importance import Agreement, agreement, correlation, effects
-from headcount.importance.statistics.agreement import across
+from headcount.importance import Agreement, agreement, effects
+from headcount.importance.score_agreement import across
 from headcount.results import ImportanceRecord
 from tests.textbook import statistics
 
@@ -56,12 +56,6 @@ def test_is_the_textbook():
             assert cell.num_heads == 61
 
 
-def test_equal_numbers_share_a_rank():
-    x, y = [1.0, 2.0, 2.0, 3.0, 3.0, 3.0], [4.0, 4.0, 5.0, 9.0, 7.0, 8.0]
-    found = correlation(np.array(x), np.array(y))
-    assert (found.rho, found.low, found.high) == pytest.approx(statistics.spearman(x, y))
-
-
 def test_heads_without_a_number_are_left_out_pair_by_pair_and_counted():
     table = frame()
     table.loc[[3, 5], "relevance"] = np.nan
@@ -95,16 +89,6 @@ def test_nothing_is_said_of_a_constant_or_of_few_heads():
     )
     alone = agreement(frame(), ["ablation_delta"])
     assert alone.sentence() == ("Fewer than two scores were measured: there is nothing to compare.")
-
-
-def test_intervals_hold_the_truth_as_often_as_promised():
-    random, true = np.random.default_rng(0), 6 / np.pi * np.arcsin(0.6 / 2)
-    inside = 0
-    for _ in range(400):
-        x, y = random.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 72).T
-        found = correlation(x, y)
-        inside += found.low <= true <= found.high
-    assert 0.92 < inside / 400 < 0.98
 
 
 def test_best_predictor_is_the_largest_of_either_sign():

@@ -14,8 +14,6 @@ from headcount.importance import (
     all_but_one,
     assess,
     gradient,
-    holm,
-    loss_deltas,
     norm,
     relevance,
     single_heads,
@@ -26,6 +24,7 @@ from headcount.importance import (
 from headcount.importance.ablations.cross_fit import halves
 from headcount.importance.ablations.measured import replacement
 from headcount.models import Loaded
+from headcount.statistics import holm, loss_deltas
 from headcount.tap import gated, tapped
 from headcount.tasks import Classification, Similarity, Task, Translation, evaluate
 from tests.tasks import loaded as small

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount import load
-from headcount.analysis import Bootstrap
 from headcount.core import InputError, LayerId, ModelError
 from headcount.importance import attention_gradients, sensitivity
 from headcount.importance.attention_gradient import KindSums, token_kinds
 from headcount.importance.sensitivity_numbers import no_ops
 from headcount.results import KINDS
+from headcount.statistics import Bootstrap
 from headcount.tap import Anatomy
 from headcount.tasks import Masking, TaskBatch, build
 from tests import saved, tiny

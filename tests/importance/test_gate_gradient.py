@@ -1,17 +1,21 @@
 """Gradient importance equals finite differences, one example and one head at a time."""
 
+import copy
+from collections.abc import Callable
+
 import pytest
 import torch
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, LayerId
-from headcount.importance import gradient
+from headcount.core import InputError, LayerId, ModelError
+from headcount.importance import attention_gradients, gradient, relevance
 from headcount.tap import Anatomy, Tap, tapped
-from headcount.tasks import TaskBatch
+from headcount.tasks import Task, TaskBatch, build
 from tests import tiny
 from tests.examined import examined, examined_double
 from tests.importance.tiny_task import TinyTask
 from tests.laws import leaving_no_trace
+from tests.tasks.loaded import TEXTS, loaded
 
 SOME = ["bert", "albert", "llama", "gpt2", "marian", "t5", "vit"]
 STEP = 1e-4
@@ -143,3 +147,24 @@ def test_every_architecture(name: str) -> None:
         found = gradient(model, TinyTask(model), anatomy=anatomy)
     assert wanted == [parameter.requires_grad for parameter in model.parameters()]
     assert all(scores.isfinite().all() and scores.sum() > 0 for scores in found.values())
+
+
+STOPPED: dict[str, Callable[[PreTrainedModel, Task], object]] = {
+    "gradient": gradient,
+    "relevance": relevance,
+    "attention": lambda model, task: attention_gradients(
+        model, task, lambda batch, site: torch.ones(*batch.inputs["input_ids"].shape, 4)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+@pytest.mark.parametrize("path", ["lm_head", "model.layers.0.self_attn.o_proj"])
+def test_a_step_that_passes_no_gradient(name: str, path: str) -> None:
+    """As kernels for packed weights do that only run forward."""
+    held = loaded("LlamaForCausalLM")
+    task = build("causal-lm", held, {"text": TEXTS})
+    module = copy.deepcopy(held.model)
+    module.get_submodule(path).register_forward_hook(lambda *given: given[2].detach())
+    with pytest.raises(ModelError, match=r"^Expected .*passes none.* \(ablation, sink\)\.$"):
+        STOPPED[name](module, task)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ from sacrebleu.significance import PairedTest
 from scipy.stats import permutation_test, spearmanr
 from scipy.stats import t as student
 
-from headcount.importance import holm, score_deltas
-from headcount.importance.statistics import draws as draws_of
-from headcount.importance.statistics import randomization
-from headcount.importance.statistics.draws import resamples, swaps
-from headcount.importance.statistics.significance import normal, sacrebleus
+from headcount.importance import score_deltas
+from headcount.statistics import draws as draws_of
+from headcount.statistics import holm, normal, randomization, randomized, resamples
+from headcount.statistics.draws import swaps
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch, Translation
-from tests.importance.test_significance import is_edge
+from tests.statistics.test_significance import is_edge
 from tests.tasks import loaded as small
 from tests.textbook import statistics
 
@@ -127,20 +125,6 @@ def test_an_effect_without_spread_is_sure():
     assert found.p[0] < 1e-5 and found.p[1] == 1
     few = score_deltas(Right(), [evaluation(2.0, 2)], evaluation(0.1, 1), index_N=np.arange(3))
     assert np.isnan([few.low[0], few.high[0]]).all() and few.p[0] >= 0.25
-
-
-def test_draws_without_a_score_are_left_out():
-    """Spearman's correlation does not exist for one example drawn repeatedly."""
-    drawn = np.array([[0.1, 0.2], [np.nan, np.nan], [0.3, -0.4], [0.2, 0.1]])
-    real = np.array([0.2, 0.0])
-    for test in (partial(normal, num_examples=NUM), sacrebleus):
-        kept, same = test(real, drawn[[0, 2, 3]]), test(real, drawn)
-        assert same.low.tolist() == pytest.approx(kept.low.tolist(), nan_ok=True)
-        assert same.p.tolist() == pytest.approx(kept.p.tolist())
-        never = np.column_stack([drawn[:, 0], np.full(4, np.nan)])  # takes nothing from the other
-        one = test(real, never)
-        assert one.p[0] == pytest.approx(kept.p[0])
-        assert np.isnan([one.low[1], one.high[1], one.p[1]]).all() and one.delta[1] == 0
 
 
 def test_a_swap_is_the_textbooks():
@@ -264,7 +248,7 @@ def test_equal_models_differ_in_5_of_100_tests():
 
     def test(heads: int, num: int) -> np.ndarray:
         base, *without = pool_NK[random.integers(len(pool_NK), size=(heads + 1, 40))]
-        return randomization.randomization(base, without, np.ones(40), task.of_sums, num)[3]
+        return randomized(base, without, np.ones(40), task.of_sums, num)[3]
 
     p_T = np.concatenate([test(1, 199) for _ in range(250)])
     assert 0.02 < (p_T < 0.05).mean() < 0.08

@@ -5,11 +5,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headcount.analysis import Bootstrap
 from headcount.core import Head
 from headcount.probes.arc_labels import train_arc_labels
-from headcount.probes.arc_probing import ArcTest, baseline_rows, head_weights, probe_arcs
-from headcount.probes.arc_scores import best_offset, fixed_offset, next_word
+from headcount.probes.arc_probing import (
+    ArcTest,
+    baseline_rows,
+    best_offset,
+    fixed_offset,
+    head_weights,
+    next_word,
+    probe_arcs,
+)
 from headcount.probes.attention_probe import (
     ArcProbe,
     ProbeData,
@@ -22,6 +28,7 @@ from headcount.probes.decoding import best_heads, best_tree, is_tree
 from headcount.probes.distances import NUM_MAPS, REACH, distance_data, distance_map
 from headcount.probes.vectors import WordVectors
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import probes as textbook
 

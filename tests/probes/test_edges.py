@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.analysis import Bootstrap
 from headcount.core import CorpusError
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import (
@@ -18,6 +17,7 @@ from headcount.probes.edge_probe import (
 )
 from headcount.probes.edge_probing import probe_edges
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 from tests.probes import planted
 
 TRAIN, TEST = planted.sentences(150, seed=1), planted.sentences(60, seed=2)

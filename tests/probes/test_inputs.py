@@ -146,6 +146,16 @@ def test_overlap_is_counted_and_refused(loaded: Loaded, tmp_path: Path) -> None:
         check_no_overlap(train, test)
 
 
+def test_a_sentence_is_named_as_it_is_written(loaded: Loaded, tmp_path: Path) -> None:
+    path = conllu(tmp_path / "a.conllu", "the dog", "a dog")
+    text = path.read_text().replace("\n1\ta\t", "\n# text = adog\n1\ta\t", 1)
+    path.write_text(text.replace("# text = a dog\n", ""))
+    both = read(loaded, path)
+    assert [each.text for each in both.sentences][1] == "adog"
+    with pytest.raises(CorpusError, match="e.g. '(adog|the dog)'"):
+        check_no_overlap(both, both)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.analysis import Bootstrap
 from headcount.probes.features import WordStates
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 from tests.probes import planted
 
 TRAIN, TEST = planted.sentences(150, seed=1), planted.sentences(60, seed=2)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from headcount.analysis import Bootstrap
 from headcount.probes.attention_probe import ProbeData
 from headcount.probes.edge_probe import edge_pairs, frequent_relations, relation_pairs
 from headcount.probes.edge_probing import probe_edges
@@ -15,6 +14,7 @@ from headcount.probes.layer_probes import LayerCases, ScalarMix, probe_layer, pr
 from headcount.probes.linear_classifier import PENALTY, LinearClassifier, fit_linear
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow
+from headcount.statistics import Bootstrap
 from tests.probes import planted
 from tests.textbook import linear_probes as textbook
 

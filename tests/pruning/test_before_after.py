@@ -12,7 +12,7 @@ import pytest
 from headcount.artifact.head_card import card
 from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
-from headcount.importance import loss_deltas, score_deltas
+from headcount.importance import score_deltas
 from headcount.pruning import BeforeAfter
 from headcount.pruning.before_after import drop, evaluate_gated, slices
 from headcount.results import (
@@ -27,6 +27,7 @@ from headcount.results import (
     StagesRecord,
     Survival,
 )
+from headcount.statistics import loss_deltas
 from headcount.tasks import CausalLanguageModelling, DataSet, evaluate, warning
 from tests.tasks.loaded import PAIRS, TASKS, TEXTS
 

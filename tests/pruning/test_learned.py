@@ -48,7 +48,7 @@ def test_exactly_so_many(method: Method, name: str, keep: Any, expected: dict[st
         selection = method.choose(PruningContext(loaded, task, units), keep)
     stay = selection.plan.kept_heads(loaded.heads)
     assert {site: sum(head.site == site for head in stay) for site in expected} == expected
-    check_plan(selection.plan, selection.loaded.model, loaded.heads)
+    check_plan(selection.plan, selection.loaded.model, loaded.anatomy)
     assert selection.plan.model == revision(selection.loaded.model) != revision(loaded.model)
     for unit in units.units:
         assert len({head in stay for head in unit}) == 1, "groups go whole"

@@ -37,6 +37,8 @@ def test_prune(name: str, task: str, tmp_path: Path) -> None:
     stages |= {"recovery", "control", "control on test", "cut", "intervals", "certificate"}
     stages |= {"ranking"} | ({"roles"} if task == "causal-gpt2" else set())
     assert set(watched.reports) >= models | stages | scored.get(name, {name})
+    assert watched.reports["ranking"][0] == (0, 2)
+    assert {total for _, total in watched.reports["ranking"]} == {2}
     reports = watched.reports["dense model on dev"]
     assert len({done for done, _ in reports}) > 2, "several batches"
     assert {total for _, total in reports} == {data.num_examples}

@@ -11,7 +11,10 @@ from scipy.stats import spearmanr
 from headcount.core import InputError
 from headcount.reports import compare, document, write_comparison
 from headcount.reports.comparison import side_by_side
+from headcount.reports.page.compare_html import render_comparison
+from headcount.reports.page.compare_view import compare_view
 from headcount.results import Analysis, read_run
+from headcount.results.sealing import record_sha256
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
@@ -35,6 +38,35 @@ def test_a_run_agrees_with_itself(run: Analysis) -> None:
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
     assert "None. " in document(found, ("a", "b"))
+
+
+def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",)) -> Analysis:
+    record = replace(run.record, corpora=corpora, signature=f"{run.record.signature}{treebank}")
+    return replace(run, record=record)
+
+
+def test_treebanks_that_were_read_in_two_ways_are_warned_of(run: Analysis) -> None:
+    written, words = (reading(run, f"|treebank:as-{each}") for each in ("written", "words"))
+    old, plain = reading(run, "", ("a.conllu",)), reading(run, "")
+    for one, other in ((written, words), (old, written)):
+        found = compare(one, other)
+        assert len(found.warnings) == 1 and "treebanks are read as-w" in found.warnings[0]
+        assert "**Warning**: treebanks are read" in document(found, ("a", "b"))
+        assert "treebanks are read" in render_comparison(
+            compare_view(one, other, found, ("a", "b"))
+        )
+        unpaired = changed(other, rows=other.rows[1:])
+        assert compare(one, unpaired).warnings == found.warnings
+    for one, other in ((written, written), (old, words), (plain, written), (plain, plain)):
+        assert not compare(one, other).warnings
+
+
+def test_a_folder_of_another_command_is_named(run: Analysis, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "evaluation.json").write_text("{}")
+    places = (tmp_path / "other", tmp_path / "other", "--out", tmp_path / "out")
+    status, _, errors = headcount("compare", *places)
+    assert status == 2 and "another command wrote evaluation.json. Name the folder of" in errors
 
 
 def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
@@ -126,7 +158,8 @@ def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path,
     file = other / name
     text = file.read_text()
     signed = json.loads(text)["signature"]
-    file.write_text(text.replace(signed, f"{signed}|start:pieces"))
+    values = json.loads(text) | {"signature": f"{signed}|start:pieces"}
+    file.write_text(json.dumps(values | {"sha256": record_sha256(values)}))
     status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")
     assert status == 2 and "Expected losses of texts that were cut in the same way" in errors
     assert "--no-start" in errors and not (tmp_path / "out").exists()

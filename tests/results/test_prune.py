@@ -102,7 +102,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     bare = PruneRecord("m", {"encoder.self": (2,)}, ("enc.0.0",), ("enc.0.1",))
     bare.write(tmp_path)
     assert PruneRecord.read(tmp_path) == bare
-    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons", "files"}
+    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons", "files", "sha256"}
     assert json.loads((tmp_path / "prune.json").read_text()).keys() == keys
     none = replace(bare, functions=())
     none.write(tmp_path)

@@ -20,6 +20,7 @@ from headcount.results import (
     write_scores,
     write_sealed,
 )
+from headcount.results.sealing import record_sha256
 
 DATA = Path(__file__).parent / "data"
 HEADS = Heads({"encoder.self": (2, 3)})
@@ -99,9 +100,33 @@ def test_scores_of_another_assessment_are_refused(tmp_path: Path):
 def test_a_folder_from_before_gets_a_warning(tmp_path: Path):
     folder = analysed(tmp_path)
     values = json.loads((folder / "run.json").read_text())
-    del values["files"]
+    del values["files"], values["sha256"]
     (folder / "run.json").write_text(json.dumps(values))
     with pytest.warns(UserWarning, match=r"run.json has no hashes .* earlier version"):
+        read_run(folder)
+
+
+def forge(path: Path, **changed: object) -> None:
+    """Change a record so that its own hash fits."""
+    values = json.loads(path.read_text()) | changed
+    path.write_text(json.dumps(values | {"sha256": record_sha256(values)}))
+
+
+@pytest.mark.parametrize("value", ["another", None])
+def test_a_record_that_was_changed_is_refused(tmp_path: Path, value: object):
+    """A value, or a whole field, of any record."""
+    folder = assessed(analysed(tmp_path))
+    for name in ("run.json", "importance.json"):
+        text = (folder / name).read_text()
+        values = json.loads(text)
+        assert list(values)[-1] == "sha256"
+        for field in set(values) - {"sha256", "version"}:
+            left = {key: each for key, each in values.items() if key != field}
+            other = left if value is None else left | {field: value}
+            (folder / name).write_text(json.dumps(other))
+            with pytest.raises(InputError, match=rf"{name} as headcount wrote it, got other"):
+                read_run(folder)
+        (folder / name).write_text(text)
         read_run(folder)
 
 
@@ -111,8 +136,7 @@ def test_a_folder_from_before_gets_a_warning(tmp_path: Path):
 )
 def test_damaged_hashes_are_refused(tmp_path: Path, seals: object):
     folder = analysed(tmp_path)
-    values = json.loads((folder / "run.json").read_text()) | {"files": seals}
-    (folder / "run.json").write_text(json.dumps(values))
+    forge(folder / "run.json", files=seals)
     with pytest.raises(InputError, match=r"Expected .* Run `headcount analyze` again"):
         read_run(folder)
 
@@ -122,8 +146,7 @@ def test_a_record_describes_files_of_its_folder_only(tmp_path: Path, name: str):
     folder = analysed(tmp_path / "run")
     (tmp_path / "outside").write_text("")
     (folder / "link").symlink_to(tmp_path / "outside")
-    values = json.loads((folder / "run.json").read_text()) | {"files": {name: "0" * 64}}
-    (folder / "run.json").write_text(json.dumps(values))
+    forge(folder / "run.json", files={name: "0" * 64})
     with pytest.raises(InputError, match=r"Expected (paths|files) inside"):
         read_run(folder)
 
@@ -147,8 +170,7 @@ def test_a_table_that_is_cut_short_says_what_to_run(tmp_path: Path):
 def test_doubled_rows_are_refused(tmp_path: Path):
     """Of a run without hashes, whose tables nothing else protects."""
     folder = analysed(tmp_path)
-    record = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(record | {"files": {}}))
+    forge(folder / "run.json", files={})
     frame = HeadTable.read(folder / "heads.parquet").frame
     HeadTable(pd.concat([frame, frame])).write(folder / "heads.parquet")
     with pytest.raises(InputError, match=r"every row of .*heads.parquet once, got enc.0.0 twice"):

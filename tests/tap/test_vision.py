@@ -1,5 +1,6 @@
 """In models that read images and text, vision layers have a site of their own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import transformers as hf
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, Plan
+import headcount as hc
+from headcount.core import Head, InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded, encoder_of
+from headcount.pruning import Units
+from headcount.pruning.protecting import protected_heads
 from headcount.tap import Anatomy, StateId, examine, state_ids
 from tests import tiny
 
@@ -113,6 +117,25 @@ def test_a_corpus_is_refused_where_heads_were_found_with_an_image(tmp_path: Path
     loaded = Loaded(_paligemma(), None, "paligemma", _batch(patches=4))
     with pytest.raises(InputError, match="whose vision heads see nothing of a corpus"):
         encoder_of(loaded, Corpus([tmp_path / "texts.txt"]))
+
+
+VISION = Plan({"vision.self": {0: (0,)}})
+UNSEEN: dict[str, Callable[[Loaded], object]] = {
+    "compact": lambda loaded: hc.compact(loaded, VISION),
+    "ceiling": lambda loaded: hc.speed.ceiling(loaded, VISION),
+    "gated": lambda loaded: hc.gated(loaded, {"vision.0.1": 0.0}).__enter__(),
+    "protect": lambda loaded: protected_heads(["vision.0.1"], loaded, {}),
+    "sites": lambda loaded: Units.of(loaded.anatomy, ["vision.self"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* saw no image")
+@pytest.mark.parametrize("name", UNSEEN)
+def test_vision_heads_of_a_model_that_saw_text_alone(name: str) -> None:
+    loaded = Loaded(_paligemma(), None, "paligemma", _batch(patches=0))
+    said = r"examined with an image, .*vision_tower.* did not run. Load .*inputs=processor"
+    with pytest.raises(ModelError, match=said):
+        UNSEEN[name](loaded)
 
 
 def test_names_of_heads() -> None:

@@ -91,6 +91,19 @@ def test_answers_are_texts_or_numbers() -> None:
     assert isinstance(task, Choice) and task.gold_N.tolist() == [1]
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["b", "d", 1], "row 3: expected the text of a choice .* got '1', the number of one"),
+        ([0, "d", 1], "row 2: expected the number of a choice .* got 'd', the text of one"),
+    ],
+)
+def test_answers_of_both_kinds_are_named(answers: list[Any], said: str) -> None:
+    data = {"prompt": ["2", "3", "4"], "choices": [["a", "b"], ["c", "d"], ["e", "f"]]}
+    with pytest.raises(CorpusError, match=f"{said}. Write all answers as "):
+        build("choice", small.loaded("GPT2LMHeadModel"), data | {"answer": answers})
+
+
 def test_long_prompts_lose_their_beginning() -> None:
     loaded = small.loaded("LlamaForCausalLM")
     tokenizer: Any = loaded.tokenizer

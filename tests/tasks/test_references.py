@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 
 from headcount.core import CorpusError
-from headcount.importance.statistics.significance import score_deltas
+from headcount.importance import score_deltas
 from headcount.tasks import Evaluation, TaskSplits, Translation, evaluate, score
 from headcount.training import texts_of
 from tests.tasks import loaded as small

@@ -9,9 +9,9 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from headcount.core import CorpusError, InputError, ModelError
+from headcount.importance import score_deltas
 from headcount.importance.ablations.sweep import load_sweep, save_sweep
 from headcount.importance.lrp.relevance import start_of
-from headcount.importance.statistics.significance import score_deltas
 from headcount.models import Loaded
 from headcount.tasks import TaskSplits, TokenClassification, build, drawn, evaluate
 from tests.tasks import loaded as small

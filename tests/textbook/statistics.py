@@ -1,4 +1,4 @@
-"""Tests of a difference, Holm's correction and rank correlation, by definition.
+"""Resampled ratios, tests of a difference, Holm's correction and rank correlation, by definition.
 
 References: Hall 1992, https://www.jstor.org/stable/2345958; Noreen 1989; Holm 1979; Spearman 1904;
 Bonett and Wright 2000, https://doi.org/10.1007/BF02294183.
@@ -66,6 +66,35 @@ def randomization_p(
 def sign_flips(num: int) -> float:
     """Smallest two-sided p of N differences: all signs alike, on either side, out of 2^N."""
     return 2 / 2**num
+
+
+def p_at_least(value: float, drawn: Sequence[float]) -> float:
+    """The share of draws that are at least as large, what was found counted as one of them."""
+    return (1 + sum(each >= value for each in drawn)) / (1 + len(drawn))
+
+
+def bootstrap(
+    groups: Sequence[tuple[Sequence[float], Sequence[float]]], draws: Sequence[Sequence[int]]
+) -> tuple[float, float, float]:
+    """The mean over groups of sum / cases, and the middle 95 % of it over draws of sentences."""
+
+    def mean(times: Sequence[int]) -> float:
+        ratios = []
+        for sums, cases in groups:
+            total = sum(n * case for n, case in zip(times, cases, strict=True))
+            if total:
+                ratios.append(sum(n * each for n, each in zip(times, sums, strict=True)) / total)
+        return sum(ratios) / len(ratios) if ratios else math.nan
+
+    drawn = sorted(each for each in map(mean, draws) if not math.isnan(each))
+
+    def quantile(share: float) -> float:
+        place = share * (len(drawn) - 1)
+        below, rest = int(place), place - int(place)
+        above = min(below + 1, len(drawn) - 1)
+        return drawn[below] + rest * (drawn[above] - drawn[below])
+
+    return mean([1] * len(groups[0][0])), quantile(0.025), quantile(0.975)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -35,7 +35,8 @@ from transformers import PreTrainedModel
 from headcount.core import ModelError, UnsuitedError
 from headcount.importance.lrp import rules as rule
 from headcount.importance.lrp.rule_sets import SPELLINGS, rule_set
-from headcount.importance.scores import frozen
+from headcount.importance.scores import frozen, slopes
+from headcount.models import check_weights_read
 from headcount.tap import evaluating, intercepted
 
 
@@ -60,6 +61,8 @@ class Lrp(TorchFunctionMode):
         self._stack = ExitStack()
 
     def __enter__(self) -> "Lrp":
+        if self._rules.direct:  # positive and negative weights are told apart
+            check_weights_read(self.model, f"relevance by {self.name}")
         with ExitStack() as stack:
             for context in (evaluating(self.model), frozen(self.model), torch.enable_grad()):
                 stack.enter_context(context)
@@ -145,8 +148,11 @@ class Lrp(TorchFunctionMode):
             start: Logit, or sum of logits, that passed `check`.
             leaves: Gates or hidden states.
             again: Whether another start of the same forward pass will follow.
+
+        Raises:
+            ModelError: If a leaf gets no gradient.
         """
-        found = torch.autograd.grad(start, leaves, retain_graph=again, materialize_grads=True)
+        found = slopes(start, leaves, again)
         if self._rules.direct:
             return list(found)
         return [leaf.detach() * each for leaf, each in zip(leaves, found, strict=True)]

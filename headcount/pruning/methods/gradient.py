@@ -3,7 +3,7 @@
 Gradients are taken once, or again after every step. The paper's code takes steps of 0.1.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
-The scores: importance/gradient.py.
+The scores: importance/gate_gradient.py.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Norm: heads that add the shortest vectors to the residual stream, relative to their layer, first.
 
 Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandoval-Segura et al., 2025), section 3, https://arxiv.org/abs/2504.03889
-The scores: importance/norm.py. No labels are used.
+The scores: importance/norm_and_sink.py. No labels are used.
 """  # noqa: E501
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Relevance: heads that contribute least to the model's prediction are pruned first.
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
-The scores: importance/relevance.py.
+The scores: importance/lrp/relevance.py.
 Departure: the paper studies relevance but prunes by gates; relevance as a pruning order is ours.
 """
 

@@ -1,7 +1,7 @@
 """Sink: heads that put most of their attention on the first token are pruned first.
 
 Reference: Garbage Attention in Large Language Models (Sok et al., 2026), https://arxiv.org/abs/2601.06787
-The scores: importance/sink.py. No labels are used.
+The scores: importance/norm_and_sink.py. No labels are used.
 """
 
 from collections.abc import Sequence

@@ -82,15 +82,16 @@ class Stepwise(Ranking):
         size = max(1, round(self.step * len(units.units)))
         file, key = _file(context), self._key(context, units, keep)
         so_far = done = read_order(file, key)
+        total = sum(_room(units, Order(()), keep).values())
         # Everything is scored once, even if nothing is pruned, since scores are reported.
         while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
             left = _left(units, done.gone, room) if done.dense.heads else units.units
-            self._tell(context, done.gone, room)
+            context.progress("ranking", total - sum(room.values()), total)
             found = self._scored(context, done.gone, left)
             done = done.after(found, _going(found, units, size, room), units.units)
             write_order(file, key, done)
         if done is not so_far:
-            self._tell(context, done.gone, {})
+            context.progress("ranking", total, total)
         return done.dense
 
     def _key(self, context: PruningContext, units: Units, keep: Keep | None) -> str:
@@ -106,10 +107,6 @@ class Stepwise(Ranking):
             max_tokens=context.max_tokens if self.depends_on_batches else None,
             keep=None if isinstance(keep, int | None) else dict(keep),
         )
-
-    def _tell(self, context: PruningContext, gone: Order, room: Room) -> None:
-        going = len(gone.heads) + sum(room.values())
-        context.progress("ranking", len(gone.heads), going)
 
     def _scored(self, context: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
         """The remaining units, ordered by their scores in the model without the pruned heads."""

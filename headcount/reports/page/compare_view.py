@@ -143,6 +143,8 @@ class ComparisonView:
     """What a reader must know of normalised scores."""
     matching: MatchingView | None = None
     """Heads paired by what they do; None unless that was asked for."""
+    warnings: tuple[str, ...] = ()
+    """What makes numbers of the runs differ besides heads and data."""
 
 
 def compare_view(
@@ -190,6 +192,7 @@ def compare_view(
         ),
         order_sites=order_header(found.orders) if found.orders else "",
         matching=matching_view(matching) if matching else None,
+        warnings=found.warnings,
     )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
+from headcount.corpora import LEAST_UNITS, SEGMENT
+
 
 @final
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ NOTES = (
     ),
     Note(
         "Roles and tendencies",
-        "A hash of each text puts it in one of two halves. With fewer than 10 texts in a half, the "
-        "earlier part of every text is the first half and the later part the second, each cut into "
-        "10 segments of 160 tokens or more; findings hold for these texts only. Offsets, relations "
-        "and the cells to test are chosen on the first half; shares, thresholds and tests are "
-        "those of the second. The test is a one-sided t-test clustered by text or segment, with at "
+        "A hash of each text puts it in one of two halves. With fewer than "
+        f"{LEAST_UNITS} texts in a half, the earlier part of every text is the first half and the "
+        f"later part the second, each cut into {LEAST_UNITS} segments of {SEGMENT} tokens or more; "
+        "findings hold for these texts only. Offsets, relations and the cells to test are chosen "
+        "on the first half; shares, thresholds and tests are those of the second. The test is a "
+        "one-sided t-test clustered by text or segment, with at "
         "least 100 cases in 10 of them, corrected by Holm's method for all chosen cells. A role "
         "passes the paper's threshold and the test, a tendency the test alone.",
         "headcount",

@@ -145,7 +145,6 @@ def finetune(
         claim(state, same | dict(run.about or {}), ResumePolicy.RESUME)
         remove_broken(state / CHECKPOINTS)
     processes().wait_for_everyone()
-    # Steps measure the epoch; padded tokens measure the speed.
     steps, tokens = batches.per_epoch / per_step, int(task.length_N.sum())
     callbacks: list[TrainerCallback] = [ProgressCallback(run.tell, steps, tokens)]
     with ExitStack() as stack:

@@ -23,7 +23,6 @@ Reference: An Introduction to the Bootstrap (Efron and Tibshirani, 1993), chapte
     https://arxiv.org/abs/1603.05766; many heads: Holm (1979), https://www.jstor.org/stable/4615733
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -31,11 +30,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
-from headcount.importance.options import ScoreTest
-from headcount.importance.statistics.draws import resamples
-from headcount.importance.statistics.randomization import FEWEST_SWAPS, OfSums, randomization
-from headcount.importance.statistics.studentized import ALPHA, studentized
-from headcount.tasks import Evaluation, Task
+from headcount.statistics.p_values import ALPHA
+from headcount.statistics.studentized import studentized
 
 SMALLEST = 0.01
 """Smallest p that a head can have after Holm's correction, if enough resamples are drawn."""
@@ -102,76 +98,6 @@ def loss_deltas(
     is_asked_N = count_N > 0  # an example without predictions is none
     found = studentized(more_HN[:, is_asked_N], count_N[is_asked_N], num_samples, seed)
     return of_few(Deltas(*found), int(is_asked_N.sum()))
-
-
-def score_deltas(
-    task: Task,
-    without: Sequence[Evaluation],
-    base: Evaluation,
-    num_samples: int | None = None,
-    seed: int = 0,
-    test: ScoreTest = "randomization",
-    index_N: Int[np.ndarray, " example"] | None = None,
-) -> Deltas:
-    """The drop in score without each head; positive = the head helps.
-
-    Args:
-        task: Task that defines the score and its direction.
-        without: Evaluations without each head.
-        base: Evaluation of the dense model.
-        num_samples: Number of swaps or resamples; None for at least 10,000 swaps, or for 1000
-            resamples of a score that is not a function of sums.
-        seed: Seed of the draws.
-        test: `randomization`, or sacreBLEU's bootstrap, which gives no intervals.
-        index_N: Numbers of the examples that count; None for all.
-    """
-    if index_N is None:
-        index_N = np.arange(len(base.loss_N))
-    counts = None if test == "sacrebleu" else task.statistics(base)
-    if counts is not None:
-        base_NK = counts[index_N]
-        each = [np.asarray(task.statistics(one))[index_N] for one in without]
-        num_samples = num_samples or max(FEWEST_SWAPS, enough_samples(len(without)))
-        weight_N = base.count_N[index_N].astype(float)
-        found = randomization(
-            base_NK, each, weight_N, score=_higher(task), num_samples=num_samples, seed=seed
-        )
-        return of_few(Deltas(*found), len(index_N))
-    if num_samples is None:
-        num_samples = enough_samples(len(without)) if test == "sacrebleu" else 1000
-    delta_H, delta_SH = _resampled(
-        task, without, base, num_samples=num_samples, seed=seed, index_N=index_N
-    )
-    if test == "sacrebleu":
-        return of_few(sacrebleus(delta_H, delta_SH), len(index_N))
-    return of_few(normal(delta_H, delta_SH, len(index_N)), len(index_N))
-
-
-def _higher(task: Task) -> OfSums:
-    """The task's score of sums, with its sign flipped where lower is better."""
-    return task.of_sums if task.higher_is_better else lambda sums_DK: -task.of_sums(sums_DK)
-
-
-def _resampled(
-    task: Task,
-    without: Sequence[Evaluation],
-    base: Evaluation,
-    num_samples: int,
-    seed: int,
-    index_N: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The drops in score, of all examples and of every resample."""
-    sign = -1.0 if task.higher_is_better else 1.0
-    score_of_base, scores = task.resampled(base), [task.resampled(each) for each in without]
-
-    def worse(index_SN: np.ndarray) -> np.ndarray:
-        dense_S = score_of_base(index_SN)
-        # A difference of 0 has no sign
-        return sign * np.stack([score(index_SN) - dense_S for score in scores], axis=1) + 0.0
-
-    draws = resamples(len(index_N), num_samples, seed)
-    delta_SH = np.concatenate([worse(index_N[drawn_SN]) for drawn_SN in draws])
-    return worse(index_N[None])[0], delta_SH
 
 
 def normal(
@@ -255,23 +181,6 @@ def rough_score(num_examples: int) -> tuple[str, ...]:
         f"loss and score of {amount(num_examples, 'example')} are rough, and have no interval: "
         f"with fewer than {FEW}, other examples can give quite other numbers. Use more of them",
     )
-
-
-def holm(p_H: Float[np.ndarray, " head"]) -> Float[np.ndarray, " head"]:
-    """P-values corrected for testing many heads (Holm 1979).
-
-    The i-th smallest of m is multiplied by m - i + 1, raised to at least the values before it, and
-    limited to 1. NaN stays NaN and is not counted.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    adjusted_H = np.full(len(p_H), np.nan)
-    (known,) = np.nonzero(~np.isnan(p_H))
-    order = known[np.argsort(p_H[known], kind="stable")]
-    factors = np.arange(len(order), 0, -1)
-    adjusted_H[order] = np.minimum(1, np.maximum.accumulate(p_H[order] * factors))
-    return adjusted_H
 
 
 def of_few(found: Deltas, num_examples: int) -> Deltas:

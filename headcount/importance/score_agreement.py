@@ -1,16 +1,11 @@
-r"""Agreement: whether scores rank heads alike, and which score predicts measured ablation.
+"""Agreement: whether scores rank heads alike, and which score predicts measured ablation.
 
-$$\rho = r(\mathrm{rank}\,x, \mathrm{rank}\,y), \qquad
-\tanh\!\Big(\mathrm{artanh}\,\rho \pm 1.96 \sqrt{\tfrac{1 + \rho^2 / 2}{n - 3}}\Big)$$
+Scores agree as far as their rank correlation over heads says (`statistics/correlation.py`). Heads
+without a number (NaN) are left out pair by pair, and the others are counted. The interval treats
+heads as independent draws, which heads of one layer are not quite.
 
-Spearman's rank correlation over the n heads that have both numbers (equal numbers share their mean
-rank), in [-1, 1], with its 95 % interval. NaN with fewer than 4 heads, or where all are equal.
-Heads without a number (NaN) are left out pair by pair, and the others are counted. The interval
-treats heads as independent draws, which heads of one layer are not quite.
-
-Reference: Sample Size Requirements for Estimating Pearson, Kendall and Spearman Correlations
-    (Bonett and Wright, 2000), https://doi.org/10.1007/BF02294183; two data sets: Are Sixteen Heads
-    Really Better than One? (Michel et al., 2019), section 3.4, https://arxiv.org/abs/1905.10650
+Reference: two data sets: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section
+    3.4, https://arxiv.org/abs/1905.10650
 """
 
 from collections.abc import Sequence
@@ -23,6 +18,7 @@ from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
 from headcount.results import Across, Correlation, ImportanceRecord, Matrix, signed
+from headcount.statistics import correlated
 
 SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
 """Columns of the head table that score importance; higher = more important."""
@@ -36,24 +32,9 @@ FEW = "Fewer than two scores were measured: there is nothing to compare."
 def correlation(
     one: Float[np.ndarray, " head"], other: Float[np.ndarray, " head"], ranks: bool = True
 ) -> Correlation:
-    """Spearman's or Pearson's correlation of two scores, with its interval.
-
-    Pearson's interval uses Fisher's variance, 1 / (n - 3), instead of Bonett and Wright's.
-    """
-    from scipy.stats import norm, rankdata
-
-    known = ~(np.isnan(one) | np.isnan(other))
-    x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
-    num = int(known.sum())
-    if num < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Correlation(np.nan, np.nan, np.nan, num)
-    rho = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
-    spread = np.sqrt((1 + rho**2 / 2 if ranks else 1) / (num - 3))
-    # A perfect correlation lies at infinity, which rounding may just miss
-    middle = np.copysign(np.inf, rho) if 1 - abs(rho) < 1e-12 else np.arctanh(rho)
-    wide = float(norm.ppf(0.975))
-    low, high = (float(np.tanh(middle + side * wide * spread)) for side in (-1, 1))
-    return Correlation(rho, low, high, num)
+    """Spearman's or Pearson's correlation of two scores, with its interval."""
+    found = correlated(one, other, ranks)
+    return Correlation(found.value, found.low, found.high, found.cases)
 
 
 @final

@@ -1,16 +1,24 @@
 """Intervals and p-values of losses equal loops over the same draws, and hold what they promise."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
 from headcount.core import InputError
-from headcount.importance import holm, loss_deltas
-from headcount.importance.statistics import draws as draws_of
-from headcount.importance.statistics import significance, studentized
-from headcount.importance.statistics.draws import resamples
-from headcount.importance.statistics.significance import enough_samples, few_examples
+from headcount.statistics import draws as draws_of
+from headcount.statistics import (
+    enough_samples,
+    few_examples,
+    holm,
+    loss_deltas,
+    normal,
+    resamples,
+    sacrebleus,
+    significance,
+    studentized,
+)
 from tests.textbook import statistics
 
 HEADS, EXAMPLES, SAMPLES = 5, 17, 211
@@ -137,25 +145,6 @@ def test_enough_samples_let_holm_reach_one_percent():
         assert holm(np.full(heads, least))[0] <= significance.SMALLEST
 
 
-def test_holm_by_hand():
-    # statsmodels' multipletests(..., method="holm") gives the same numbers.
-    found = holm(np.array([0.01, 0.04, 0.03, 0.005]))
-    assert found.tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm(np.array([0.6, 0.9])).tolist() == [1, 1]
-    assert holm(np.array([])).tolist() == []
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_holm_is_the_textbook(seed: int):
-    p_H = np.random.default_rng(seed).choice(np.linspace(0.001, 1, 40) ** 3, 23)
-    assert holm(p_H) == pytest.approx(statistics.holm(p_H.tolist()))
-
-
-def test_holm_leaves_out_what_was_not_measured():
-    found = holm(np.array([0.02, np.nan, 0.01]))
-    assert found[[0, 2]].tolist() == [0.02, 0.02] and np.isnan(found[1])
-
-
 def test_what_is_not_finite_is_named(losses: tuple[np.ndarray, np.ndarray, np.ndarray]):
     loss_HN, base_N, count_N = losses
     loss_HN[3, 11] = np.inf
@@ -168,3 +157,17 @@ def test_nothing_to_compare_on():
         loss_deltas(np.zeros((2, 0)), np.zeros(0), np.zeros(0, dtype=int))
     with pytest.raises(InputError, match="at least one example"):
         loss_deltas(np.zeros((2, 3)), np.zeros(3), np.zeros(3, dtype=int))
+
+
+def test_draws_without_a_score_are_left_out():
+    """Spearman's correlation does not exist for one example drawn repeatedly."""
+    drawn = np.array([[0.1, 0.2], [np.nan, np.nan], [0.3, -0.4], [0.2, 0.1]])
+    real = np.array([0.2, 0.0])
+    for test in (partial(normal, num_examples=19), sacrebleus):
+        kept, same = test(real, drawn[[0, 2, 3]]), test(real, drawn)
+        assert same.low.tolist() == pytest.approx(kept.low.tolist(), nan_ok=True)
+        assert same.p.tolist() == pytest.approx(kept.p.tolist())
+        never = np.column_stack([drawn[:, 0], np.full(4, np.nan)])  # takes nothing from the other
+        one = test(real, never)
+        assert one.p[0] == pytest.approx(kept.p[0])
+        assert np.isnan([one.low[1], one.high[1], one.p[1]]).all() and one.delta[1] == 0

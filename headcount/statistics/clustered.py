@@ -8,20 +8,17 @@ $$\mathrm{se}(r) = \frac{1}{\sum n} \sqrt{\frac{U}{U - 1} \sum (x - r n)^2},
 which is Student's t with U - 1 degrees of freedom if the rate is at most $r_0$. The interval holds
 90 % of the cases in theory: its lower end is above $r_0$ exactly when p < 0.05.
 
-References: cluster-robust errors: Cameron & Miller (2015), https://doi.org/10.3368/jhr.50.2.317;
-    many tests: Holm (1979), https://www.jstor.org/stable/4615733
+Reference: cluster-robust errors: Cameron & Miller (2015), https://doi.org/10.3368/jhr.50.2.317
 """
 
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from jaxtyping import Float
 from scipy.stats import t as student
 
-from headcount.measures import Moments
-
-ALPHA = 0.05
-"""Error of one test, and of each end of an interval."""
+from headcount.statistics.p_values import ALPHA
 
 
 @final
@@ -37,20 +34,25 @@ class ClusteredRates:
     """Number of units."""
 
     @classmethod
-    def of(cls, hits_H: np.ndarray, cases: int, moments: Moments, kind: int) -> "ClusteredRates":
-        """Rates of one kind of cases.
+    def of(
+        cls,
+        hits_H: np.ndarray,
+        cases: int,
+        squares_H: Float[np.ndarray, " head"],
+        products_H: Float[np.ndarray, " head"],
+        cases_squares: int,
+        units: int,
+    ) -> "ClusteredRates":
+        """Rates from sums over units.
 
         Args:
-            hits_H: sum of x over all units.
-            cases: sum of n over all units.
-            moments: the moments over units.
-            kind: the number of the kind in them.
+            hits_H: sum of x.
+            cases: sum of n.
+            squares_H: sum of x squared.
+            products_H: sum of x n.
+            cases_squares: sum of n squared.
+            units: number of units with cases.
         """
-        closed = moments.closed()
-        squares_H, products_H = (
-            each[kind].double().numpy() for each in (closed.squares, closed.products)
-        )
-        cases_squares, units = int(closed.cases_squares[kind]), int(closed.units[kind])
         if units < 2:
             return cls(hits_H / max(cases, 1) if cases else hits_H + np.nan, hits_H + np.nan, units)
         rate_H = hits_H / cases
@@ -72,16 +74,3 @@ class ClusteredRates:
         """Both ends of the interval of the rate."""
         margin_H = self.error_H * student.isf(ALPHA, max(self.units - 1, 1))
         return self.rate_H - margin_H, self.rate_H + margin_H
-
-
-def holm(p: np.ndarray) -> np.ndarray:
-    """P-values corrected for as many tests (Holm 1979).
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * np.arange(len(p), 0, -1)
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1)
-    return corrected

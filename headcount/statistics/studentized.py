@@ -23,10 +23,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.importance.statistics.draws import in_parts, resamples, times
-
-ALPHA = 0.05
-"""One minus the probability that an interval holds the truth."""
+from headcount.statistics.draws import in_parts, resamples, times
+from headcount.statistics.p_values import ALPHA, p_of_draws
 
 KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""
@@ -68,7 +66,7 @@ def _of_heads(
     delta_H = moments.delta_H
     _, skew_H, error_H = (each[0] for each in moments.of(np.ones((1, num))))
     own_H = abs(_transformed(_ratio(delta_H, error_H), skew_H, num))
-    p_H = (1 + (size_SH >= own_H).sum(0)) / (1 + num_samples)
+    p_H = p_of_draws(size_SH >= own_H)
     # The interval holds what a test at 5 % does not reject, on the same resamples
     rank = least_rank(num_samples)
     if rank < 1:

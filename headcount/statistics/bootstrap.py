@@ -1,22 +1,11 @@
 """Bootstrap: ratios of sums over sentences, with intervals from resampled sentences."""
 
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-
-@final
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    cases: int
-    """Number of cases that the number is over."""
+from headcount.statistics.intervals import Estimate, middle
 
 
 @final
@@ -62,9 +51,14 @@ class Bootstrap:
         cases_SN: Float[np.ndarray, "sentence number"],
     ) -> Float[np.ndarray, "draw number"]:
         """Many ratios on every draw; NaN where a draw has no cases."""
-        weights_RS = self._weights_RS.astype(np.float64)
-        sums_RN, cases_RN = weights_RS @ sums_SN, weights_RS @ cases_SN
+        sums_RN, cases_RN = self.drawn_sums(sums_SN), self.drawn_sums(cases_SN)
         return np.divide(sums_RN, cases_RN, out=np.full_like(sums_RN, np.nan), where=cases_RN > 0)
+
+    def drawn_sums(
+        self, numbers_S: Shaped[np.ndarray, "sentence ..."]
+    ) -> Float[np.ndarray, "draw ..."]:
+        """The sums of some numbers on every draw."""
+        return self._weights_RS.astype(np.float64) @ numbers_S
 
     @staticmethod
     def interval(value: float, drawn_R: Float[np.ndarray, " draw"], cases: int | float) -> Estimate:
@@ -72,8 +66,7 @@ class Bootstrap:
         known_R = drawn_R[~np.isnan(drawn_R)]
         if not len(known_R):
             return Estimate(float(value), float("nan"), float("nan"), int(cases))
-        low, high = np.quantile(known_R, [0.025, 0.975]).tolist()
-        return Estimate(float(value), low, high, int(cases))
+        return Estimate(float(value), *middle(known_R), int(cases))
 
     def mean_ratio(
         self,
@@ -93,5 +86,4 @@ class Bootstrap:
             sums_RG, cases_RG, out=np.full_like(sums_RG, np.nan), where=cases_RG > 0
         )
         means_R = np.nanmean(drawn_RG[(cases_RG > 0).any(1)], axis=1)
-        low, high = np.quantile(means_R, [0.025, 0.975]).tolist()
-        return Estimate(value, low, high, int(round(float(total_G.sum()))))
+        return Estimate(value, *middle(means_R), int(round(float(total_G.sum()))))

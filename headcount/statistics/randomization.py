@@ -27,8 +27,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from headcount.importance.statistics.draws import in_parts, swaps
-from headcount.importance.statistics.studentized import least_rank
+from headcount.statistics.draws import in_parts, swaps
+from headcount.statistics.p_values import p_of_draws
+from headcount.statistics.studentized import least_rank
 
 FEWEST_SWAPS = 10_000
 """Smallest number of swaps by default."""
@@ -40,7 +41,7 @@ KEPT = 2**22
 """Number of swapped sums in memory at a time."""
 
 
-def randomization(
+def randomized(
     base_NK: Float[np.ndarray, "example statistic"],
     without: Sequence[Float[np.ndarray, "example statistic"]],
     weight_N: Float[np.ndarray, " example"],
@@ -110,10 +111,10 @@ def _inverted(
     low_S, high_S = np.full((2, len(swapped_S)), [[-np.inf], [np.inf]])
     low_S[is_mixed_S], high_S[is_mixed_S] = edges_2M.min(0), edges_2M.max(0)
     num = len(swapped_S)
-    p = (1 + ((low_S <= 0) & (high_S >= 0)).sum()) / (1 + num)
+    p = float(p_of_draws((low_S <= 0) & (high_S >= 0)))
     rank = least_rank(num)
     if rank < 1:
-        return np.nan, np.nan, float(p)
+        return np.nan, np.nan, p
     low = float(np.partition(low_S, rank - 1)[rank - 1])
     high = float(np.partition(high_S, num - rank)[num - rank])
-    return (low, high, float(p)) if np.isfinite([low, high]).all() else (np.nan, np.nan, float(p))
+    return (low, high, p) if np.isfinite([low, high]).all() else (np.nan, np.nan, p)

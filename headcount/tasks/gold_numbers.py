@@ -1,15 +1,11 @@
-"""Gold numbers, and Spearman's rank correlation of a model's numbers with them.
-
-The correlation is Pearson's of the ranks, ties having their mean rank, between -1 and 1.
-Reference: The Proof and Measurement of Association between Two Things (Spearman, 1904),
-https://doi.org/10.2307/1412159
-"""
+"""Gold numbers, and Spearman's rank correlation of a model's numbers with them."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import CorpusError, InputError, amount
 from headcount.corpora import Table
+from headcount.statistics import rank_correlations
 from headcount.tasks.task import Resampled
 
 Scale = tuple[int | float, int | float]
@@ -50,13 +46,8 @@ def spearmans(
 
     It is NaN if the numbers, or the gold numbers, of a draw are all equal.
     """
-    from scipy.stats import rankdata
 
     def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-        x_DS, y_DS = (rankdata(side[index_DS], axis=1) for side in (outcome_N, gold_N))
-        x_DS, y_DS = (each - each.mean(1, keepdims=True) for each in (x_DS, y_DS))
-        spread_D = np.sqrt((x_DS**2).sum(1) * (y_DS**2).sum(1))
-        unknown_D = np.full(len(index_DS), np.nan)
-        return np.divide((x_DS * y_DS).sum(1), spread_D, out=unknown_D, where=spread_D > 0)
+        return rank_correlations(outcome_N[index_DS], gold_N[index_DS])
 
     return scores

@@ -1,1 +1,0 @@
-"""Statistics of scores: significance, correlation, and agreement between methods."""

@@ -12,4 +12,5 @@ from .staging import FINETUNED as FINETUNED
 from .staging import claim_artifact as claim_artifact
 from .staging import state_of as state_of
 from .surviving_roles import DenseAnalysis as DenseAnalysis
+from .surviving_roles import analysed_corpus as analysed_corpus
 from .surviving_roles import read_roles as read_roles

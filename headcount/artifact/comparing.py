@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import ModelError, Steps, reason, silent_steps
-from headcount.corpora import Corpus, Encoded, Encoder, Sentence, groups_by_length
+from headcount.corpora import Columns, Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded, as_loaded
 from headcount.results import Comparison
 from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, exact_products, tiny_inputs
@@ -73,7 +73,10 @@ class Data:
 
 
 def certificate_corpus(
-    loaded: Loaded | PreTrainedModel, data: Sequence[str | Path] = (), limit: int | None = None
+    loaded: Loaded | PreTrainedModel,
+    data: Sequence[str | Path] = (),
+    limit: int | None = None,
+    columns: Columns | None = None,
 ) -> Corpus | None:
     """The texts that models are compared on; None for a model that takes no text.
 
@@ -81,6 +84,7 @@ def certificate_corpus(
         loaded: Model to compare.
         data: Files of texts; headcount's own sample if there are none.
         limit: Largest number of sentences; all if None.
+        columns: Names of the columns of tables, as in `Corpus`.
 
     Raises:
         ModelError: If texts are named for a model that takes none.
@@ -91,7 +95,7 @@ def certificate_corpus(
             loaded.encoder()  # raises the error that says why
         return None
     sample = Path(str(files("headcount") / "data" / "sample.tsv"))
-    return Corpus([Path(path) for path in data] or (sample,), limit=limit)
+    return Corpus(data or sample, limit=limit, columns=columns)
 
 
 def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:

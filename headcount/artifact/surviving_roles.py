@@ -7,7 +7,7 @@ from typing import final
 
 from headcount.analysis import Options, analyze
 from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
-from headcount.corpora import Corpus, Frequencies
+from headcount.corpora import Corpus, Frequencies, named_columns
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
@@ -88,7 +88,7 @@ def read_roles(folder: Path, loaded: Loaded) -> Roles:
     return {str(head): found.get(str(head), []) for head in loaded.heads}
 
 
-def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
+def read_again(folder: Path, files: Sequence[str | Path], loaded: Loaded) -> Again:
     """The corpus of an analysis and the options that roles depend on.
 
     Args:
@@ -102,17 +102,27 @@ def read_again(folder: Path, files: Sequence[Path], loaded: Loaded) -> Again:
     """
     record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
-    corpus = _same_corpus(record, signed, folder, files)
-    places = (Path(), folder, folder.parent, *(file.parent for file in files))
+    corpus = analysed_corpus(folder, files)
+    places = (Path(), folder, folder.parent, *(Path(file).parent for file in files))
     frequencies = _file_of(record, places)
     options = Options(frequencies=frequencies, thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
     return Again(corpus, options)
 
 
-def _same_corpus(
-    record: RunRecord, signed: Signature, folder: Path, files: Sequence[Path]
-) -> Corpus:
+def analysed_corpus(folder: Path, files: Sequence[str | Path]) -> Corpus:
+    """The corpus of an analysis, read as the analysis read it.
+
+    Args:
+        folder: folder of the analysis.
+        files: its corpus, in the order of its record; for pairs, the source, then the target.
+
+    Raises:
+        CorpusError: if files can't be read.
+        InputError: if the corpus differs from that of the analysis.
+    """
+    record = RunRecord.read(folder)
+    signed = Signature.parse(record.signature)
     corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
@@ -162,15 +172,16 @@ def _check_same_frequencies(
         )
 
 
-def _corpus(record: RunRecord, files: Sequence[Path], signed: Signature) -> Corpus | None:
+def _corpus(record: RunRecord, files: Sequence[str | Path], signed: Signature) -> Corpus | None:
     """The corpus as the analysis read it, with the last files as sides; None if files differ."""
     pairs = signed.get("pairs") is not None
     as_words = signed.get("treebank") != "as-written"  # earlier versions always did
     sides = [side for side in ("source", "target") if record.arguments.get(side) is not None]
-    limit, suffixes = record.counts.sentences, [path.suffix for path in files]
+    columns = named_columns(record.arguments.get("columns", ()))
+    limit = record.counts.sentences
     if not sides:
-        return Corpus(files, limit=limit, pairs=pairs, as_words=as_words)
-    if suffixes != [Path(name).suffix for name in record.corpora]:
+        return Corpus(files, limit=limit, pairs=pairs, columns=columns, as_words=as_words)
+    if [Path(name).suffix for name in files] != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)
     return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs, as_words=as_words)
@@ -191,7 +202,9 @@ class DenseAnalysis:
     """How the roles were found; if given, the pruned model is analysed in the same way."""
 
     @classmethod
-    def read(cls, folder: Path, loaded: Loaded, corpus: Sequence[Path] = ()) -> "DenseAnalysis":
+    def read(
+        cls, folder: Path, loaded: Loaded, corpus: Sequence[str | Path] = ()
+    ) -> "DenseAnalysis":
         """Read the folder of an analysis.
 
         Args:

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import probes, reports, results
-from headcount.cli.arguments import check_data, check_model, check_reading, recorded
+from headcount.cli.arguments import CorpusArguments, check_data, check_model, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
-from headcount.corpora import Corpus, read_links
+from headcount.corpora import read_links
 from headcount.probes import AlignmentOptions
 
 SHOWN = 5
@@ -47,18 +47,14 @@ def print_best(found: "results.Alignment", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Align(ParallelArguments):
+class Align(CorpusArguments, ParallelArguments):
     """Measure how well every head links words to their translations, against gold links."""
 
-    pairs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")
-    ] = ()
-    """Parallel text: .tsv (source<TAB>target)."""
+    pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
+    """Parallel text: .tsv (source<TAB>target); with --columns text=NAME target=NAME, a .tsv, .csv,
+    .jsonl or .parquet with such columns, or hf://dataset?split=test."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
-    as_words: bool = False
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
         default_factory=AlignmentOptions
     )
@@ -67,8 +63,7 @@ class Align(ParallelArguments):
         """Align and write everything into `out`."""
         check_model(self.model)
         check_data([self.gold, *self.how.compare])
-        corpus = Corpus(self.pairs, self.source, self.target, as_words=self.as_words)
-        check_reading(corpus)
+        corpus = self.read(self.pairs, self.source, self.target)
         read_links(self.gold, sum(1 for _ in corpus))  # refused before the model is loaded
         self.claim(results.Alignment, "alignment")
         with shown() as progress:

@@ -11,16 +11,16 @@ from rich.table import Table
 from headcount import analysis, importance, models, reports, results
 from headcount.analysis import Options
 from headcount.cli.arguments import (
+    CorpusArguments,
     ModelArguments,
     check_data,
     check_model,
     check_no_unused_options,
-    check_reading,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import ResumePolicy, amount, is_main_process, wait_for_everyone
-from headcount.corpora import Corpus, check_frequencies
+from headcount.corpora import check_frequencies
 
 SHOWN = 3
 """Number of heads named for each role."""
@@ -63,14 +63,15 @@ def _roles(run: "results.Analysis") -> Table:
 
 
 @dataclass(frozen=True)
-class Analyze(ModelArguments):
+class Analyze(CorpusArguments, ModelArguments):
     """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
     corpus: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
-    (source<TAB>target); for a Vision Transformer, images or a folder of them."""
+    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
+    (source<TAB>target), or hf://dataset?split=train; for a Vision Transformer, images or a folder
+    of them."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
     source: Path | None = None
@@ -79,9 +80,6 @@ class Analyze(ModelArguments):
     """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
-    as_words: bool = False
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     resume: bool = False
@@ -101,8 +99,7 @@ class Analyze(ModelArguments):
             check_data([self.how.frequencies])
             check_frequencies(self.how.frequencies)
         sides = (self.source, self.target, self.limit)
-        corpus = Corpus(self.corpus, *sides, pairs=self.pairs, as_words=self.as_words)
-        check_reading(corpus)
+        corpus = self.read(self.corpus, *sides, pairs=self.pairs)
         self._claim(policy)
         loaded = self.loaded()
         if self.resume:  # keeps the scores in the folder

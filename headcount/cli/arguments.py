@@ -10,13 +10,14 @@ import tyro
 from headcount import models, tasks
 from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
-    HUB,
     Corpus,
     are_chats,
     check_columns,
     check_limit,
     image_files,
+    is_on_hub,
     is_treebank,
+    named_columns,
     treebank_column,
 )
 from headcount.tasks import (
@@ -64,6 +65,54 @@ class ModelArguments(DeviceArguments):
         trusted = self.trust_remote_code
         how = (self.device, self.dtype, self.languages)
         return models.load(self.model, *how, trust_remote_code=trusted)
+
+
+@dataclass(frozen=True)
+class ColumnArguments:
+    """The columns of a table of texts."""
+
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+    """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
+    (from 0) where the file has no header; with them a .tsv is a table."""
+
+    def read(self, *files: Any, **how: Any) -> Corpus:
+        """The corpus in some files, before a model is loaded: files and columns are there.
+
+        Raises:
+            CorpusError: If a file or a column is not there, or a first row can't be read.
+            InputError: If an option has no effect.
+        """
+        return Corpus(*files, columns=named_columns(self.columns), **how)
+
+    def check_texts(self, files: Sequence[str], limit: int | None) -> None:
+        """Check that files of texts exist, by their first sentences, and have the columns.
+
+        Raises:
+            CorpusError: If one does not exist, lacks a column, or can't be read, or the limit
+                leaves no sentence.
+            InputError: If columns are named without files.
+        """
+        check_limit(limit, "sentence")
+        check_data(files)
+        if files:
+            self.read(files)
+        else:
+            check_no_unused_options(self, "columns", "--data", "Name files with --data")
+
+
+@dataclass(frozen=True)
+class CorpusArguments(ColumnArguments):
+    """How a command reads its corpus."""
+
+    as_words: bool = field(default=False, kw_only=True)
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
+
+    def read(self, *files: Any, **how: Any) -> Corpus:
+        """The corpus in some files, as `ColumnArguments` reads it."""
+        corpus = super().read(*files, as_words=self.as_words, **how)
+        check_reading(corpus)
+        return corpus
 
 
 @dataclass(frozen=True)
@@ -219,26 +268,6 @@ def check_model(name: str) -> None:
         )
 
 
-def named_columns(columns: Sequence[str]) -> dict[str, str | int] | None:
-    """The mapping that ROLE=NAME or ROLE=NUMBER arguments describe; None without arguments.
-
-    >>> named_columns(["source=en", "target=de"])
-    {'source': 'en', 'target': 'de'}
-    """
-    pairs = [column.partition("=") for column in columns]
-    for role, equals, name in pairs:
-        if not (role and equals and name):
-            raise InputError(
-                f"Expected columns as ROLE=NAME, got {role + equals + name!r}. Write, for example, "
-                "text=review or text=0."
-            )
-    roles = [role for role, _, _ in pairs]
-    twice = sorted({role for role in roles if roles.count(role) > 1})
-    if twice:
-        raise InputError(f"Expected one column for each role, got several for {', '.join(twice)}.")
-    return {role: name for role, _, name in pairs} or None
-
-
 def check_data(files: Iterable[str | Path]) -> None:
     """Check that files of data exist; data sets of the hub are not looked up.
 
@@ -246,7 +275,7 @@ def check_data(files: Iterable[str | Path]) -> None:
         CorpusError: If one does not exist or is a folder.
     """
     for file in files:
-        if str(file).startswith(HUB):
+        if is_on_hub(file):
             continue
         if not Path(file).exists():
             raise CorpusError(
@@ -269,7 +298,7 @@ def check_reading(corpus: Corpus) -> None:
         )
 
 
-def check_corpus(files: Sequence[Path], limit: int | None = None) -> None:
+def check_corpus(files: Sequence[str | Path], limit: int | None = None) -> None:
     """Check that files of texts or treebanks exist, by their first sentences.
 
     Raises:

@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headcount import artifact, probes, reports, results
-from headcount.cli.arguments import check_model, check_reading, recorded
+from headcount.cli.arguments import CorpusArguments, check_model, recorded
 from headcount.cli.beside_arguments import ParallelArguments
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.core import amount
-from headcount.corpora import Corpus
 from headcount.probes import ClusterOptions
 
 SHOWN = 5
@@ -47,17 +46,14 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
 
 
 @dataclass(frozen=True)
-class Cluster(ParallelArguments):
+class Cluster(CorpusArguments, ParallelArguments):
     """Measure the distances between all heads, and group those that look at the same places."""
 
     corpus: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
-    (source<TAB>target)."""
-    as_words: bool = False
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
+    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
+    (source<TAB>target), or hf://dataset?split=train."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None
@@ -68,9 +64,7 @@ class Cluster(ParallelArguments):
     def run(self) -> int:
         """Compare the heads and write everything into `out`."""
         check_model(self.model)
-        sides = (self.source, self.target, self.limit)
-        corpus = Corpus(self.corpus, *sides, as_words=self.as_words)
-        check_reading(corpus)
+        corpus = self.read(self.corpus, self.source, self.target, self.limit)
         self.claim(results.Clusters, "clusters")
         loaded = self.loaded_beside()
         analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)

@@ -6,20 +6,21 @@ from pathlib import Path
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import ModelArguments, check_corpus, check_model
+from headcount.cli.arguments import ColumnArguments, ModelArguments, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.core import Plan, amount, check_not_read
+from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Compact(ModelArguments):
+class Compact(ColumnArguments, ModelArguments):
     """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
 
     plan: Path = field(kw_only=True)
     """The plan.json that lists the kept heads."""
     out: Path = field(kw_only=True)
     """Folder for the compact model."""
-    data: tuple[Path, ...] = ()
+    data: tuple[str, ...] = ()
     """Texts to compare on (encoder-decoders: .tsv); by default headcount's own sample."""
     limit: int | None = None
     """Largest number of sentences to compare on; all by default."""
@@ -29,12 +30,15 @@ class Compact(ModelArguments):
     def run(self) -> int:
         """Compact the model, compare it with the gated one, and save it."""
         check_model(self.model)
-        check_corpus(self.data, self.limit)
-        check_not_read(self.out, [Path(models.place_of(self.model)), self.plan, *self.data])
+        self.check_texts(self.data, self.limit)
+        check_not_read(
+            self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
+        )
         plan = Plan.read(self.plan)
         models.Stated.of(self.model, self.trust_remote_code).check_plan(plan)
         loaded = self.loaded()
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
+        columns = named_columns(self.columns)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
         with shown() as progress:
             certificate = artifact.save_compact(
                 loaded, plan, self.out, corpus, self.overwrite, progress

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from headcount import models, pruning, tasks
-from headcount.cli.arguments import TaskArguments, named_columns
+from headcount.cli.arguments import TaskArguments
 from headcount.core import InputError, Progress, check_seed, silent
+from headcount.corpora import named_columns
 from headcount.pruning import CALIBRATION, uses_examples
 
 Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from headcount import models, papers
 from headcount.cli.arguments import (
+    CorpusArguments,
     DeviceArguments,
     check_data,
     check_model,
-    check_reading,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
@@ -28,17 +28,15 @@ SHOWN = ("mi-miller-madow", "pwcca")
 
 
 @dataclass(frozen=True)
-class Evolve(FolderArguments, DeviceArguments):
+class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
     """Compare layers and models: what each layer keeps of a token and its neighbours."""
 
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL [MODEL ...] CORPUS")
     ]
     """Models (Hugging Face names, folders, headcount:en-de), then one corpus (.txt, .jsonl,
-    .conllu, .tsv). Models of one objective are its seeds."""
-    as_words: bool = False
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
+    .conllu, .tsv, .csv, .parquet, or hf://dataset?split=train). Models of one objective are its
+    seeds."""
     limit: int | None = None
     """Largest number of sentences; all by default."""
     how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(
@@ -56,8 +54,7 @@ class Evolve(FolderArguments, DeviceArguments):
         for name in names:
             check_model(name)
         check_data([file])
-        corpus = Corpus([file], limit=self.limit, as_words=self.as_words)
-        check_reading(corpus)
+        corpus = self.read([file], limit=self.limit)
         claim(self.out, papers.Evolution.files(), self.out / "state", self.policy)
         loaded = [self._loaded(name) for name in names]
         with shown() as progress:

@@ -7,14 +7,15 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, models
-from headcount.cli.arguments import TrustArguments, check_corpus
+from headcount.cli.arguments import ColumnArguments, TrustArguments
 from headcount.cli.compact import print_certificate
 from headcount.cli.console import plain_console, print_warnings
 from headcount.core import InputError
+from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Export(TrustArguments):
+class Export(ColumnArguments, TrustArguments):
     """Export a compact model to ONNX and check it in ONNX Runtime."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
@@ -24,7 +25,7 @@ class Export(TrustArguments):
     cache: bool = False
     """Also write onnx/decoder.onnx, and onnx/encoder.onnx of an encoder-decoder, which generate
     token by token with a cache of keys and values."""
-    data: tuple[Path, ...] = ()
+    data: tuple[str, ...] = ()
     """Texts to compare on; by default headcount's own sample."""
     limit: int | None = None
     """Largest number of sentences to compare on; all by default."""
@@ -33,9 +34,10 @@ class Export(TrustArguments):
         """Export the model, compare it, and save it."""
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
-        check_corpus(self.data, self.limit)
+        self.check_texts(self.data, self.limit)
         loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit)
+        columns = named_columns(self.columns)
+        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
         certificate = artifact.export(loaded, self.model, corpus, self.cache)
         console = plain_console()
         print_certificate(certificate, console)

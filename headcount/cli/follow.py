@@ -13,13 +13,12 @@ from headcount.cli.arguments import (
     TaskArguments,
     check_data,
     check_reading,
-    named_columns,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
 from headcount.core import amount, claim
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, named_columns
 from headcount.papers import FollowOptions
 
 
@@ -35,8 +34,9 @@ class Follow(FolderArguments, TaskArguments):
     """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry
     one; otherwise they keep the order given."""
     corpus: tuple[str, ...] = ()
-    """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs); by default
-    the texts of --data, on which syntactic roles are unknown."""
+    """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs, .csv,
+    .parquet) or hf://dataset?split=test; by default the texts of --data, on which syntactic roles
+    are unknown."""
     as_words: bool = False
     """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
     text as it is written."""

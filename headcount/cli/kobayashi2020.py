@@ -7,29 +7,31 @@ from typing import Annotated
 import tyro
 
 from headcount import papers
-from headcount.cli.arguments import ModelArguments, check_data, check_model, check_reading, recorded
+from headcount.cli.arguments import (
+    CorpusArguments,
+    ModelArguments,
+    check_data,
+    check_model,
+    recorded,
+)
 from headcount.cli.console import show_document, shown
-from headcount.core import CorpusError, ResumePolicy, claim
-from headcount.corpora import Corpus
+from headcount.core import ResumePolicy, claim
 from headcount.papers import ContributionTable
 
 
 @dataclass(frozen=True)
-class Kobayashi2020(ModelArguments):
+class Kobayashi2020(CorpusArguments, ModelArguments):
     """Reproduce "Attention is Not Only a Weight": weights, norms, mixing ratios (2020 and 2021)."""
 
     corpus: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl (text or messages), .conllu, .tsv
-    (source<TAB>target)."""
+    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
+    (source<TAB>target), or hf://dataset?split=train."""
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --overwrite is given."""
     limit: int | None = field(default=1000, kw_only=True)
     """Largest number of sentences to read; numbers of all their tokens are held in memory."""
-    as_words: bool = field(default=False, kw_only=True)
-    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
-    text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the sentences, for intervals."""
     max_tokens: int = field(default=2048, kw_only=True)
@@ -40,12 +42,9 @@ class Kobayashi2020(ModelArguments):
     def run(self) -> int:
         """Measure, and write the document."""
         check_model(self.model)
-        if not self.corpus:
-            raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         check_data(self.corpus)
         policy = ResumePolicy.of(False, self.overwrite)
-        corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
-        check_reading(corpus)
+        corpus = self.read(self.corpus, limit=self.limit)
         claim(self.out, ContributionTable.files(), self.out / "state", policy, resumes=False)
         loaded = self.loaded()
         with shown() as progress:

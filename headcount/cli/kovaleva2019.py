@@ -8,11 +8,11 @@ from headcount.cli.arguments import (
     TaskArguments,
     check_corpus,
     check_model,
-    named_columns,
     recorded,
 )
 from headcount.cli.console import plain_console, print_warnings, show_document, shown
 from headcount.core import InputError, ResumePolicy, claim
+from headcount.corpora import named_columns
 from headcount.papers import TunedMaps
 
 

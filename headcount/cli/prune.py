@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, pruning, results
-from headcount.cli.arguments import check_corpus, recorded
+from headcount.cli.arguments import check_data, recorded
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.next_steps import after_prune, group_size, print_steps
@@ -53,7 +53,7 @@ class Prune:
     """If anything is trained, also train the dense model for as many updates and measure it."""
     analysis: Path | None = None
     """Folder of `headcount analyze` of the dense model; reports which functions survive."""
-    corpus: tuple[Path, ...] = ()
+    corpus: tuple[str, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
     resume: bool = False
     """Resume an interrupted run."""
@@ -64,7 +64,11 @@ class Prune:
         """Prune, write the folder, and print what changed."""
         name, options = self._check()
         chosen, limit, stages = pruning.method(name, options), self._limit(), self._stages()
-        read = [*self.on.files(), *self.corpus, *filter(None, (self.analysis, self.one_per_group))]
+        read = [
+            *self.on.files(),
+            *map(Path, self.corpus),
+            *filter(None, (self.analysis, self.one_per_group)),
+        ]
         policy = ResumePolicy.of(self.resume, self.overwrite)
         if self.one_per_group is not None:
             groups = results.Clusters.read(self.one_per_group).groups
@@ -111,9 +115,11 @@ class Prune:
                 "Expected --analysis together with --corpus. Name the dense model's analysis of "
                 "that corpus."
             )
-        check_corpus(self.corpus)
+        check_data(self.corpus)
         if self.analysis is not None:
             results.check_is_run(self.analysis)
+            if self.corpus:
+                artifact.analysed_corpus(self.analysis, self.corpus)
         if self.preset is not None and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
             raise InputError(
                 "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "

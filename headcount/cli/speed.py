@@ -9,6 +9,7 @@ from rich.table import Table
 
 from headcount import artifact, models, results, speed
 from headcount.cli.arguments import (
+    ColumnArguments,
     DeviceArguments,
     check_model,
     check_no_unused_options,
@@ -16,12 +17,11 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import is_quiet, plain_console, print_warnings
 from headcount.core import check_is_folder, name_of
-from headcount.corpora import Corpus
 from headcount.speed import Options
 
 
 @dataclass(frozen=True)
-class SpeedCommand(DeviceArguments):
+class SpeedCommand(ColumnArguments, DeviceArguments):
     """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
     dense: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DENSE")]
@@ -29,8 +29,9 @@ class SpeedCommand(DeviceArguments):
     pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """The pruned model: a Hugging Face name or a folder."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
-    data: tuple[Path, ...] = ()
-    """Text to run on: .txt, .jsonl, .conllu, .tsv; random tokens by default."""
+    data: tuple[str, ...] = ()
+    """Text to run on: .txt, .jsonl, .conllu, .tsv, .csv, .parquet or hf://dataset?split=test;
+    random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False
@@ -47,7 +48,9 @@ class SpeedCommand(DeviceArguments):
             results.PruneRecord.read(Path(self.pruned))
         check_model(self.dense)
         check_model(self.pruned)
-        corpus = Corpus(self.data) if self.data else None
+        if not self.data:
+            check_no_unused_options(self, "columns", "--data", "Name files with --data")
+        corpus = self.read(self.data) if self.data else None
         names = (self.dense, self.pruned)
         trusted = self.trust_remote_code
         dense, pruned = (

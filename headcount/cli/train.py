@@ -12,9 +12,10 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headcount import papers, training
-from headcount.cli.arguments import check_data, check_model, named_columns
+from headcount.cli.arguments import check_data, check_model
 from headcount.cli.console import is_quiet, plain_console
 from headcount.core import ResumePolicy, amount, changed, is_main_process
+from headcount.corpora import named_columns
 from headcount.papers import RECIPES, PretrainingConfig
 
 LEFT_OUT = {

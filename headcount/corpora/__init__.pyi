@@ -13,6 +13,7 @@ from .census import Named as Named
 from .census import baselines_of as baselines_of
 from .census import take_census as take_census
 from .chats import chat_tokens as chat_tokens
+from .conllu import is_treebank as is_treebank
 from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion
 from .coreference import read_documents as read_documents
@@ -32,9 +33,10 @@ from .halves import SECOND_HALF as SECOND_HALF
 from .halves import SEGMENT as SEGMENT
 from .halves import Halves as Halves
 from .halves import halves_of as halves_of
-from .held import HUB as HUB
 from .held import IMAGE_SUFFIXES as IMAGE_SUFFIXES
 from .held import is_held as is_held
+from .held import is_on_hub as is_on_hub
+from .held import named_files as named_files
 from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
 from .images import image_digests as image_digests
@@ -66,11 +68,8 @@ from .mentions import Mention as Mention
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
-from .reading import named_files as named_files
 from .reading import read_data as read_data
 from .reading import read_parallel as read_parallel
-from .reading import read_sides as read_sides
-from .reading import read_table as read_table
 from .sentence import Encoded as Encoded
 from .sentence import Sentence as Sentence
 from .sentence import Tree as Tree
@@ -81,12 +80,12 @@ from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
 from .table import check_limit as check_limit
+from .table import named_columns as named_columns
 from .text import numbered_lines as numbered_lines
 from .windows import stretches as stretches
 from .word_labels import LABELS as LABELS
 from .word_labels import NO_LABEL as NO_LABEL
 from .word_labels import WORDS as WORDS
-from .word_labels import is_treebank as is_treebank
 from .word_labels import read_word_labels as read_word_labels
 from .word_labels import treebank_column as treebank_column
 from .word_pairs import PairTokens as PairTokens

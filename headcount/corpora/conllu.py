@@ -31,14 +31,24 @@ Row = tuple[int, list[str]]
 """Line number and columns of one syntactic word, or of a multiword token."""
 
 
+def is_treebank(file: str | Path) -> bool:
+    """Whether a file is a treebank, by its ending."""
+    return Path(file).suffix == ".conllu"
+
+
 def read_conllu(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file with their trees."""
-    lines = _Lines()
+    return (_sentence(path, lines) for lines in sentence_lines(path))
+
+
+def sentence_lines(path: Path) -> Iterator["SentenceLines"]:
+    """Yield the lines of each sentence that has words."""
+    lines = SentenceLines()
     for number, line in numbered_lines(path):
         if not line.strip():
             if lines.rows:
-                yield _sentence(path, lines)
-            lines = _Lines()
+                yield lines
+            lines = SentenceLines()
         elif line.startswith("#"):
             written = TEXT.match(line)
             lines.text = written[1].strip() if written else lines.text
@@ -54,12 +64,12 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
                     f"node like 5.1 in column 1, got {columns[0]!r}. Fix the line."
                 )
     if lines.rows:
-        yield _sentence(path, lines)
+        yield lines
 
 
 @final
 @dataclass
-class _Lines:
+class SentenceLines:
     """The lines of one sentence."""
 
     rows: list[Row] = field(default_factory=list)
@@ -68,6 +78,19 @@ class _Lines:
     """The multiword tokens."""
     text: str | None = None
     """The text after `# text =`."""
+
+
+def check_word(path: Path, number: int, column: str) -> None:
+    """Check that there is a word in column 2 of a line.
+
+    Raises:
+        CorpusError: if there is none.
+    """
+    if not column:
+        raise CorpusError(
+            f"{path}:{number}: expected a word in column 2, got nothing. "
+            "Fix the line (an unknown form is written _)."
+        )
 
 
 def _columns(path: Path, number: int, line: str) -> list[str]:
@@ -80,20 +103,15 @@ def _columns(path: Path, number: int, line: str) -> list[str]:
     return columns
 
 
-def _sentence(path: Path, lines: _Lines) -> Sentence:
+def _sentence(path: Path, lines: SentenceLines) -> Sentence:
     rows = lines.rows
-    words = tuple(columns[1] for _, columns in rows)
     for index, (number, columns) in enumerate(rows):
         if int(columns[0]) != index + 1:
             raise CorpusError(
                 f"{path}:{number}: expected word number {index + 1}, got {columns[0]}. "
                 "Number the words of a sentence from 1, with a blank line after the sentence."
             )
-        if not words[index]:
-            raise CorpusError(
-                f"{path}:{number}: expected a word in column 2, got nothing. "
-                "Fix the line (an unknown form is written _)."
-            )
+        check_word(path, number, columns[1])
     heads = tuple(_head(path, number, columns[6], len(rows)) for number, columns in rows)
     _check_tree(path, rows, heads)
     relations = tuple(columns[7] for _, columns in rows)
@@ -101,7 +119,7 @@ def _sentence(path: Path, lines: _Lines) -> Sentence:
     text, spans, differs = _written(path, lines)
     return Sentence(
         text,
-        words,
+        tuple(columns[1] for _, columns in rows),
         Tree(heads, relations, tags),
         origin=f"{path}:{rows[0][0]}",
         spans=spans,
@@ -120,7 +138,7 @@ class _Token:
     """The space after it, or nothing."""
 
 
-def _written(path: Path, lines: _Lines) -> tuple[str, tuple[Span, ...], bool]:
+def _written(path: Path, lines: SentenceLines) -> tuple[str, tuple[Span, ...], bool]:
     """The text, where each word stands in it, and whether the treebank's own text was not used."""
     tokens = _tokens(path, lines)
     forms = [token.form for token in tokens]
@@ -134,7 +152,7 @@ def _written(path: Path, lines: _Lines) -> tuple[str, tuple[Span, ...], bool]:
     return text, tuple(span for span, token in each for _ in range(token.num_words)), differs
 
 
-def _tokens(path: Path, lines: _Lines) -> list[_Token]:
+def _tokens(path: Path, lines: SentenceLines) -> list[_Token]:
     found = [_token(columns) for _, columns in lines.rows]
     later = len(found)
     for number, columns in reversed(lines.ranges):

@@ -1,32 +1,27 @@
 """A corpus: files of any kind, images, or rows in memory, read again on every pass."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError
-from headcount.corpora.conllu import read_conllu
-from headcount.corpora.held import IMAGE_SUFFIXES, Held, is_held
+from headcount.corpora.conllu import is_treebank, read_conllu
+from headcount.corpora.formats import FORMATS
+from headcount.corpora.held import IMAGE_SUFFIXES, Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.parallel import read_pair, read_tsv
-from headcount.corpora.reading import named_files
-from headcount.corpora.records import check_fields, read_held, read_jsonl
+from headcount.corpora.records import check_fields, read_held, read_rows
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, Data, check_limit
-from headcount.corpora.text import numbered_lines, read_text
+from headcount.corpora.table import Columns, Data, check_limit, keys_of
+from headcount.corpora.text import numbered_lines
 from headcount.corpora.written import as_words
 
-READERS: dict[str, Callable[[Path], Iterator[Sentence]]] = {
-    ".txt": read_text,
-    ".jsonl": read_jsonl,
-    ".conllu": read_conllu,
-    ".tsv": read_tsv,
-}
+SUFFIXES = (".txt", *FORMATS, ".conllu")
+"""Endings of files of sentences."""
 SOURCE_SUFFIXES = (".txt", ".conllu")
 HASH_BLOCK = 1 << 20
 
@@ -49,21 +44,25 @@ class Corpus:
     """The sentences, or the images, of some files in order; every `for` rereads the files.
 
     Args:
-        paths: one file or several (`.txt`, `.jsonl`, `.conllu`, `.tsv`), or images and folders of
-            images, whose labels take turns; or texts, sentences or rows in memory: a list of
-            strings or of dicts with `text`, `words` or `messages`, and `target` and `second`,
-            columns, an object of `datasets`, a data frame.
+        paths: one file or several (`.txt`, `.tsv`, `.csv`, `.jsonl`, `.parquet`, `.conllu`), data
+            sets of the hub (`hf://NAME?split=train`), or images and folders of images, whose labels
+            take turns; or texts, sentences or rows in memory: a list of strings or of dicts with
+            `text`, `words` or `messages`, and `target` and `second`, columns, an object of
+            `datasets`, a data frame.
         source: one side of a parallel text, a `.txt` with one example per line or a `.conllu`.
         target: the other side, one example per line; needs `source`.
         limit: largest number of sentences or images.
         pairs: whether the second side is the second sentence of a pair, for models without a
             decoder that read both as one input.
-        columns: names of the fields of rows, if they have others: `{"text": "review"}`.
+        columns: names of the fields of rows, if they have others, `{"text": "review"}`, or their
+            numbers from 0. With them a `.tsv` is a table; without, it is source<TAB>target. Cells
+            of a `.csv` have no types, so only its text is found without a name.
         as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
             do, in place of its text as it is written.
 
     Raises:
-        CorpusError: for a file that is missing or of an unknown kind; while reading, for a bad row.
+        CorpusError: for a file that is missing or of an unknown kind, and for a column that its
+            first row lacks; while reading, for a bad row.
 
     >>> [sentence.text for sentence in Corpus(["Der Hund bellt.", "Она спит."])]
     ['Der Hund bellt.', 'Она спит.']
@@ -82,23 +81,15 @@ class Corpus:
     ) -> None:
         check_limit(limit, "sentence")
         check_fields(columns)
-        is_memory = is_held(paths)
-        listed = [] if is_memory else named_files(paths)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
-        self._held: Callable[[], Iterable[Sentence]] = tuple
-        """Reads the sentences in memory."""
-        self._is_endless = is_memory and not hasattr(paths, "__len__")
-        if is_memory:
-            self._held = partial(read_held, Held(paths), columns)
-        self._is_listed = is_memory and isinstance(paths, Sequence)
-        if self._is_listed:  # bad items are refused at once
-            self._held = partial(tuple, tuple(self._held()))
-        self._named = tuple(map(Path, listed))
-        self._paths = tuple(file for path in listed for file in _files_at(path))
+        self._named = sources_of(paths)
+        self._sources = [each for named in self._named for each in _each_of(named, columns)]
+        self._paths = [each for each in self._sources if isinstance(each, Path)]
+        self._held = [each for each in self._sources if isinstance(each, Held)]
         self._pair = _pair_of_files(source, target)
         self._check_one_kind()
-        if not (is_memory or self._paths or self._pair is not None):
+        if not (self._sources or self._pair is not None):
             raise CorpusError("Expected a corpus, got nothing. Give at least one file.")
         self._check_first()
 
@@ -127,56 +118,79 @@ class Corpus:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the files, source before target."""
+        """The names of the files and of data sets of the hub, source before target."""
         if self.is_images:
-            return tuple(path.resolve().name for path in self._named)
-        return tuple(path.name for path in self._files())
+            return tuple(path.resolve().name for path in self._named if isinstance(path, Path))
+        return tuple(each.name for each in (*self._sources, *self._sides) if each.name)
 
     @property
     def signed(self) -> dict[str, str]:
         """How a treebank is read, for signatures; empty without one."""
-        held = self._held() if self._is_listed else islice(self._held(), 1)
-        has_words = any(each.words is not None for each in held)
-        if has_words or ".conllu" in {path.suffix for path in self._files()}:
+        listed = (self._read(each) if each.is_list else self._first(each) for each in self._held)
+        has_words = any(each.words is not None for each in chain.from_iterable(listed))
+        if has_words or any(map(is_treebank, self._files())):
             return {"treebank": "as-words" if self.as_words else "as-written"}
         return {}
 
     @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
-        first = islice(self._held(), 1)
+        first = chain.from_iterable(map(self._first, self._held))
         return any(map(is_image, self._paths)) or any(each.image for each in first)
 
+    @property
+    def _sides(self) -> tuple[Path, ...]:
+        """The two files of parallel text, or one."""
+        return tuple(path for path in self._pair or () if path is not None)
+
+    def _files(self) -> list[Path]:
+        return [*self._paths, *self._sides]
+
     def _check_one_kind(self) -> None:
-        others = [path for path in self._paths if not is_image(path)]
+        """Check that images are alone, and that columns are named of nothing without columns."""
+        others = [each for each in self._sources if isinstance(each, Held) or not is_image(each)]
         given = self._pair is not None or self.pairs or others
         if any(map(is_image, self._paths)) and given:
             got = str(others[0]) if others else "a source, a target or --pairs"
             raise CorpusError(
                 f"Expected images only beside images, got {got}. Analyse texts in another run."
             )
+        bare = [path for path in self._paths if is_image(path) or is_treebank(path)]
+        if self.columns and (bare := [*bare, *self._sides]):
+            raise CorpusError(
+                f"Expected columns of a table, got {', '.join(self.columns)} for {bare[0]}. Leave "
+                "the columns out."
+            )
 
     def _check_first(self) -> None:
         """Read the first sentence of every source, so that a wrong one is refused at once."""
-        for read in (self._held, *self._readers()):
-            for sentence in islice(read(), 1):
+        if any(map(is_image, self._paths)):
+            return
+        for read in self._readers():
+            for sentence in islice(read, 1):
                 if self.pairs:
                     _as_pair(sentence)
 
-    def _readers(self) -> Iterator[Callable[[], Iterable[Sentence]]]:
-        """Functions that read the sentences of each file of text, or of the two sides."""
-        for path in self._paths:
-            if path.suffix == ".jsonl":
-                yield partial(read_jsonl, path, self.columns)
-            elif not is_image(path):
-                yield partial(READERS[path.suffix], path)
+    def _readers(self) -> Iterator[Iterator[Sentence]]:
+        """The sentences of each source, or of the two sides."""
+        yield from map(self._read, self._sources)
         if self._pair is not None:
-            yield partial(_pair_sentences, *self._pair)
+            source, target = self._pair
+            yield _read_file(source) if target is None else read_pair(source, target)
+
+    def _read(self, source: Source) -> Iterator[Sentence]:
+        if isinstance(source, Held):
+            return read_held(source, self.columns)
+        return _read_file(source, self.columns)
+
+    def _first(self, held: Held) -> Iterator[Sentence]:
+        return islice(self._read(held), 1)
 
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
-        for sentence in self._with_their_targets(islice(self._sentences(), self.limit)):
+        sentences = islice(chain.from_iterable(self._readers()), self.limit)
+        for sentence in self._with_their_targets(sentences):
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
             yield _as_pair(sentence) if self.pairs else sentence
@@ -187,10 +201,10 @@ class Corpus:
             )
 
     def sha256(self) -> str:
-        """Hash of all bytes of the corpus in order; independent of limit and file names.
+        """Hash of all bytes of the files in order; independent of limit and file names.
 
-        Of rows in memory all sentences are hashed, or those up to the limit if only reading tells
-        how many there are.
+        Of rows in memory and of the hub all sentences are hashed, or those up to the limit if only
+        reading tells how many there are.
         """
         digest = hashlib.sha256()
         for path in self._files():
@@ -198,20 +212,15 @@ class Corpus:
                 while block := file.read(HASH_BLOCK):
                     digest.update(block)
         if self._paths and self.columns:
-            digest.update(repr(sorted(self.columns.items())).encode())
-        for sentence in islice(self._held(), self.limit if self._is_endless else None):
-            parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
-            chat = () if sentence.messages is None else (sentence.messages,)
-            parts = (*parts, sentence.spans) if sentence.spans else parts
-            digest.update(repr(parts + chat).encode())
+            digest.update(repr(sorted(keys_of(self.columns).items())).encode())
+        for held in self._held:
+            is_sized = hasattr(held.data, "__len__")
+            for each in islice(self._read(held), None if is_sized else self.limit):
+                parts = (each.text, each.words, each.tree, each.target, each.second)
+                chat = () if each.messages is None else (each.messages,)
+                parts = (*parts, each.spans) if each.spans else parts
+                digest.update(repr(parts + chat).encode())
         return digest.hexdigest()
-
-    def _sentences(self) -> Iterator[Sentence]:
-        yield from self._held()
-        for path in filter(is_image, self._paths):
-            yield from read_image(path)
-        for read in self._readers():
-            yield from read()
 
     def _with_their_targets(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
         if self._targets is None:
@@ -229,11 +238,7 @@ class Corpus:
 
     @property
     def _where(self) -> str:
-        return ", ".join(map(str, self._files())) or "the data"
-
-    def _files(self) -> tuple[Path, ...]:
-        pair = self._pair or (None, None)
-        return self._paths + tuple(path for path in pair if path is not None)
+        return ", ".join(filter(None, map(str, (*self._sources, *self._sides)))) or "the data"
 
 
 def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
@@ -243,8 +248,15 @@ def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
         yield chunk
 
 
-def _pair_sentences(source: Path, target: Path | None) -> Iterator[Sentence]:
-    return READERS[source.suffix](source) if target is None else read_pair(source, target)
+def _read_file(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
+    """The sentences of a file, or an image."""
+    if is_image(path):
+        return read_image(path)
+    if is_treebank(path):
+        return read_conllu(path)
+    if path.suffix == ".tsv" and not columns:
+        return read_tsv(path)
+    return read_rows(path, columns)
 
 
 def _as_pair(sentence: Sentence) -> Sentence:
@@ -269,12 +281,13 @@ def _pair_of_files(
     return source, None if target is None else _file(target, None)
 
 
-def _files_at(path: str | Path) -> list[Path]:
-    """A file, or the images in a folder."""
-    path = Path(path)
-    if path.is_dir():
-        return image_files(path)
-    return [_file(path, None if is_image(path) else tuple(READERS))]
+def _each_of(source: Source, columns: Columns | None) -> Sequence[Source]:
+    """A file, the images in a folder, or what is held; the items of a list are read at once."""
+    if isinstance(source, Held):
+        return [Held(tuple(read_held(source, columns)), source.name) if source.is_list else source]
+    if source.is_dir():
+        return image_files(source)
+    return [_file(source, None if is_image(source) else SUFFIXES)]
 
 
 def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:

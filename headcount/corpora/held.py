@@ -1,23 +1,29 @@
-"""Data held in memory: lists of texts or of dicts, objects of `datasets`, data frames of pandas."""
+"""Data held in memory: lists of texts or of dicts, objects of `datasets`, data frames of pandas.
+
+A data set of the Hugging Face hub is `hf://dataset/config?split=validation`;
+`hf://owner/name?split=test` and `hf://owner/name/config?split=test` work too. Needs the extra
+`headcount[datasets]`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, final
+from urllib.parse import parse_qs, urlsplit
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, InputError
+from headcount.corpora.formats import FORMATS, Row, flattened
 from headcount.corpora.sentence import Sentence
+from headcount.corpora.table import Data
 
 HUB = "hf://"
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 """Endings of images, in any case."""
-ENDINGS = (".txt", ".jsonl", ".conllu", ".conll", ".tsv", ".csv", *IMAGE_SUFFIXES)
+ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *IMAGE_SUFFIXES)
 """Endings of files that hold data."""
 LONGEST_PATH = 1024
 """Largest number of characters in a path that is looked up."""
-
-Row = tuple[str, Mapping[Any, object]]
-"""The origin of a row, and its cells by name or number."""
 
 
 @final
@@ -28,6 +34,14 @@ class Held:
     data: Any
     name: str = ""
     """Name of the data, for errors; empty for what a user passes."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the rows are a list or a tuple."""
+        return isinstance(self.data, Sequence)
+
+    def __str__(self) -> str:
+        return self.name
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """The origin of each item, and the item: a text, a sentence or the fields of a row.
@@ -66,6 +80,10 @@ class Held:
         return list(getattr(feature, "names", None) or ())
 
 
+Source = Path | Held
+"""What rows are read from, again and again: a file, a data set of the hub, or data in memory."""
+
+
 def is_held(data: object) -> bool:
     """Whether data are held in memory, and are not names of files.
 
@@ -92,6 +110,27 @@ def is_held(data: object) -> bool:
     return not all(are_files)
 
 
+def is_on_hub(item: str | Path) -> bool:
+    """Whether the name of data is that of a data set of the hub."""
+    return str(item).startswith(HUB)
+
+
+def named_files(data: Data) -> list[str | Path]:
+    """The names of files, of data that are not held in memory."""
+    return [data] if isinstance(data, str | Path) else list(data)
+
+
+def sources_of(data: Data) -> list[Source]:
+    """What the rows of data are read from: files, data sets of the hub, or what is in memory.
+
+    Raises:
+        CorpusError: as `is_held` does, or if a data set can't be loaded.
+    """
+    if is_held(data):
+        return [Held(data)]
+    return [hub_data(str(file)) if is_on_hub(file) else Path(file) for file in named_files(data)]
+
+
 def _check_readable(data: object) -> None:
     """Check that data are neither a dictionary of splits nor something that has no rows."""
     splits = data if isinstance(data, Mapping) else {}
@@ -110,7 +149,7 @@ def _check_readable(data: object) -> None:
 def _names_a_file(item: object) -> bool:
     if not isinstance(item, str) or "\n" in item or "\0" in item:
         return False
-    if item.startswith(HUB) or item.lower().endswith(ENDINGS):
+    if is_on_hub(item) or item.lower().endswith(ENDINGS):
         return True
     try:
         return 0 < len(item) <= LONGEST_PATH and Path(item).exists()
@@ -134,12 +173,54 @@ def _of_columns(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]
     return (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
 
 
-def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of nested objects, under `outer.inner`."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
-        else:
-            flat[name] = value
-    return flat
+def hub_data(url: str) -> Held:
+    """The data set at an address.
+
+    Raises:
+        InputError: if `datasets` is not installed, or the address is incomplete.
+        CorpusError: if the data set can't be loaded.
+    """
+    names, split = _names_and_split(url)
+    try:
+        datasets: Any = import_module("datasets")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
+            "as .tsv, .csv or .jsonl"
+        ) from error
+    return Held(_loaded(datasets, url, names, split), url)
+
+
+def _names_and_split(url: str) -> tuple[list[str], str]:
+    """The names between the slashes, and the split."""
+    address = urlsplit(url)
+    names = [part for part in (address.netloc + address.path).split("/") if part]
+    splits = parse_qs(address.query).get("split", [])
+    if not 1 <= len(names) <= 3 or len(splits) != 1:
+        raise InputError(
+            f"Expected hf://dataset/config?split=validation (or hf://owner/name/config?split=...), "
+            f"got {url!r}."
+        )
+    return names, splits[0]
+
+
+def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
+    """The data set. Of two names, the second may be a config, or the first an owner."""
+    readings = {
+        1: [(names[0],)],
+        2: [("/".join(names),), tuple(names)],
+        3: [("/".join(names[:2]), names[-1])],
+    }[len(names)]
+    met: Exception | None = None
+    for reading in readings:
+        try:
+            return datasets.load_dataset(*reading, split=split)
+        except OSError as error:  # not found; the names may have the other meaning
+            met = error
+        except (ValueError, RuntimeError) as error:  # unknown config or split, or made by a script
+            met = error
+            break
+    raise CorpusError(
+        f"{url} can't be loaded: {str(met).strip().splitlines()[0]}. Check the name, the config, "
+        "the split and the network."
+    ) from met

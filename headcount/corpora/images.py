@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from headcount.core import CorpusError, amount, reason
-from headcount.corpora.held import IMAGE_SUFFIXES, is_held
-from headcount.corpora.reading import named_files, read_data
+from headcount.corpora.held import IMAGE_SUFFIXES, is_held, named_files
+from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
 

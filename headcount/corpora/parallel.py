@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.conllu import read_conllu
+from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.text import numbered_lines
 
@@ -40,7 +40,7 @@ def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
     An example is a sentence of a `.conllu` source, or a line of any other. A line that is blank on
     both sides is skipped.
     """
-    examples = _conllu_examples if source.suffix == ".conllu" else _line_examples
+    examples = read_conllu if is_treebank(source) else _line_examples
     num_sources = num_targets = 0
     for left, right in zip_longest(examples(source), numbered_lines(target)):
         num_sources += left is not None
@@ -50,7 +50,7 @@ def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
             if pair is not None:
                 yield pair
     if num_sources != num_targets:
-        kind = "sentences" if source.suffix == ".conllu" else "lines"
+        kind = "sentences" if is_treebank(source) else "lines"
         raise CorpusError(
             f"Expected as many lines in {target} as {kind} in {source}, got {num_targets} and "
             f"{num_sources}. Line i of one file must translate example i of the other."
@@ -60,10 +60,6 @@ def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
 def _line_examples(path: Path) -> Iterator[Sentence]:
     for number, line in numbered_lines(path):
         yield Sentence(line.strip(), origin=f"{path}:{number}")
-
-
-def _conllu_examples(path: Path) -> Iterator[Sentence]:
-    return read_conllu(path)
 
 
 def _pair(sentence: Sentence, target: str, target_origin: str) -> Sentence | None:

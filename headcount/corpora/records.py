@@ -1,4 +1,4 @@
-"""Records: sentences as rows with fields, of a `.jsonl` file or held in memory.
+"""Records: sentences as rows with fields, of a file or held in memory.
 
 A row has a text (`text` or another of `TEXT_NAMES`; a list of messages is a chat) or `words` (a
 list), and perhaps `target` and `second`. Other fields are ignored.
@@ -6,13 +6,14 @@ list), and perhaps `target` and `second`. Other fields are ignored.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from headcount.core import CorpusError, InputError, amount
+from headcount.corpora.formats import format_of, is_blank, rows_of
 from headcount.corpora.held import Held
-from headcount.corpora.messages import messages_of, text_of
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import TEXT_NAMES, Columns
-from headcount.corpora.text import is_unicode, json_of, numbered_lines
+from headcount.corpora.table import TEXT_NAMES, Columns, keys_of
+from headcount.corpora.text import is_unicode, messages_of, text_of
 from headcount.corpora.written import as_written
 
 FIELDS: Mapping[str, type] = {
@@ -25,29 +26,24 @@ FIELDS: Mapping[str, type] = {
 recognized (`target` is a number elsewhere)."""
 
 
-def read_jsonl(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
-    """Yield the sentence of one JSON object per line; blank lines are skipped."""
-    for number, line in numbered_lines(path):
-        if line.strip():
-            origin = f"{path}:{number}"
-            row = json_of(line, origin)
-            if not isinstance(row, dict):
-                raise CorpusError(
-                    f"{origin}: expected a JSON object with a field 'text', got a "
-                    f'{type(row).__name__}. Write {{"text": ...}}.'
-                )
-            yield sentence_of(row, columns, origin)
+def read_rows(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
+    """Yield the sentences of a file of rows."""
+    form, names = format_of(path), keys_of(columns)
+    for origin, row in rows_of(path, columns, "a JSON object with a field 'text'"):
+        if not (form.may_be_blank and _is_blank(row, names)):
+            yield sentence_of(row, names, origin, form.has_types)
 
 
 def read_held(held: Held, columns: Columns | None = None) -> Iterator[Sentence]:
     """Yield the sentences of rows or texts in memory."""
+    names = keys_of(columns)
     for origin, item in held.items():
         if isinstance(item, Sentence):
             yield _checked(item, origin)
         elif isinstance(item, str):
             yield _checked(Sentence(item.strip(), origin=origin), origin)
-        elif not _is_blank(item, columns):
-            yield _checked(sentence_of(item, columns, origin), origin)
+        elif not _is_blank(item, names):
+            yield _checked(sentence_of(item, names, origin), origin)
 
 
 def check_fields(columns: Columns | None) -> None:
@@ -61,32 +57,36 @@ def check_fields(columns: Columns | None) -> None:
             raise InputError(f"Expected columns for {', '.join(FIELDS)}, got one for {field!r}.")
 
 
-def sentence_of(row: Mapping[str, object], columns: Columns | None, origin: str) -> Sentence:
+def sentence_of(
+    row: Mapping[Any, object], columns: Mapping[str, str | int], origin: str, has_types: bool = True
+) -> Sentence:
     """The sentence in a row.
 
     Args:
-        row: its fields.
-        columns: names of fields that have other names than in `FIELDS`.
+        row: its cells.
+        columns: names or numbers of fields that have other names than in `FIELDS`.
         origin: file and line, for errors.
+        has_types: whether a cell's type tells what it is; otherwise fields must be named, except
+            for the text.
 
     Raises:
         CorpusError: if it has no text, or a field that can't be used.
     """
-    text_name = next((name for name in TEXT_NAMES if row.get(name) is not None), "text")
-    names = {"text": text_name} | {field: field for field in FIELDS if field != "text"}
-    names |= {field: str(name) for field, name in (columns or {}).items()}
+    names = {field: columns.get(field, field) for field in (FIELDS if has_types else columns)}
+    if "text" not in columns:
+        names["text"] = next((name for name in TEXT_NAMES if row.get(name) is not None), "text")
     cells = {
         field: row[name]
         for field, name in names.items()
-        if row.get(name) is not None
-        and (field in (columns or ()) or isinstance(row[name], FIELDS[field]))
+        if row.get(name) is not None and (field in columns or isinstance(row[name], FIELDS[field]))
     }
-    missing = [names[field] for field in columns or () if names[field] not in row]
-    if missing or not {"text", "words"} & {*cells}:
-        found = ", ".join(repr(key) for key in row) or "none"
+    missing = [name for name in columns.values() if name not in row]
+    if missing or not ("text" in cells or "words" in cells):
+        fields = ", ".join(map(repr, row)) or "none"
         raise CorpusError(
-            f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {found}. "
-            "Rename the field, or name it in Python: Corpus(..., columns={'text': NAME})."
+            f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {fields}. "
+            "Rename the field, or name it: --columns text=NAME, in Python Corpus(..., "
+            "columns={'text': NAME})."
         )
     words = None if "words" not in cells else _words(cells["words"], names["words"], origin)
     target, second = (
@@ -102,13 +102,12 @@ def sentence_of(row: Mapping[str, object], columns: Columns | None, origin: str)
     return as_written(Sentence(text, words, target=target, second=second, origin=origin))
 
 
-def _is_blank(row: Mapping[str, object], columns: Columns | None) -> bool:
+def _is_blank(row: Mapping[Any, object], columns: Mapping[str, str | int]) -> bool:
     """Whether a row is like a blank line, of which data sets such as WikiText have many."""
-    text = row.get(str((columns or {}).get("text", "text")))
-    return isinstance(text, str) and not text.strip() and "words" not in row
+    return is_blank(row, columns.get("text", "text")) and "words" not in row
 
 
-def _text(cell: object, name: str, origin: str) -> str:
+def _text(cell: object, name: str | int, origin: str) -> str:
     if not isinstance(cell, str) or not cell.strip() or not is_unicode(cell):
         raise CorpusError(
             f"{origin}: expected the field {name!r} to hold some text, got {cell!r:.80}. "
@@ -117,7 +116,7 @@ def _text(cell: object, name: str, origin: str) -> str:
     return cell.strip()
 
 
-def _words(cell: object, name: str, origin: str) -> tuple[str, ...]:
+def _words(cell: object, name: str | int, origin: str) -> tuple[str, ...]:
     if not isinstance(cell, list | tuple) or not cell:
         raise CorpusError(
             f"{origin}: expected the field {name!r} to hold a list of words, got {cell!r:.80}. "

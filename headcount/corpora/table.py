@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora.messages import messages_of, text_of
 from headcount.corpora.sentence import Sentence
+from headcount.corpora.text import is_unicode, messages_of, text_of
 
 Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""
@@ -137,14 +137,6 @@ class Table:
         lists = {role: cells[:limit] for role, cells in self.lists.items()}
         return replace(self, columns=columns, origins=self.origins[:limit], lists=lists)
 
-    def extend(self, other: "Table") -> None:
-        """Add all cells of another table."""
-        self.chats.update(len(self) + number for number in other.chats)
-        for mine, its in ((self.columns, other.columns), (self.lists, other.lists)):
-            for role, cells in its.items():
-                mine.setdefault(role, []).extend(cells)  # type: ignore[arg-type]
-        self.origins.extend(other.origins)
-
     def add(self, role: str, column: Column, texts: tuple[str, ...]) -> None:
         """Add a cell to a column."""
         text = " ".join(texts) if column.lists == "parts" else texts[0]
@@ -222,7 +214,27 @@ def choose(
     for role, name in chosen.items():
         if isinstance(name, str) and not is_numbered(columns):
             _existing(name if name in found else None, (name,), found, role, where, roles)
-    return {role: int(name) if is_numbered(columns) else name for role, name in chosen.items()}
+    return chosen if not is_numbered(columns) else keys_of(chosen)
+
+
+def named_columns(columns: Iterable[str]) -> dict[str, str | int] | None:
+    """The mapping that ROLE=NAME or ROLE=NUMBER arguments describe; None without arguments.
+
+    >>> named_columns(["source=en", "target=de"])
+    {'source': 'en', 'target': 'de'}
+    """
+    pairs = [column.partition("=") for column in columns]
+    for role, equals, name in pairs:
+        if not (role and equals and name):
+            raise InputError(
+                f"Expected columns as ROLE=NAME, got {role + equals + name!r}. Write, for example, "
+                "text=review or text=0."
+            )
+    roles = [role for role, _, _ in pairs]
+    twice = sorted({role for role in roles if roles.count(role) > 1})
+    if twice:
+        raise InputError(f"Expected one column for each role, got several for {', '.join(twice)}.")
+    return {role: name for role, _, name in pairs} or None
 
 
 def is_numbered(columns: Columns | None) -> bool:
@@ -239,6 +251,16 @@ def is_numbered(columns: Columns | None) -> bool:
             f"got {', '.join(map(str, given))}."
         )
     return any(numbers)
+
+
+def keys_of(columns: Columns | None) -> dict[str, str | int]:
+    """By what rows hold the cells of each column: its name, or its number.
+
+    Raises:
+        InputError: if some are names and some are numbers.
+    """
+    are_numbers = is_numbered(columns)
+    return {role: int(name) if are_numbers else name for role, name in (columns or {}).items()}
 
 
 def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = False) -> str:
@@ -259,7 +281,7 @@ def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = F
     is_gap = isinstance(cell, float) and not math.isfinite(cell)  # pandas' missing value
     shown = str(cell).strip()
     text = "" if is_gap else shown
-    if not (text or may_be_empty) or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if not (text or may_be_empty) or not is_unicode(text):
         raise CorpusError(
             f"{origin}: expected some text in column {name!r}, got {shown!r}. "
             "Complete or remove the line."

@@ -1,13 +1,14 @@
-"""Running text: `.txt` with one example per line, and what `.jsonl` files are made of."""
+"""What files of text are made of: lines, JSON, and the messages of chats; needs no tokenizer."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from headcount.core import CorpusError, reason
-from headcount.corpora.sentence import Sentence
 
+_HALF = re.compile("[\ud800-\udfff]")
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -34,13 +35,6 @@ def _decode(path: Path, number: int, raw: bytes) -> str:
         ) from error
 
 
-def read_text(path: Path) -> Iterator[Sentence]:
-    """Yield one sentence per line; blank lines are skipped."""
-    for number, line in numbered_lines(path):
-        if line.strip():
-            yield Sentence(line.strip(), origin=f"{path}:{number}")
-
-
 def json_of(line: str, origin: str) -> Any:
     """The JSON value on a line.
 
@@ -63,4 +57,40 @@ def json_of(line: str, origin: str) -> Any:
 
 def is_unicode(text: str) -> bool:
     r"""Whether text is valid Unicode: JSON can spell half a character, which no tokenizer takes."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return _HALF.search(text) is None
+
+
+def messages_of(cell: object, origin: str) -> str:
+    """A list of messages as JSON, which is how a chat is kept and hashed.
+
+    Raises:
+        CorpusError: if it is no list of dicts with a role and a content.
+    """
+    rows: list[Any] = list(cell) if isinstance(cell, list | tuple) else [cell]
+    for number, message in enumerate(rows, start=1):
+        fine = isinstance(message, Mapping) and isinstance(message.get("role"), str)
+        if not fine or not all(map(is_unicode, _parts(message))):
+            raise CorpusError(
+                f"{origin}: expected messages such as "
+                '{"role": "user", "content": "Hello!"}, got '
+                f"{message!r:.80} (message {number}). Fix or remove the line."
+            )
+    if not any(part.strip() for message in rows for part in _parts(message)):
+        raise CorpusError(f"{origin}: expected a message with some content, got none. Remove it.")
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def text_of(messages: str) -> str:
+    """What the messages say, without the template: one line."""
+    said = (part for message in json.loads(messages) for part in _parts(message))
+    return " ".join(" ".join(said).split())
+
+
+def _parts(message: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a message, whose content is one or a list of parts; none for a call alone."""
+    content = message.get("content")
+    parts = content if isinstance(content, list | tuple) else [content]
+    for part in parts:
+        text = part.get("text") if isinstance(part, Mapping) else part
+        if isinstance(text, str):
+            yield text

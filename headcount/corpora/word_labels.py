@@ -6,14 +6,14 @@ Of a treebank, the words are the syntactic ones. Their labels are `upos` (by def
 Reference: https://universaldependencies.org/format.html
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeGuard
 
 from headcount.core import CorpusError, InputError, amount
-from headcount.corpora.reading import read_data
+from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
+from headcount.corpora.held import sources_of
+from headcount.corpora.reading import table_of
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
-from headcount.corpora.text import numbered_lines
 
 NO_LABEL = "_"
 """Label of a word that has none, as in CoNLL-U."""
@@ -22,7 +22,6 @@ WORDS, LABELS = "words", "labels"
 
 _COLUMNS = {"upos": 3, "xpos": 4, "deprel": 7}
 _KEYED = {"feats": 5, "misc": 9}
-_NUM_COLUMNS = 10
 
 
 def read_word_labels(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
@@ -33,14 +32,24 @@ def read_word_labels(data: Data, columns: Columns | None, roles: ColumnSpec) -> 
             has other columns, or a sentence has more or fewer labels than words.
         InputError: for an unknown column.
     """
-    if not _are_treebanks(data):
-        table = read_data(data, columns, roles)
+    sources = sources_of(data)
+    files = [each for each in sources if isinstance(each, Path) and is_treebank(each)]
+    if files and len(files) < len(sources):
+        raise CorpusError(
+            f"Expected treebanks only or tables only, got {', '.join(map(str, sources))}. Give one "
+            "kind."
+        )
+    if not files:
+        table = table_of([(source, columns) for source in sources], roles)
     else:
         name = treebank_column(columns, roles)
         table = Table({}, [])
-        for file in [data] if isinstance(data, str | Path) else data:
-            for number, rows in _sentences(Path(file)):
-                table.origins.append(f"{file}:{number}")
+        for file in files:
+            for lines in sentence_lines(file):
+                for number, row in lines.rows:
+                    check_word(file, number, row[1].strip())
+                rows = [row for _, row in lines.rows]
+                table.origins.append(f"{file}:{lines.rows[0][0]}")
                 table.add(WORDS, roles[WORDS], tuple(row[1] for row in rows))
                 table.add(LABELS, roles[LABELS], tuple(_label(row, name) for row in rows))
         if not table.origins:
@@ -72,46 +81,6 @@ def treebank_column(columns: Columns | None, roles: ColumnSpec) -> str:
             f"treebank, got {wrong}. The words are those of the treebank."
         )
     return name
-
-
-def is_treebank(file: str | Path) -> bool:
-    """Whether a file is a treebank, by its ending."""
-    return Path(file).suffix == ".conllu"
-
-
-def _are_treebanks(data: Data) -> TypeGuard[str | Path | Sequence[str | Path]]:
-    if isinstance(data, Mapping):
-        return False
-    files = [data] if isinstance(data, str | Path) else data
-    are = [isinstance(file, str | Path) and is_treebank(file) for file in files]
-    if any(are) and not all(are):
-        raise CorpusError(
-            f"Expected treebanks only or tables only, got {', '.join(map(str, files))}. Give one "
-            "kind."
-        )
-    return bool(are) and all(are)
-
-
-def _sentences(path: Path) -> Iterator[tuple[int, list[list[str]]]]:
-    """First line and rows of every sentence's syntactic words."""
-    first, rows = 0, []
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            if rows:
-                yield first, rows
-            first, rows = 0, []
-        elif not line.startswith("#"):
-            row = line.split("\t")
-            if len(row) != _NUM_COLUMNS or not row[1].strip():
-                raise CorpusError(
-                    f"{path}:{number}: expected {_NUM_COLUMNS} columns separated by tabs with a "
-                    f"word in the second, got {len(row)}. Fix the line."
-                )
-            if row[0].isdecimal():
-                first = first or number
-                rows.append(row)
-    if rows:
-        yield first, rows
 
 
 def _label(row: Sequence[str], name: str) -> str:

@@ -15,6 +15,7 @@ from .options import Pooling as Pooling
 from .options import TaskName as TaskName
 from .options import check_metric as check_metric
 from .options import check_roles as check_roles
+from .options import read_examples as read_examples
 from .registry import TASKS as TASKS
 from .registry import build as build
 from .regression import ACTIVATIONS as ACTIVATIONS
@@ -29,7 +30,6 @@ from .scoring import score as score
 from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet
 from .splits import TaskSplits as TaskSplits
-from .splits import read_examples as read_examples
 from .splits import warning as warning
 from .supported import fitting as fitting
 from .task import Answers as Answers

@@ -15,11 +15,11 @@ from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, amount
-from headcount.corpora import Columns, Data, read_data
+from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
-from headcount.tasks.options import COLUMNS, check_roles
+from headcount.tasks.options import check_roles, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
@@ -72,7 +72,7 @@ class CausalLanguageModelling(Task):
     ) -> None:
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
         self._start, self._roles = encoder.start_ids if start else (), tuple(roles)

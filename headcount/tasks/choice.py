@@ -22,12 +22,12 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from headcount.core import check_choice
-from headcount.corpora import Columns, Data, read_data
+from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.choice_rows import answers, choice_rows
 from headcount.tasks.class_task import ClassTask
 from headcount.tasks.likelihood import IGNORED
-from headcount.tasks.options import COLUMNS, LikelihoodPer
+from headcount.tasks.options import LikelihoodPer, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Losses, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
@@ -65,7 +65,7 @@ class Choice(ClassTask):
         check_choice("a unit", likelihood_per, LikelihoodPer)
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "accuracy", True
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self._per = None if likelihood_per == "choice" else likelihood_per
         self.sha256 = table.sha256_with(likelihood_per=self._per)
         self._examples = choice_rows(loaded, table)

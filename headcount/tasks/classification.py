@@ -17,10 +17,10 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
-from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, read_data
+from headcount.corpora import TOKEN_TYPES, Columns, Data, Table
 from headcount.models import Loaded
 from headcount.tasks.class_task import ClassTask, check_chooses
-from headcount.tasks.options import COLUMNS, ClassMetric
+from headcount.tasks.options import ClassMetric, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
@@ -171,7 +171,7 @@ class Classification(ClassTask):
         check_chooses(loaded)
         check_knows_padding(loaded)
         self.metric, self.higher_is_better = metric, True
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self.sha256 = table.sha256
         self.gold_N = class_numbers(table, loaded.model.config)
         self._by_number = by_number(table, loaded.model.config)

@@ -14,11 +14,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from headcount.core import check_choice
-from headcount.corpora import Columns, Data, image_digests, read_labelled_images
+from headcount.corpora import Columns, Data, image_digests
 from headcount.models import Loaded, image_encoder
 from headcount.tasks.class_task import ClassTask, check_chooses
 from headcount.tasks.classification import class_numbers
-from headcount.tasks.options import COLUMNS, ClassMetric
+from headcount.tasks.options import ClassMetric, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import TaskBatch
 
@@ -54,7 +54,7 @@ class ImageClassification(ClassTask):
         check_fits(loaded.model, self.name)
         check_chooses(loaded)
         self.metric, self.higher_is_better = metric, True
-        table = read_labelled_images(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self._paths = [Path(cell) for cell in table["image"]]
         cells = "".join(map(str, zip(image_digests(table["image"]), table["label"], strict=True)))
         self.sha256 = hashlib.sha256(cells.encode()).hexdigest()

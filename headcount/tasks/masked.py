@@ -19,10 +19,10 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import CorpusError, ModelError
-from headcount.corpora import Columns, Data, read_data
+from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
-from headcount.tasks.options import COLUMNS, Masking
+from headcount.tasks.options import Masking, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
@@ -71,7 +71,7 @@ class MaskedLanguageModelling(Task):
     ) -> None:
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "perplexity", False
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self.sha256 = table.sha256_with(**asdict(masking), max_length=max_length)
         self._mask = _Mask(loaded, masking)
         self._pieces: list[tuple[list[int], list[bool]]] = []

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.corpora import TEXT_NAMES, Column, ColumnSpec
+from headcount.corpora import (
+    TEXT_NAMES,
+    Column,
+    Columns,
+    ColumnSpec,
+    Data,
+    Table,
+    read_data,
+    read_labelled_images,
+    read_parallel,
+    read_word_labels,
+)
 
 TaskName = Literal[
     "translation",
@@ -97,6 +108,31 @@ COLUMNS: Mapping[str, ColumnSpec] = {
     },
 }
 """Columns that the tasks read."""
+
+
+_READERS = {
+    "translation": read_parallel,
+    "image-classification": read_labelled_images,
+    "token-classification": read_word_labels,
+}
+"""Functions that read the data of some tasks."""
+
+
+def read_examples(
+    task: str, data: Data, columns: Columns | None = None, limit: int | None = None
+) -> Table:
+    """The table of a task's data.
+
+    Args:
+        task: name of the task.
+        data: the task's data.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        limit: largest number of examples.
+
+    Raises:
+        CorpusError: if the data can't be read.
+    """
+    return _READERS.get(task, read_data)(data, columns, COLUMNS[task]).first(limit)
 
 
 @final

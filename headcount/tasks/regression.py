@@ -19,11 +19,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, ModelError
-from headcount.corpora import Columns, Data, read_data
+from headcount.corpora import Columns, Data
 from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, inputs_of
 from headcount.tasks.gold_numbers import Scale, gold_numbers, spearmans
-from headcount.tasks.options import COLUMNS, SPEARMAN
+from headcount.tasks.options import SPEARMAN, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id
@@ -69,7 +69,7 @@ class Regression(Task):
         self._activation = ACTIVATIONS[activation]
         check_knows_padding(loaded)
         self.metric, self.higher_is_better = SPEARMAN, True
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self.gold_N = gold_numbers(table, "label", scale)
         """Gold number of every example, as in the data."""
         low, high = (0, 1) if scale is None else scale

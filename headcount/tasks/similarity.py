@@ -25,10 +25,10 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, amount, check_choice
-from headcount.corpora import Columns, Data, Encoder, Sentence, read_data
+from headcount.corpora import Columns, Data, Encoder, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.gold_numbers import Scale, gold_numbers, spearmans
-from headcount.tasks.options import COLUMNS, SPEARMAN, Pooling
+from headcount.tasks.options import SPEARMAN, Pooling, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, text_inputs
@@ -70,7 +70,7 @@ class Similarity(Task):
         check_fits(loaded.model, self.name)
         self._encoding = encoding = _encoding(loaded, pooling)
         self.metric, self.higher_is_better = SPEARMAN, True
-        table = read_data(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = gold_numbers(table, "score", (low, high))
         """Gold similarity of every pair, as in the data."""

@@ -11,18 +11,9 @@ from typing import Any, final
 from transformers import PreTrainedModel
 
 from headcount.core import amount, brief_repr
-from headcount.corpora import (
-    Columns,
-    Data,
-    Table,
-    image_digests,
-    read_data,
-    read_labelled_images,
-    read_parallel,
-    read_word_labels,
-)
+from headcount.corpora import Columns, Data, image_digests
 from headcount.models import Loaded, as_loaded, signature
-from headcount.tasks.options import COLUMNS, MORE_TARGETS
+from headcount.tasks.options import MORE_TARGETS, read_examples
 from headcount.tasks.registry import build
 from headcount.tasks.task import Task
 
@@ -127,31 +118,6 @@ class TaskSplits:
             **more,
             seed=seed,
         )
-
-
-_READERS = {
-    "translation": read_parallel,
-    "image-classification": read_labelled_images,
-    "token-classification": read_word_labels,
-}
-"""Functions that read the data of some tasks."""
-
-
-def read_examples(
-    task: str, data: Data, columns: Columns | None = None, limit: int | None = None
-) -> Table:
-    """The table of a task's data.
-
-    Args:
-        task: name of the task.
-        data: the task's data.
-        columns: the task's name of a column, mapped to its name or number in the data.
-        limit: largest number of examples.
-
-    Raises:
-        CorpusError: if the data can't be read.
-    """
-    return _READERS.get(task, read_data)(data, columns, COLUMNS[task]).first(limit)
 
 
 @final

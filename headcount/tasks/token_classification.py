@@ -30,12 +30,11 @@ from headcount.corpora import (
     Encoded,
     Sentence,
     Table,
-    read_word_labels,
 )
 from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
 from headcount.tasks.likelihood import IGNORED, likelihoods
-from headcount.tasks.options import COLUMNS, TokenMetric
+from headcount.tasks.options import TokenMetric, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
@@ -84,7 +83,7 @@ class TokenClassification(Task):
             )
         self.metric, self.higher_is_better = metric, True
         self.outcome_shape = (2, self.num_classes)
-        table = read_word_labels(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self.sha256 = table.sha256
         encoded = loaded.encoder().sources(
             [

@@ -31,12 +31,11 @@ from headcount.corpora import (
     Table,
     encode_text,
     language_in_generation,
-    read_parallel,
 )
 from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.likelihood import IGNORED, likelihoods
-from headcount.tasks.options import COLUMNS, MORE_TARGETS, TranslationMetric
+from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
 from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.text_scores import bleu, chrf
@@ -110,7 +109,7 @@ class Translation(Task):
             )
         check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
-        table = read_parallel(data, columns, COLUMNS[self.name]).first(limit)
+        table = read_examples(self.name, data, columns, limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = _references(table)
         """Texts that each translation is compared with."""

@@ -438,8 +438,7 @@ def test_what_is_not_ours_is_not_replaced(bert: Path, data: list[Path], tmp_path
     more = ("--keep", 2, "--analysis", out / "analysis", "--overwrite")
     status, _, errors = run("prune", bert, data, out, *more)
     assert status == 2 and f"This run reads {out / 'analysis'}, but" in errors
-    corpus = ("--analysis", bert, "--corpus", out / "analysis" / "run.json", "--overwrite")
-    status, _, errors = run("prune", bert, data, out, "--keep", 2, *corpus)
+    status, _, errors = run("prune", bert, data, out, *more, "--corpus", out / "analysis/run.json")
     assert status == 2 and "Expected a file ending in .txt" in errors
     (tmp_path / "new.state").mkdir()
     (tmp_path / "new.state" / "thesis.txt").touch()

@@ -89,13 +89,16 @@ def test_hash_of_held_sentences_sees_target_and_tree() -> None:
 
 
 def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_path: Path) -> None:
-    other = tmp_path / "a.csv"
+    other = tmp_path / "a.xml"
     other.touch()
     missing = tmp_path / "no.txt"
     cases = [
         ({"paths": missing}, f"Expected a corpus at {missing}, got nothing. Check"),
         ({"paths": tmp_path}, f"Expected images in the folder {tmp_path} (.png, .jpg, "),
-        ({"paths": other}, f"Expected a file ending in .txt, .jsonl, .conllu, .tsv, got {other}"),
+        (
+            {"paths": other},
+            f"Expected a file ending in .txt, .tsv, .csv, .jsonl, .parquet, .conllu, got {other}",
+        ),
         ({"source": files["d"]}, f"Expected a file ending in .txt, .conllu, got {files['d']}. "),
         ({"source": files["a"], "target": missing}, f"Expected a corpus at {missing}, got"),
         ({"target": files["a"]}, f"Expected a source beside the target {files['a']}, got none"),

@@ -22,7 +22,6 @@ from headcount.corpora import (
     check_columns,
     read_data,
     read_parallel,
-    read_table,
 )
 from headcount.corpora.table import choose
 from headcount.tasks import COLUMNS
@@ -61,11 +60,11 @@ def rows(table: Table) -> list[tuple[str, ...]]:
 )
 def test_columns_by_name(tmp_path: Path, name: str, content: str) -> None:
     path = write(tmp_path / name, "\ufeff" + content)
-    table = read_table([path], {"text": "sentence"}, ROLES)
+    table = read_data([path], {"text": "sentence"}, ROLES)
     assert table.columns == {"text": ['A "dog.', "Über"], "label": ["1", "0"]}
     assert table.origins == [f"{path}:{line}" for line in ((1, 3) if "json" in name else (2, 4))]
     if "json" not in name:  # "text" would be taken first if it exists, even if empty
-        assert read_table([path], None, ROLES) == table
+        assert read_data([path], None, ROLES) == table
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_columns_by_name(tmp_path: Path, name: str, content: str) -> None:
 @pytest.mark.parametrize("columns", [NUMBERS, {"label": "0", "text": "1"}])
 def test_columns_by_number(tmp_path: Path, name: str, content: str, columns: Any) -> None:
     path = write(tmp_path / name, content)
-    table = read_table([path], columns, ROLES)
+    table = read_data([path], columns, ROLES)
     assert table.columns == {"text": ["A dog.", "No  dog"], "label": ["1", "0"]}
     assert table.origins == [f"{path}:1", f"{path}:2"]
 
@@ -104,7 +103,7 @@ def test_a_cell_of_a_csv_may_have_lines(tmp_path: Path) -> None:
 
 def test_objects_in_objects_have_names_with_dots(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"translation": {"en": "dog", "de": "Hund"}}')
-    table = read_table([path], {"source": "translation.en", "target": "translation.de"}, SIDES)
+    table = read_data([path], {"source": "translation.en", "target": "translation.de"}, SIDES)
     assert rows(table) == [("dog", "Hund")]
 
 
@@ -193,8 +192,8 @@ def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
         (
             "a.binary.dev",
             "1 A dog.\n",
-            ": expected a .tsv, .csv, .jsonl or .txt file, got the ending '.dev'. Rename the file, "
-            "or, if one blank separates its columns, number them from 0: label=0 text=1",
+            ": expected a .tsv, .csv, .jsonl, .parquet or .txt file, got the ending '.dev'. Rename "
+            "the file, or, if one blank separates its columns, number them from 0: label=0 text=1",
         ),
     ],
 )
@@ -396,7 +395,8 @@ def test_two_text_files_have_no_columns(tmp_path: Path) -> None:
     sides = [write(tmp_path / name, "The dog.\n") for name in ("a.en", "a.de")]
     check_columns(sides, None, TRANSLATIONS, pairs=True)
     with pytest.raises(
-        CorpusError, match="expected a .tsv, .csv, .jsonl or .txt file, got the ending '.en'"
+        CorpusError,
+        match="expected a .tsv, .csv, .jsonl, .parquet or .txt file, got the ending '.en'",
     ):
         check_columns(sides, None, COLUMNS["causal-lm"])
 
@@ -431,8 +431,11 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     script = (
         "from headcount.core.errors import CorpusError\n"
-        "from headcount.corpora.hub import hub_data\n"
+        "from headcount.corpora import Corpus\n"
+        "from headcount.corpora.held import hub_data\n"
         "print(list(hub_data('hf://owner/name?split=validation').rows()))\n"
+        "corpus = Corpus('hf://owner/name?split=train', columns={'text': 'sentence'})\n"
+        "print([each.text for each in corpus])\n"
         "try: hub_data('hf://owner/name?split=test')\n"
         "except CorpusError as error: print(error)\n"
     )
@@ -441,7 +444,8 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows, refusal = done.stdout.strip().splitlines()
+    rows, texts, refusal = done.stdout.strip().splitlines()
+    assert ast.literal_eval(texts) == ["train 0", "train 1"]
     origin = "hf://owner/name?split=validation row"
     assert ast.literal_eval(rows) == [
         (f"{origin} {n + 1}", {"sentence": f"validation {n}", "class": n}) for n in (0, 1)

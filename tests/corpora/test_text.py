@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.records import read_jsonl
-from headcount.corpora.text import read_text
+from headcount.corpora import Corpus
+from headcount.corpora.records import read_rows
 
 
 def write(path: Path, content: str) -> Path:
@@ -17,12 +17,12 @@ def write(path: Path, content: str) -> Path:
 
 def test_one_example_a_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "\ufeffThe dog.\r\n\n  \nÜber uns \nСобака.")
-    found = [(sentence.text, sentence.origin) for sentence in read_text(path)]
+    found = [(sentence.text, sentence.origin) for sentence in read_rows(path)]
     assert found == [("The dog.", f"{path}:1"), ("Über uns", f"{path}:4"), ("Собака.", f"{path}:5")]
 
 
 def test_text_has_neither_words_nor_tree_nor_target(tmp_path: Path) -> None:
-    (sentence,) = read_text(write(tmp_path / "a.txt", "The dog."))
+    (sentence,) = Corpus(write(tmp_path / "a.txt", "The dog."))
     assert (sentence.words, sentence.tree, sentence.target) == (None, None, None)
 
 
@@ -30,7 +30,7 @@ def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.jsonl", '{"id": 1, "text": "Ein Hund."}\n\n{"text": "\\u041e\\u043d"}\n'
     )
-    found = [(sentence.text, sentence.origin) for sentence in read_jsonl(path)]
+    found = [(sentence.text, sentence.origin) for sentence in read_rows(path)]
     assert found == [("Ein Hund.", f"{path}:1"), ("Он", f"{path}:3")]
 
 
@@ -52,4 +52,4 @@ def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:
 def test_a_broken_row_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + row)
     with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
-        list(read_jsonl(path))
+        list(read_rows(path))

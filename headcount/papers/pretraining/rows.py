@@ -20,11 +20,10 @@ from headcount.corpora import (
     Data,
     Table,
     are_two_texts,
-    is_held,
     named_files,
     numbered_lines,
     read_data,
-    read_sides,
+    read_parallel,
 )
 
 Row = tuple[str, ...]
@@ -69,11 +68,9 @@ def read_pairs(data: Data, columns: Columns | None = None) -> Rows:
         CorpusError: for files that can't be read, are not UTF-8, lack the columns or have
             different numbers of lines; or if no pair is left.
     """
-    if is_held(data):
-        return _rows(read_data(data, columns, PAIR))
+    if columns or not are_two_texts(data):
+        return _rows(read_parallel(data, columns, PAIR))
     files = named_files(data)
-    if columns or not are_two_texts(files):
-        return _rows(read_sides(files, columns, PAIR))
     sides = [[line for _, line in numbered_lines(Path(file))] for file in files]
     if len(sides[0]) != len(sides[1]):
         raise CorpusError(

@@ -1,0 +1,220 @@
+"""Files of rows: `.tsv`, `.csv`, `.jsonl`, `.parquet`, `.txt` and other text; each is streamed.
+
+`.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
+has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a, as in `.parquet`,
+which is read by row groups. In a `.txt`, each line is the column `text`. In a `.txt` or a file with
+any other ending, numbered columns are separated by tabs if the first line has one, else by blanks,
+and the last column takes the rest of the line (`0 a sad film .`). Blank lines are skipped. Any
+other line that can't be used is an error with its number.
+
+A format is a function that yields rows, and its line in `FORMATS`.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from headcount.core import CorpusError, InputError, amount, reason
+from headcount.corpora.table import Columns, is_numbered
+from headcount.corpora.text import json_of, numbered_lines
+
+LONGEST = min(sys.maxsize, 2**31 - 1)
+"""Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
+PARQUET_ROWS = 1024
+"""Number of rows of a `.parquet` in memory at once."""
+
+Row = tuple[str, Mapping[Any, object]]
+"""The origin of a row, and its cells by name or number."""
+
+
+@final
+@dataclass(frozen=True)
+class Format:
+    """How files of one kind are read."""
+
+    rows: Callable[[Path, int | None], Iterator[tuple[str, Any]]]
+    """Yields the origin and the cells of every row. Told how many columns there must be if columns
+    are numbered, else None."""
+    has_numbers: bool = True
+    """Whether columns may be numbered."""
+    has_types: bool = True
+    """Whether a cell's type tells a text from a number or a list; otherwise all cells are texts."""
+    may_be_blank: bool = True
+    """Whether a corpus skips a row whose text is blank, which is an error otherwise."""
+
+
+def rows_of(path: Path, columns: Columns | None, expected: str = "a JSON object") -> Iterator[Row]:
+    """Yield the rows of a file.
+
+    Args:
+        path: the file.
+        columns: the columns that will be read, with their names or numbers.
+        expected: what a line of a `.jsonl` must be, for errors.
+
+    Raises:
+        CorpusError: if the file can't be read, or for a bad line.
+        InputError: if columns are numbered that have names only, or some are named and some are
+            numbered.
+    """
+    form = format_of(path)
+    numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
+    if numbers and not form.has_numbers:
+        raise InputError(
+            f"{path}: expected names for fields of a {path.suffix}, got column {numbers[0]}"
+        )
+    if form is LINES and path.suffix != ".txt" and not numbers:
+        raise CorpusError(
+            f"{path}: expected a {', '.join(FORMATS)} or .txt file, got the ending "
+            f"{path.suffix!r}. Rename the file, or, if one blank separates its columns, number "
+            "them from 0: label=0 text=1, or text=0 if each line is a text."
+        )
+    for origin, row in form.rows(path, max(numbers) + 1 if numbers else None):
+        if not isinstance(row, Mapping):
+            raise CorpusError(
+                f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
+            )
+        yield origin, flattened(row) if form.has_types else row
+
+
+def format_of(path: Path) -> Format:
+    """How a file is read, by its ending."""
+    return FORMATS.get(path.suffix, LINES)
+
+
+def is_blank(row: Mapping[Any, object], name: str | int) -> bool:
+    """Whether a row has a cell of text without any."""
+    cell = row.get(name)
+    return isinstance(cell, str) and not cell.strip()
+
+
+def flattened(row: Mapping[Any, object]) -> dict[Any, object]:
+    """Fields of nested objects, under `outer.inner`."""
+    flat: dict[Any, object] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line."""
+    for number, line in numbered_lines(path):
+        yield number, line.split("\t")
+
+
+def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
+    cells: list[str] | None = []
+    while cells is not None:
+        number = reader.line_num + 1
+        longest = csv.field_size_limit(LONGEST)  # of all readers, so for no longer than a row
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise CorpusError(
+                f"{path}:{number}: expected comma-separated columns, but {error}. Fix the quotes."
+            ) from error
+        finally:
+            csv.field_size_limit(longest)
+        if cells is not None:
+            yield number, cells
+
+
+def _of_width(
+    split: Callable[[Path], Iterator[tuple[int, list[str]]]], path: Path, least: int | None
+) -> Iterator[Row]:
+    """Rows with as many cells as the first one, which is the header if columns are named.
+
+    A blank line is skipped; a row whose cells are all empty is kept.
+    """
+    header: list[str] | None = None
+    width = first = 0
+    for number, cells in split(path):
+        if len(cells) < 2 and not "".join(cells).strip():
+            continue
+        if not width:
+            width, first = len(cells), number
+            if least is None:
+                header = [cell.strip() for cell in cells]
+                advice = "If the file has no header, number the columns from 0."
+                _check_distinct(header, f"{path}:{number}", advice)
+                continue
+            if width < least:
+                raise CorpusError(
+                    f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
+                    f"{amount(width, 'column')}. Number the columns from 0 to {width - 1}."
+                )
+        if len(cells) != width:
+            raise CorpusError(
+                f"{path}:{number}: expected {amount(width, 'column')} as in line {first}, got "
+                f"{len(cells)}. Fix the line."
+            )
+        yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
+
+
+def _check_distinct(names: list[str], origin: str, advice: str) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise CorpusError(
+            f"{origin}: expected a header with distinct names, got {twice[0]!r} twice. {advice}"
+        )
+
+
+def _lines(path: Path, width: int | None) -> Iterator[Row]:
+    separator = None
+    for number, line in numbered_lines(path):
+        if not line.strip() and (width is None or "\t" not in line):
+            continue
+        origin = f"{path}:{number}"
+        if width is None:
+            yield origin, {"text": line.strip()}
+            continue
+        separator = separator or ("tab" if "\t" in line else "blank")
+        cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
+        if len(cells) < width:
+            raise CorpusError(
+                f"{origin}: expected {amount(width, 'column')} separated by a {separator}, got "
+                f"{len(cells)}. Complete the line."
+            )
+        yield origin, dict(enumerate(cells))
+
+
+def _objects(path: Path, _: int | None) -> Iterator[tuple[str, Any]]:
+    for number, line in numbered_lines(path):
+        if line.strip():
+            yield f"{path}:{number}", json_of(line, f"{path}:{number}")
+
+
+def _parquet(path: Path, _: int | None) -> Iterator[Row]:
+    from pyarrow import ArrowException, parquet
+
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            _check_distinct(file.schema_arrow.names, str(path), "Rename a column.")
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(PARQUET_ROWS, [group]):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield f"{path} row {number}", row
+    except (ArrowException, OSError, ValueError) as error:  # damaged files raise many kinds
+        raise CorpusError(
+            f"{path}: expected a Parquet file, but it can't be read after row {number}: "
+            f"{reason(error).rstrip('.')}. Replace it."
+        ) from error
+
+
+LINES = Format(_lines, has_types=False)
+"""Lines of text, in a `.txt` or, with numbered columns, in a file with any other ending."""
+FORMATS: Mapping[str, Format] = {
+    ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
+    ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
+    ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
+    ".parquet": Format(_parquet, has_numbers=False),
+}
+"""Tables, by their endings."""

@@ -101,7 +101,8 @@ class TrialArguments(LearningArguments):
             InputError: If more heads are to be kept than the model has, a protected head is not the
                 model's, or a protected role can't be known.
         """
-        protected = pruning.check_protect(self.protect, analysis is not None)
+        has_roles = analysis is not None
+        protected = pruning.check_protect(self.protect, has_roles) if self.protect else []
         if keep is None and not protected:
             return
         stated = models.Stated.of(self.model, self.trust_remote_code)

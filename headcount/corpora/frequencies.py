@@ -11,14 +11,16 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError
-from headcount.corpora.encoder import Encoder
 from headcount.corpora.text import numbered_lines
+
+if TYPE_CHECKING:
+    from headcount.corpora.encoder import Encoder
 
 NUM_COMMON = 500
 NOWHERE = -1
@@ -46,7 +48,7 @@ class Frequencies:
         return cls(counts_V, ranks_V)
 
     @classmethod
-    def from_file(cls, path: str | Path, encoder: Encoder) -> "Frequencies":
+    def from_file(cls, path: str | Path, encoder: "Encoder") -> "Frequencies":
         """Read `word count` lines; the count of a word is added to each of its pieces."""
         words: list[str] = []
         counts: list[int] = []
@@ -113,7 +115,7 @@ def _look_up(
 
 
 def _piece_counts(
-    words: list[str], counts: list[int], encoder: Encoder
+    words: list[str], counts: list[int], encoder: "Encoder"
 ) -> Int64[np.ndarray, " id"]:
     pieces = encoder.single_words(words)
     ids = np.array([token for of_word in pieces for token in of_word], dtype=np.int64)

@@ -87,7 +87,8 @@ class TrialArguments(LearningArguments):
         """
         if self.calibration < 1:
             raise InputError(f"Expected --calibration of at least 1, got {self.calibration}.")
-        pruning.check_protect(self.protect)
+        if self.protect:
+            pruning.check_protect(self.protect)
         super().check()
 
     def check_heads(self, keep: "pruning.Keep | None", analysis: Path | None) -> None:

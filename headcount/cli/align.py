@@ -50,6 +50,9 @@ def print_best(found: "results.Alignment", console: Console) -> None:
 class Align(CorpusArguments, ParallelArguments):
     """Measure how well every head links words to their translations, against gold links."""
 
+    RECORD = "alignment.json"
+    HAS_TABLES = True
+
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
     """Parallel text: .tsv (source<TAB>target); with --columns text=NAME target=NAME, a .tsv, .csv,
     .jsonl or .parquet with such columns, or hf://dataset?split=test."""

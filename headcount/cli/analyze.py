@@ -66,6 +66,9 @@ def _roles(run: "results.Analysis") -> Table:
 class Analyze(CorpusArguments, ModelArguments):
     """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
+    RECORD = "run.json"
+    HAS_TABLES = True
+
     corpus: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()

@@ -49,6 +49,9 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
 class Cluster(CorpusArguments, ParallelArguments):
     """Measure the distances between all heads, and group those that look at the same places."""
 
+    RECORD = "clusters.json"
+    HAS_TABLES = True
+
     corpus: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()

@@ -65,31 +65,6 @@ GROUPS = {
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 """The class of every command."""
 
-RECORDS = {
-    "analyze": "run.json",
-    "cluster": "clusters.json",
-    "align": "alignment.json",
-    "coreference": "coreference.json",
-    "probe": "probes.json",
-    "evolve": "evolution.json",
-    "importance": "importance.json",
-    "sensitivity": "sensitivity.json",
-    "evaluate": "evaluation.json",
-    "prune": "prune.json",
-    "curve": "curve.json",
-    "speed": "speed.json",
-    "train": "result.json",
-    "finetune": "finetune.json",
-    "follow": "follow.json",
-}
-"""The record that a command writes into --out, which --json prints."""
-
-TABULAR = (
-    *("analyze", "cluster", "align", "coreference", "probe", "evolve", "importance"),
-    *("sensitivity", "curve", "follow", "report", "reproduce", "demo"),
-)
-"""The commands whose --out has tables, of which --csv writes copies."""
-
 SEVERAL = ("analyze", "train")
 """The commands that share their work if torchrun starts several processes."""
 
@@ -208,7 +183,11 @@ def lost_process(error: BaseException) -> str | None:
 
 @runtime_checkable
 class Command(Protocol):
-    """Arguments of one command, which `run` obeys."""
+    """Arguments of one command, which `run` obeys.
+
+    Its class may name the record that it writes into --out, which --json prints: `RECORD`. If
+    `HAS_TABLES` is true, --out gets tables, of which --csv writes copies.
+    """
 
     def run(self) -> int:
         """Run the command; returns the exit status."""
@@ -253,12 +232,10 @@ def record_of(name: str, command: Command) -> Path:
     Raises:
         InputError: If the command writes no record, or has no --out to write it into.
     """
-    if name not in RECORDS:
-        raise InputError(
-            f"Expected a command that writes a record ({', '.join(RECORDS)}), got {name}, which "
-            f"writes none. Leave {JSON} out."
-        )
-    return _out(command, f"{JSON} prints the record") / RECORDS[name]
+    record: str | None = getattr(command, "RECORD", None)
+    if record is None:
+        raise _writes_none(name, "a record", "RECORD", JSON)
+    return _out(command, f"{JSON} prints the record") / record
 
 
 def tables_of(name: str, command: Command) -> Path:
@@ -267,12 +244,18 @@ def tables_of(name: str, command: Command) -> Path:
     Raises:
         InputError: If the command writes no table, or has no --out to write it into.
     """
-    if name not in TABULAR:
-        raise InputError(
-            f"Expected a command that writes tables ({', '.join(TABULAR)}), got {name}, which "
-            f"writes none. Leave {CSV} out."
-        )
+    if not getattr(command, "HAS_TABLES", False):
+        raise _writes_none(name, "tables", "HAS_TABLES", CSV)
     return _out(command, f"{CSV} copies the tables")
+
+
+def _writes_none(name: str, what: str, declared: str, option: str) -> InputError:
+    """The error that a command does not write what an option needs; it names those that do."""
+    others = ", ".join(each for each in COMMANDS if hasattr(command_class(each), declared))
+    return InputError(
+        f"Expected a command that writes {what} ({others}), got {name}, which writes none. Leave "
+        f"{option} out."
+    )
 
 
 def _out(command: Command, what: str) -> Path:

@@ -64,6 +64,9 @@ def _cells(row: "results.CoreferenceRow | results.ChosenHead") -> list[str]:
 class Coreference(BesideArguments):
     """Measure how often every head points from a mention at its antecedent, beside baselines."""
 
+    RECORD = "coreference.json"
+    HAS_TABLES = True
+
     corpus: Annotated[
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()

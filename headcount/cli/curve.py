@@ -20,6 +20,9 @@ from headcount.results import CURVE_FILES
 class Curve:
     """Plot score against kept heads for every method, and random, under the same budgets."""
 
+    RECORD = "curve.json"
+    HAS_TABLES = True
+
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""

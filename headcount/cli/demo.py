@@ -24,6 +24,8 @@ PAIRS = 60
 class Demo(TrustArguments):
     """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
+    HAS_TABLES = True
+
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "headcount:en-de"
     """The shipped model, or another English-German encoder-decoder."""
     out: Path = Path("headcount-demo")

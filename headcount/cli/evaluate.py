@@ -13,6 +13,8 @@ from headcount.core import check_is_folder
 class Evaluate(TaskArguments):
     """Measure a model's loss and score on a task; translations are scored by BLEU and chrF."""
 
+    RECORD = "evaluation.json"
+
     out: Path | None = None
     """Folder for evaluation.json and, for a translation, translations.txt."""
 

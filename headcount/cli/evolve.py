@@ -31,6 +31,9 @@ SHOWN = ("mi-miller-madow", "pwcca")
 class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
     """Compare layers and models: what each layer keeps of a token and its neighbours."""
 
+    RECORD = "evolution.json"
+    HAS_TABLES = True
+
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL [MODEL ...] CORPUS")
     ]

@@ -19,6 +19,8 @@ from headcount.training import FinetuneConfig, check_further_training
 class Finetune:
     """Train a model on a task's data: before pruning, after pruning, or as a control."""
 
+    RECORD = "finetune.json"
+
     on: Annotated[LearningArguments, tyro.conf.arg(name="")]
     out: Path = field(kw_only=True)
     """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""

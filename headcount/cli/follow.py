@@ -26,6 +26,9 @@ from headcount.papers import FollowOptions
 class Follow(FolderArguments, TaskArguments):
     """Follow heads along a training: importance, roles and prunability at each checkpoint."""
 
+    RECORD = "follow.json"
+    HAS_TABLES = True
+
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
     """Folder of a checkpoint."""
     more: Annotated[

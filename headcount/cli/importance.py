@@ -85,6 +85,9 @@ READ_BY = {
 class Importance(TaskArguments):
     """Score every head on a task by gradient, relevance, ablation, norm and sink."""
 
+    RECORD = "importance.json"
+    HAS_TABLES = True
+
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)

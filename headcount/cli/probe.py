@@ -26,6 +26,9 @@ from headcount.probes import ProbeOptions
 class Probe(ModelArguments):
     """Train probes on attention and hidden states; measure them beside controls and baselines."""
 
+    RECORD = "probes.json"
+    HAS_TABLES = True
+
     train: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to train on."""
     test: tuple[Path, ...] = field(kw_only=True)

@@ -20,6 +20,8 @@ from headcount.training import FinetuneConfig
 class Prune:
     """Choose heads under a budget, prune them, and measure the change."""
 
+    RECORD = "prune.json"
+
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     out: Path = field(kw_only=True)
     """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""

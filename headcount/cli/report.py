@@ -17,6 +17,8 @@ from headcount.results import check_is_run
 class Report:
     """Rewrite the report of a finished run and its figures as SVG, PNG and PDF."""
 
+    HAS_TABLES = True
+
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
     """Folder of the run."""
     formats: tuple[Literal["svg", "png", "pdf"], ...] = ("svg", "png", "pdf")

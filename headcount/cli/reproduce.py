@@ -281,6 +281,8 @@ class Li2021(ExperimentArguments):
 class Reproduce:
     """Print a paper's tables and figures with our numbers beside the published ones."""
 
+    HAS_TABLES = True
+
     paper: tyro.conf.OmitArgPrefixes[
         tyro.conf.OmitSubcommandPrefixes[
             Annotated[Michel2019, tyro.conf.subcommand("michel2019")]

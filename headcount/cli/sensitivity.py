@@ -44,6 +44,9 @@ def print_sensitivity(found: "results.Sensitivity", console: Console) -> None:
 class SensitivityCommand(TaskArguments):
     """Measure how the loss reacts to attention on separators, first tokens and punctuation."""
 
+    RECORD = "sensitivity.json"
+    HAS_TABLES = True
+
     out: Path = field(kw_only=True)
     """Folder for the results; must be new or empty unless --overwrite is given."""
     samples: int = 1000

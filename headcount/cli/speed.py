@@ -24,6 +24,8 @@ from headcount.speed import Options
 class SpeedCommand(ColumnArguments, DeviceArguments):
     """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
+    RECORD = "speed.json"
+
     dense: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DENSE")]
     """The dense model: a Hugging Face name or a folder."""
     pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]

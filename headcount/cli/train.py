@@ -31,6 +31,8 @@ LEFT_OUT = {
 class Train:
     """Train a translation, masked or causal language model from scratch or from --start."""
 
+    RECORD = "result.json"
+
     objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
     """Training objective."""
     data: tuple[str, ...] = field(kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from headcount.cli.command import RECORDS, TABULAR, command_class, main
+from headcount.cli.command import COMMANDS, command_class, main
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
@@ -18,6 +18,12 @@ COLUMNS = """head site layer index confidence entropy positional_offset position
 attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
 norm_first norm_sep norm_punct pattern_vertical pattern_diagonal pattern_vertical_diagonal
 pattern_block pattern_heterogeneous roles tendencies""".split()
+
+DECLARED = {
+    what: [name for name in COMMANDS if hasattr(command_class(name), what)]
+    for what in ("RECORD", "HAS_TABLES")
+}
+"""The commands that write a record, and those that write tables."""
 
 
 def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
@@ -336,7 +342,7 @@ def test_csv_beside_every_table(
     assert (again[0], again[1]) == (0, ""), again[2]
 
 
-@pytest.mark.parametrize("name", TABULAR)
+@pytest.mark.parametrize("name", DECLARED["HAS_TABLES"])
 def test_every_command_with_tables_has_a_folder(name: str) -> None:
     found = command_class(name)
     assert hasattr(found, "out") or "out" in {each.name for each in fields(found)}  # type: ignore[arg-type]
@@ -347,7 +353,7 @@ def test_one_process_prints_the_record(
 ) -> None:
     """As under torchrun, where every process runs the command."""
     (tmp_path / "run.json").write_text("{}")
-    done = SimpleNamespace(out=tmp_path, run=lambda: 0)
+    done = SimpleNamespace(out=tmp_path, run=lambda: 0, RECORD="run.json")
     monkeypatch.setattr("headcount.cli.command.parse", lambda words: done)
     for is_main in (True, False):
         monkeypatch.setattr(
@@ -357,6 +363,14 @@ def test_one_process_prints_the_record(
         assert capsys.readouterr().out == ("{}" if is_main else "")
 
 
-@pytest.mark.parametrize("name", RECORDS)
+def test_commands_declare_what_they_write() -> None:
+    none = {"serve", "compact", "export", "report", "compare", "reproduce", "doctor", "demo"}
+    assert {*COMMANDS} - {*DECLARED["RECORD"]} == none
+    without = {"serve", "evaluate", "prune", "compact", "speed", "export"}
+    without |= {"train", "finetune", "compare", "doctor"}
+    assert {*COMMANDS} - {*DECLARED["HAS_TABLES"]} == without
+
+
+@pytest.mark.parametrize("name", DECLARED["RECORD"])
 def test_every_record_belongs_to_a_command_with_a_folder(name: str) -> None:
     assert "out" in {each.name for each in fields(command_class(name))}  # type: ignore[arg-type]

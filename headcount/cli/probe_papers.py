@@ -13,7 +13,6 @@ from headcount.cli.arguments import (
     check_corpus,
     check_data,
     check_model,
-    check_no_unused_options,
     recorded,
 )
 from headcount.cli.console import show_document, shown
@@ -30,10 +29,6 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
     """CoNLL-U files to train on."""
     test: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to measure on."""
-    vectors: str | None = None
-    """clark2019: word vectors, as in headcount probe; the model's input embeddings by default."""
-    ranks: tuple[int, ...] = ()
-    """hewitt2019: ranks; the first one for every hidden state. The paper's by default, 64 first."""
     how: Annotated[TreebankOptions, tyro.conf.arg(name="")] = field(default_factory=TreebankOptions)
     seed: int = 0
     """Seed of everything random."""
@@ -62,11 +57,12 @@ class Clark2019(ProbePaperArguments):
     coreference: tuple[Path, ...] = ()
     """Files with coreference (.conllu, .conll, GAP's .tsv), those of one folder as one corpus;
     coreference is left out by default."""
+    vectors: str | None = None
+    """Word vectors, as in headcount probe; the model's input embeddings by default."""
 
     def run(self) -> int:
         """Train the probes and write the document."""
         check_data(self.coreference)
-        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
         options = replace(self.options(), vectors=self.vectors)
         by = partial(papers.reproduce_clark2019, documents=self.coreference)
         return self.reproduced(by, options)
@@ -78,8 +74,6 @@ class Coenen2019(ProbePaperArguments):
 
     def run(self) -> int:
         """Train the probes and write the document."""
-        check_no_unused_options(self, "ranks", "hewitt2019", "Reproduce hewitt2019")
-        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
         return self.reproduced(papers.reproduce_coenen2019, self.options())
 
 
@@ -87,9 +81,11 @@ class Coenen2019(ProbePaperArguments):
 class Hewitt2019(ProbePaperArguments):
     """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
 
+    ranks: tuple[int, ...] = ()
+    """Ranks; the first one for every hidden state. The paper's by default, 64 first."""
+
     def run(self) -> int:
         """Train the probes and write the document."""
-        check_no_unused_options(self, "vectors", "clark2019", "Reproduce clark2019")
         ranks = self.ranks or papers.HEWITT_RANKS
         options = replace(self.options(), ranks=ranks)
         return self.reproduced(papers.reproduce_hewitt2019, options)

@@ -50,7 +50,7 @@ def print_best(found: "results.Alignment", console: Console) -> None:
 class Align(CorpusArguments, ParallelArguments):
     """Measure how well every head links words to their translations, against gold links."""
 
-    RECORD = "alignment.json"
+    RECORD = results.AlignmentRecord.FILE
     HAS_TABLES = True
 
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()

@@ -66,7 +66,7 @@ def _roles(run: "results.Analysis") -> Table:
 class Analyze(CorpusArguments, ModelArguments):
     """Measure what every attention head does on a corpus; write tables, roles and a report."""
 
-    RECORD = "run.json"
+    RECORD = results.RunRecord.FILE
     HAS_TABLES = True
 
     corpus: Annotated[

@@ -49,7 +49,7 @@ def print_clusters(found: "results.Clusters", console: Console) -> None:
 class Cluster(CorpusArguments, ParallelArguments):
     """Measure the distances between all heads, and group those that look at the same places."""
 
-    RECORD = "clusters.json"
+    RECORD = results.ClustersRecord.FILE
     HAS_TABLES = True
 
     corpus: Annotated[

@@ -64,7 +64,7 @@ def _cells(row: "results.CoreferenceRow | results.ChosenHead") -> list[str]:
 class Coreference(BesideArguments):
     """Measure how often every head points from a mention at its antecedent, beside baselines."""
 
-    RECORD = "coreference.json"
+    RECORD = results.CoreferenceRecord.FILE
     HAS_TABLES = True
 
     corpus: Annotated[

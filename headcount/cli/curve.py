@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, pruning, reports
+from headcount import artifact, pruning, reports, results
 from headcount.cli.arguments import recorded
 from headcount.cli.console import plain_console, print_markdown, print_warnings, shown
 from headcount.cli.data_arguments import TrialArguments, check_calibration
@@ -20,7 +20,7 @@ from headcount.results import CURVE_FILES
 class Curve:
     """Plot score against kept heads for every method, and random, under the same budgets."""
 
-    RECORD = "curve.json"
+    RECORD = results.CurveRecord.FILE
     HAS_TABLES = True
 
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from headcount import statistics, tasks
+from headcount import results, statistics, tasks
 from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.console import plain_console, print_warnings
 from headcount.core import check_is_folder
@@ -13,7 +13,7 @@ from headcount.core import check_is_folder
 class Evaluate(TaskArguments):
     """Measure a model's loss and score on a task; translations are scored by BLEU and chrF."""
 
-    RECORD = "evaluation.json"
+    RECORD = results.EvaluationRecord.FILE
 
     out: Path | None = None
     """Folder for evaluation.json and, for a translation, translations.txt."""

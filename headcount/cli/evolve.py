@@ -31,7 +31,7 @@ SHOWN = ("mi-miller-madow", "pwcca")
 class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
     """Compare layers and models: what each layer keeps of a token and its neighbours."""
 
-    RECORD = "evolution.json"
+    RECORD = papers.EvolutionRecord.FILE
     HAS_TABLES = True
 
     inputs: Annotated[

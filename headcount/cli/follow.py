@@ -26,7 +26,7 @@ from headcount.papers import FollowOptions
 class Follow(FolderArguments, TaskArguments):
     """Follow heads along a training: importance, roles and prunability at each checkpoint."""
 
-    RECORD = "follow.json"
+    RECORD = papers.FollowRecord.FILE
     HAS_TABLES = True
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]

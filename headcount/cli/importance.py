@@ -85,7 +85,7 @@ READ_BY = {
 class Importance(TaskArguments):
     """Score every head on a task by gradient, relevance, ablation, norm and sink."""
 
-    RECORD = "importance.json"
+    RECORD = results.ImportanceRecord.FILE
     HAS_TABLES = True
 
     out: Path = field(kw_only=True)

@@ -26,7 +26,7 @@ from headcount.probes import ProbeOptions
 class Probe(ModelArguments):
     """Train probes on attention and hidden states; measure them beside controls and baselines."""
 
-    RECORD = "probes.json"
+    RECORD = results.ProbeRecord.FILE
     HAS_TABLES = True
 
     train: tuple[Path, ...] = field(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from headcount import models, reports, results
+from headcount import models, papers, reports, results
 from headcount.cli.console import plain_console
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
@@ -28,19 +28,17 @@ class Report:
 
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
-        check_is_run(self.out)
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
-        beside = [name for name in DOCUMENTS if (self.out / name).exists()]
-        if (self.out / "run.json").exists() or not beside or self.pruned:
+        written = [name for name in WRITERS if (self.out / name).exists()]
+        if (self.out / results.RunRecord.FILE).exists() or not written or self.pruned:
+            check_is_run(self.out)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
             console.print(f"Report: {reports.write_report(self.out, pruned)}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
-        if (self.out / results.ProbeRecord.FILE).exists():
-            reports.write_probe_figures(self.out, self.formats)
-        for name in beside:
-            path = DOCUMENTS[name](self.out, self.formats)
-            console.print(f"Document: {path}", soft_wrap=True)
+        for name in written:
+            if (document := WRITERS[name](self.out, self.formats)) is not None:
+                console.print(f"Document: {document}", soft_wrap=True)
         number = amount(len([*(self.out / "figures").glob("*")]), "figure")
         console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0
@@ -49,14 +47,26 @@ class Report:
 def _clusters(folder: Path, formats: Sequence[str]) -> Path:
     """The document on clusters; the map has the colours of roles if the folder has an analysis."""
     roles = None
-    if (folder / "run.json").exists():
+    if (folder / results.RunRecord.FILE).exists():
         roles = {row.head: row.roles for row in results.Analysis.read(folder).rows}
     return reports.write_clusters_document(folder, roles, formats)
 
 
-DOCUMENTS: dict[str, Callable[[Path, Sequence[str]], Path]] = {
+def _probes(folder: Path, formats: Sequence[str]) -> None:
+    reports.write_probe_figures(folder, formats)
+
+
+def _sensitivity(folder: Path, formats: Sequence[str]) -> None:
+    reports.write_sensitivity_figures(folder, formats)
+
+
+WRITERS: dict[str, Callable[[Path, Sequence[str]], Path | None]] = {
+    "probes.json": _probes,
+    "sensitivity.json": _sensitivity,
     "clusters.json": _clusters,
     "coreference.json": lambda *given: reports.write_coreference_document(*given),
     "alignment.json": lambda *given: reports.write_alignment_document(*given),
+    "evolution.json": lambda out, _: papers.write_evolution(papers.Evolution.read(out), out),
+    "follow.json": lambda out, _: papers.write_followed(papers.Followed.read(out), out),
 }
-"""Writers of documents by the records that they are about."""
+"""Writers of figures and of the document, if there is one, by the records that they are about."""

@@ -44,7 +44,7 @@ def print_sensitivity(found: "results.Sensitivity", console: Console) -> None:
 class SensitivityCommand(TaskArguments):
     """Measure how the loss reacts to attention on separators, first tokens and punctuation."""
 
-    RECORD = "sensitivity.json"
+    RECORD = results.SensitivityRecord.FILE
     HAS_TABLES = True
 
     out: Path = field(kw_only=True)

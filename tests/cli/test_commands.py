@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from headcount.cli.command import COMMANDS, command_class, main
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
-from tests.cli.conftest import PARALLEL, SAMPLE, headcount, start
+from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
 
 COLUMNS = """head site layer index confidence entropy positional_offset positional_share attn_self
 attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_cases value_norm
@@ -340,6 +340,21 @@ def test_csv_beside_every_table(
     assert status == 2 and "Expected a command that writes tables" in errors
     again = headcount(*analyze, "--csv", "--overwrite", "--quiet")
     assert (again[0], again[1]) == (0, ""), again[2]
+
+
+@pytest.mark.parametrize("name", ["sensitivity", "evolve", "follow", "analyze"])
+def test_report_rewrites_what_other_commands_left(
+    name: str, tmp_path: Path, one_format: None
+) -> None:
+    """Without an analysis, too; `--csv` copies the tables."""
+    out = tmp_path / "out"
+    copytree(ROOT / "tests" / "results" / "data" / "0.2" / name, out)
+    for each in ("run.json", "importance.json"):
+        (out / each).unlink(missing_ok=True)
+    status, output, errors = headcount("report", out, "--csv")
+    assert status == 0, errors
+    assert any((out / "figures").iterdir()) and any(out.glob("*.csv")) and "figure" in output
+    assert not (out / "report.html").exists()
 
 
 @pytest.mark.parametrize("name", DECLARED["HAS_TABLES"])

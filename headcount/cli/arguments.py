@@ -75,14 +75,16 @@ class ColumnArguments:
     """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
     (from 0) where the file has no header; with them a .tsv is a table."""
 
-    def read(self, *files: Any, **how: Any) -> Corpus:
+    def read(self, files: Sequence[str | Path], *sides: Any, **how: Any) -> Corpus:
         """The corpus in some files, before a model is loaded: files and columns are there.
 
         Raises:
             CorpusError: If a file or a column is not there, or a first row can't be read.
             InputError: If an option has no effect.
         """
-        return Corpus(*files, columns=named_columns(self.columns), **how)
+        # As paths, for a name that is mistyped would be taken for a text.
+        named = [each if is_on_hub(each) else Path(each) for each in files]
+        return Corpus(named, *sides, columns=named_columns(self.columns), **how)
 
     def check_texts(self, files: Sequence[str], limit: int | None) -> None:
         """Check that files of texts exist, by their first sentences, and have the columns.
@@ -108,9 +110,9 @@ class CorpusArguments(ColumnArguments):
     """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
     text as it is written."""
 
-    def read(self, *files: Any, **how: Any) -> Corpus:
+    def read(self, files: Sequence[str | Path], *sides: Any, **how: Any) -> Corpus:
         """The corpus in some files, as `ColumnArguments` reads it."""
-        corpus = super().read(*files, as_words=self.as_words, **how)
+        corpus = super().read(files, *sides, as_words=self.as_words, **how)
         check_reading(corpus)
         return corpus
 

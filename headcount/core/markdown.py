@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-_MARKUP = re.compile(r"[\\`*\[\]()!|~$#{}]|(?<!\w)_|_(?!\w)|(?<=:/)/|(?<=www)\.|@")
+_MARKUP = re.compile(r"[\\`*\[\]!|~$#{}]|(?<!\w)_|_(?!\w)|(?<=:/)/|(?<=www)\.|@")
 """What Markdown obeys within a line, links without brackets included."""
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -14,7 +14,7 @@ def literal(text: str) -> str:
     r"""A name from outside on one line, shown as it is: no markup, HTML or link works.
 
     >>> literal("bert_base-cased"), literal("a\n# <b>[x](https://y)")
-    ('bert_base-cased', 'a \\# &lt;b&gt;\\[x\\]\\(https:/\\/y\\)')
+    ('bert_base-cased', 'a \\# &lt;b&gt;\\[x\\](https:/\\/y)')
     """
     line = _MARKUP.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
     return re.sub("[&<>]", lambda found: _HTML[found[0]], line)

@@ -168,3 +168,29 @@ def test_tables_are_texts_to_compare_and_to_time(
     given = ("--modes", "forward", "--rounds", 3, "--data", sources[1], *NAMED)
     status, output, errors = headcount("speed", bert, out, *given)
     assert status == 0 and "forward" in output, errors
+
+
+@pytest.mark.parametrize(
+    "given", [("reviews",), ("reviews", "more reviews"), ("reviews", PARALLEL)]
+)
+@pytest.mark.parametrize("command", ["analyze", "cluster", "align", "evolve", "prune --corpus"])
+def test_a_name_that_is_mistyped_is_no_text(
+    bert: Path, tmp_path: Path, command: str, given: tuple[object, ...]
+) -> None:
+    """A list of strings in Python may hold texts; arguments of a command are files."""
+    out = ("--out", tmp_path / "out")
+    if command == "prune --corpus":
+        task = ("--task", "masked-lm", "--data", PARALLEL, "--dev", PARALLEL)
+        task += ("--columns", "text=0", "--keep", 2)
+        arguments = ("prune", bert, *task, *out, "--analysis", tmp_path, "--corpus", *given)
+    elif command == "align":
+        gold = PARALLEL.with_suffix(".links")
+        arguments = (command, bert, *given, "--gold", gold, *out)
+    elif command == "evolve":
+        arguments = (command, bert, given[0], *out)
+    else:
+        arguments = (command, bert, *given, *out)
+    status, _, errors = headcount(*arguments)
+    assert status == 2 and "reviews" in errors
+    assert "exist" in errors or "got nothing" in errors
+    assert not (tmp_path / "out").exists()

@@ -56,7 +56,11 @@ def _band(axes: Axes, at: Sequence[int], ends: Sequence[tuple[float, float]], co
 
 
 def _line(
-    axes: Axes, at: Sequence[int], values: Sequence[int | float], number: int, label: str | None = None
+    axes: Axes,
+    at: Sequence[int],
+    values: Sequence[int | float],
+    number: int,
+    label: str | None = None,
 ) -> None:
     axes.plot(
         at,

@@ -230,7 +230,8 @@ def differences(before: Path, after: Path) -> Iterator[str]:
     if before.suffix in PICTURES or "state" in before.parts:
         return
     read: Callable[[Path], Any] = {".parquet": _table, ".json": _json}.get(before.suffix, _words)
-    one, two = read(before), read(after)
+    one: Any = read(before)
+    two: Any = read(after)
     if isinstance(one, list):
         yield from (
             line

@@ -133,7 +133,8 @@ def claim(
     kind = "".join(f"{name}\n" for name in results)
     if not is_begun(state):
         present -= {state.name}
-    is_ours = marked(state) == kind and present <= {state.name, "figures"}
+    is_same_kind = _files_of(marked(state)) == {*results}
+    is_ours = is_same_kind and present <= {state.name, "figures"}
     ours = is_ours or not present.isdisjoint(results)
     if present and not ours:
         raise InputError(
@@ -143,7 +144,7 @@ def claim(
     if present:
         check_no_earlier_run(out, "an earlier run", policy, resumes)
     if policy is ResumePolicy.OVERWRITE:
-        if is_begun(state) and marked(state) != kind:
+        if is_begun(state) and not is_same_kind:
             raise InputError(
                 f"{state} holds files that this run did not write, which --overwrite would delete. "
                 "Move them, or name another folder."
@@ -152,6 +153,11 @@ def claim(
     mark(state, kind)
     if out.exists():  # the state may lie beside it
         hold(out)
+
+
+def _files_of(kind: str | None) -> set[str]:
+    """The files that a mark names; earlier versions named them in another order."""
+    return set((kind or "").split())
 
 
 MODEL_FILES = (

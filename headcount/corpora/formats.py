@@ -202,7 +202,12 @@ def _parquet(path: Path, _: int | None) -> Iterator[Row]:
                     for row in batch.to_pylist():
                         number += 1
                         yield f"{path} row {number}", row
-    except (ArrowException, OSError, ValueError) as error:  # damaged files raise many kinds
+    except (
+        ArrowException,
+        OSError,
+        ValueError,
+        OverflowError,
+    ) as error:  # damaged files raise many kinds
         raise CorpusError(
             f"{path}: expected a Parquet file, but it can't be read after row {number}: "
             f"{reason(error).rstrip('.')}. Replace it."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
 
-from headcount.core import CorpusError, InputError
+from headcount.core import CorpusError, InputError, reason
 from headcount.corpora.formats import FORMATS, Row, flattened
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Data
@@ -193,9 +193,14 @@ def hub_data(url: str) -> Held:
 
 def _names_and_split(url: str) -> tuple[list[str], str]:
     """The names between the slashes, and the split."""
-    address = urlsplit(url)
+    try:
+        address = urlsplit(url)
+    except ValueError as error:  # brackets, and letters that are no letters of an address
+        raise InputError(
+            f"Expected hf://dataset/config?split=validation, got {url!r}: {reason(error)}."
+        ) from error
     names = [part for part in (address.netloc + address.path).split("/") if part]
-    splits = parse_qs(address.query).get("split", [])
+    splits = parse_qs(address.query.replace("+", "%2B")).get("split", [])
     if not 1 <= len(names) <= 3 or len(splits) != 1:
         raise InputError(
             f"Expected hf://dataset/config?split=validation (or hf://owner/name/config?split=...), "
@@ -220,7 +225,7 @@ def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
         except (ValueError, RuntimeError) as error:  # unknown config or split, or made by a script
             met = error
             break
+    why = "no answer" if met is None else reason(met).rstrip(".")
     raise CorpusError(
-        f"{url} can't be loaded: {str(met).strip().splitlines()[0]}. Check the name, the config, "
-        "the split and the network."
+        f"{url} can't be loaded: {why}. Check the name, the config, the split and the network."
     ) from met

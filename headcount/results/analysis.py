@@ -19,7 +19,7 @@ from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
 from headcount.results.sealing import Described
-from headcount.results.store import Result, rows_of, table
+from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +35,14 @@ _RELATIONS = "a row for each head, relation and direction"
 _HEADS = "a row for each head"
 
 
+def _no_profiles() -> "pd.DataFrame":
+    import pandas as pd  # only here: files are named and claimed without
+
+    return pd.DataFrame(columns=list(PROFILE_COLUMNS))
+
+
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Analysis(Result[RunRecord]):
     """The result of an analysis, as it is measured or read from the folder of a run.
 
@@ -59,15 +65,15 @@ class Analysis(Result[RunRecord]):
         key=("head", "offset"),
     )
     """The offset profile of every head: rows `head offset share`."""
-    profiles: "pd.DataFrame | None" = table(
+    profiles: "pd.DataFrame" = table(
         "profiles.parquet",
         "a row for each head and trait",
         columns=PROFILE_COLUMNS,
         key=("head", "trait"),
-        default=None,
+        default_factory=_no_profiles,
     )
-    """One row per head and trait: strength, test and verdict, see `TraitStrength`; None in folders
-    from before there were profiles."""
+    """One row per head and trait: strength, test and verdict, see `TraitStrength`; empty in
+    folders from before there were profiles."""
     relations: "pd.DataFrame | None" = table(
         "relations.parquet",
         _RELATIONS,
@@ -147,7 +153,7 @@ class Analysis(Result[RunRecord]):
     @cached_property
     def traits(self) -> Profiles | None:
         """The traits of every head."""
-        if self.profiles is None:
+        if self.profiles.empty:
             return None
         found: dict[str, list[TraitStrength]] = {}
         for each in rows_of(self.profiles, TraitStrength):
@@ -247,11 +253,6 @@ _FILES = (*Analysis.files(), *SCORES, *BESIDE_FILES)
 _AGAIN = "Run `headcount analyze` again."
 
 
-def csv_name(name: str) -> str:
-    """Name of the CSV beside a table."""
-    return name.removesuffix(".parquet") + ".csv"
-
-
 OURS = (*_FILES, *(csv_name(name) for name in _FILES if name.endswith(".parquet")))
 """All files that a run may leave besides folders, the copies of its tables as CSV included."""
 
@@ -294,14 +295,26 @@ def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
         for name, kind in beside.items()
         if (folder / kind.files()[-1]).exists()
     }
-    scored, curve = folder / ImportanceRecord.FILE, folder / CURVE
+    scored = folder / ImportanceRecord.FILE
     return replace(
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,
-        curve=read_curve(curve) if (curve / CurveRecord.FILE).exists() else None,
+        curve=_read_curve(folder / CURVE, found.record),
         pruned=None if pruned is None else _read_pruned(pruned, found.rows),
         **there,
     )
+
+
+def _read_curve(folder: Path, run: RunRecord) -> tuple[CurvePoints, CurveRecord] | None:
+    if not (folder / CurveRecord.FILE).exists():
+        return None
+    points, record = read_curve(folder)
+    if record.heads != run.sites:
+        raise InputError(
+            f"Expected a curve of the analysed model in {folder}, got one of a model with other "
+            "heads. Remove the folder, or run `headcount curve` again."
+        )
+    return points, record
 
 
 def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:

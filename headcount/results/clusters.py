@@ -79,7 +79,9 @@ class Clusters(Result[ClustersRecord]):
     record: ClustersRecord
     places: tuple[HeadPlace, ...] = table("groups.parquet", _DISTANCES)
     """Group and place of every head, in the order of all tables."""
-    distances: "pd.DataFrame" = table("distances.parquet", _DISTANCES)
+    distances: "pd.DataFrame" = table(
+        "distances.parquet", _DISTANCES, columns=("head_a", "head_b", "distance")
+    )
     """Columns `head_a head_b distance`, every two heads of a site once, in nats per query."""
 
     @property

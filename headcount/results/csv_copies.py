@@ -4,10 +4,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from headcount.core import HeadTable, InputError, entries, parse_json, reading
-from headcount.results.analysis import OURS, csv_name
+from headcount.results.analysis import OURS
 from headcount.results.claiming import FOLDERS
 from headcount.results.curve import CURVE_FILES
 from headcount.results.sealing import SEALS
+from headcount.results.store import csv_name
 
 
 def write_csv(folder: str | Path) -> list[Path]:
@@ -42,5 +43,6 @@ def _tables_of(folder: Path) -> list[Path]:
     for record in folder.glob("*.json"):
         with suppress(ValueError, OSError, RecursionError):
             found = parse_json(record.read_text(encoding="utf-8"))
-            ours.update(found.get(SEALS, ()) if isinstance(found, dict) else ())
+            seals = found.get(SEALS) if isinstance(found, dict) else None
+            ours.update(seals if isinstance(seals, dict) else ())
     return [path for path in entries(folder) if path.suffix == ".parquet" and path.name in ours]

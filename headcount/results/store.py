@@ -113,9 +113,10 @@ def table(file: str, holds: str, /, **more: Any) -> Any:
     Args:
         file: name of the file.
         holds: what it holds, for errors.
-        more: `columns` and `key` of a `Table`; `default`, with which no file is written.
+        more: `columns` and `key` of a `Table`; `default`, with which no file is written, or
+            `default_factory`.
     """
-    default = {"default": more.pop("default")} if "default" in more else {}
+    default = {name: more.pop(name) for name in ("default", "default_factory") if name in more}
     return field(metadata={"table": Table(file, holds, **more)}, **default)
 
 
@@ -154,8 +155,9 @@ class Result(Generic[R]):
         """Write the tables and, last, the record."""
         frames = self.frames()
         for _, stored in _tables(type(self)):
-            if stored.file not in frames:
-                (folder / stored.file).unlink(missing_ok=True)  # of an earlier run
+            if stored.file not in frames:  # of an earlier run, with its copy
+                for name in (stored.file, csv_name(stored.file)):
+                    (folder / name).unlink(missing_ok=True)
         write_sealed(folder / self.record.FILE, self.record.to_json(), tables=frames)
 
     def frames(self) -> "dict[str, pd.DataFrame]":
@@ -176,6 +178,11 @@ class Result(Generic[R]):
         """The first table as a data frame."""
         first, _ = next(_tables(type(self)))
         return frame_of(_hints(type(self))[first.name], getattr(self, first.name))
+
+
+def csv_name(name: str) -> str:
+    """Name of the CSV beside a table."""
+    return name.removesuffix(".parquet") + ".csv"
 
 
 def find(rows: Sequence[Row], **wanted: object) -> Row | None:
@@ -303,6 +310,8 @@ def _cell(kind: Any, value: Any, name: str) -> Any:
     if kind is float and is_missing:
         return math.nan
     allowed = {float: (int, float), int: (int, float)}.get(kind, kind)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
+    is_other = isinstance(value, bool) and kind is not bool
+    is_broken = kind is int and isinstance(value, float) and not value.is_integer()
+    if not isinstance(value, allowed) or is_other or is_broken:
         raise ValueError(f"expected {kind.__name__} as {name}, got {value!r}")
     return cast("Any", kind)(value)

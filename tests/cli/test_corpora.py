@@ -194,3 +194,17 @@ def test_a_name_that_is_mistyped_is_no_text(
     assert status == 2 and "reviews" in errors
     assert "exist" in errors or "got nothing" in errors
     assert not (tmp_path / "out").exists()
+
+
+def test_cells_that_python_cannot_hold_are_refused(bert: Path, tmp_path: Path) -> None:
+    """A date of the year 10000, as databases write "infinity"."""
+    late = pa.array([253402300800]).cast(pa.timestamp("s"))
+    pq.write_table(pa.table({"text": ["a dog"], "until": late}), tmp_path / "a.parquet")
+    status, _, errors = headcount("analyze", bert, tmp_path / "a.parquet", "--out", tmp_path / "o")
+    assert status == 2 and "expected a Parquet file" in errors
+
+
+@pytest.mark.parametrize("name", ["hf://[x?split=t", "hf://\u2100x?split=t"])
+def test_an_address_that_is_none_is_refused(bert: Path, tmp_path: Path, name: str) -> None:
+    status, _, errors = headcount("analyze", bert, name, "--out", tmp_path / "out")
+    assert status == 2 and "Expected hf://dataset/config?split=validation" in errors

@@ -23,7 +23,7 @@ def changed(run: Analysis, **views: Any) -> Analysis:
 
 def _table(name: str, value: Any) -> Any:
     if value is None:
-        return None
+        return pd.DataFrame() if name == "traits" else None
     if name == "traits":
         return traits_frame(replace(each, head=head) for head in value for each in value[head])
     if name.endswith("relation_rows"):

@@ -1,5 +1,6 @@
 """Copies of tables as CSV: what they hold, and which runs replace them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -98,3 +99,10 @@ def test_without_a_copy_none_is_made(tmp_path: Path):
     for _ in range(2):
         analysis().write(tmp_path)
     assert not [*tmp_path.glob("*.csv")]
+
+
+@pytest.mark.parametrize("files", [3, None, True, [{"a": 1}], [["x"]]])
+def test_other_programs_records_name_no_tables(tmp_path: Path, files: object):
+    analysis().write(tmp_path)
+    (tmp_path / "package.json").write_text(json.dumps({"files": files}))
+    assert (tmp_path / "heads.csv") in write_csv(tmp_path)

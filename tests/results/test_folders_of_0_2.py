@@ -3,14 +3,18 @@
 `python benchmarks/reference_outputs.py make` wrote them; pages, figures and states are left out.
 """
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from headcount.core import InputError, ResumePolicy, claim
 from headcount.papers import ContributionTable, Evolution, Followed
 from headcount.reports import render, report_view, story
-from headcount.results import EvaluationRecord, PruneRecord, Result, Sensitivity, read_run
+from headcount.results import Clusters, EvaluationRecord, PruneRecord, Result, Sensitivity, read_run
 
 DATA = Path(__file__).parent / "data" / "0.2"
 
@@ -52,3 +56,35 @@ def test_records_of_models_are_read() -> None:
     pruned = PruneRecord.read(DATA / "pruned")
     assert len(pruned.kept) == 4 and pruned.pipeline and pruned.data_sets.keys() == {"dev", "test"}
     assert EvaluationRecord.read(DATA / "evaluate_lm").scores
+
+
+def test_a_curve_of_another_model_is_refused(tmp_path: Path) -> None:
+    """As `analyze --overwrite` of another model leaves it in the folder `curve`."""
+    shutil.copytree(DATA / "analyze_marian", tmp_path / "run")
+    shutil.copytree(DATA / "analyze" / "curve", tmp_path / "run" / "curve")
+    with pytest.raises(InputError, match="curve, got one of a model with other heads"):
+        read_run(tmp_path / "run")
+
+
+def test_a_state_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
+    """It names the files of the run in another order."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "kind.txt").write_text("follow.json\nfollow.parquet\nfollow.md\n")
+    (tmp_path / "state" / "done.json").write_text("{}")
+    for policy in (ResumePolicy.RESUME, ResumePolicy.OVERWRITE):
+        claim(tmp_path, Followed.files(), tmp_path / "state", policy)
+
+
+def test_distances_lack_no_column(tmp_path: Path) -> None:
+    for name in ("clusters.json", "groups.parquet"):
+        shutil.copy(DATA / "analyze" / name, tmp_path)
+    table = pd.read_parquet(DATA / "analyze" / "distances.parquet")
+    table.rename(columns={"distance": "far"}).to_parquet(tmp_path / "distances.parquet")
+    record = json.loads((tmp_path / "clusters.json").read_text())
+    del record["files"]
+    (tmp_path / "clusters.json").write_text(json.dumps(record))
+    with (
+        pytest.warns(UserWarning, match="has no hashes"),
+        pytest.raises(InputError, match=r"lacks the columns \['distance'\]"),
+    ):
+        Clusters.read(tmp_path)

@@ -50,13 +50,13 @@ def curve_points(heads: list[str]) -> CurvePoints:
 
 def write_curve_beside(run_folder: Path) -> CurvePoints:
     """Write a curve into a run folder."""
-    heads = [row.head for row in read_run(run_folder).rows]
-    points, folder = curve_points(heads), run_folder / "curve"
+    run, folder = read_run(run_folder), run_folder / "curve"
+    points = curve_points([row.head for row in run.rows])
     folder.mkdir()
     write_points(folder, points)
     record = CurveRecord(
         metric="bleu",
-        heads={},
+        heads=run.record.sites,
         signature="task:similarity",
         sentences=("Best mean BLEU: norm (25.9).",),
     )

@@ -14,8 +14,7 @@ its variance is shared by all queries of each of many texts. With a model, many 
 with replacement, from paragraphs that its heads have read. Few texts have weights whose
 distribution is that of each head in the first --words of the text, read in one piece, and so is the
 correlation of their normal scores at every lag that they have (0 at longer ones); a Gaussian
-process makes as many such texts as needed. With --pieces N, texts of 2,000 tokens and more are made
-of whole pieces of the text, each read on its own as --windows reads them, drawn with replacement.
+process makes as many such texts as needed.
 """
 
 import argparse
@@ -199,12 +198,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=2000)
     parser.add_argument("--heads", type=int, default=20, help="number of heads, spread evenly")
     parser.add_argument("--words", type=int, default=3400, help="words of the text in one piece")
-    parser.add_argument("--pieces", type=int, help="number of pieces that long texts are made of")
     args = parser.parse_args()
     print("| texts | weights | size | power, 0.05 | power, 0.5, corrected |\n|---|---|---|---|---|")
-    if args.model and args.pieces:
-        of_pieces(args.model, args.text, args.pieces, args.heads, args.times)
-        return
     if args.model:
         of_model(args.model, args.text, args.words, args.heads, args.times)
         return
@@ -229,40 +224,6 @@ def of_model(name: str, path: Path, words: int, num_heads: int, times: int) -> N
         for title, lengths, is_many in layouts(129):
             if is_many == (kind == "many"):
                 row(title, name.split("/")[-1], _of_heads(texts, lengths, is_many, times))
-
-
-def of_pieces(name: str, path: Path, pieces: int, num_heads: int, times: int) -> None:
-    """The rows of long texts of a trained model, which are read in pieces."""
-    loaded, words = load(name), path.read_text("utf8").split()
-    cut = [" ".join(words[n * PIECE : (n + 1) * PIECE]) for n in range(pieces)]
-    Series.found.clear()
-    measure(loaded, Corpus.from_sentences(cut), [Series])
-    texts = [_heads(parts, num_heads) for parts in Series.found.values()]
-    least = min(text.shape[1] for text in texts)
-    print(f"{len(texts)} pieces of {least:,} tokens", flush=True)
-    for title, lengths, is_many in layouts(20000):
-        if max(lengths) >= 2000:
-            found, each = [], max(20, times // num_heads)
-            for head in range(num_heads):
-                pool = [text[head][:least] for text in texts]
-                draw, mean = _joined(pool), float(np.mean(pool))
-                found.append(rejected(draw, mean, lengths, is_many, each, seed=head))
-            rows = None if None in found else [*np.mean(found, 0)]
-            row(title, name.split("/")[-1], rows and [(float(a), float(b)) for a, b in rows])
-
-
-PIECE = 1500
-"""Number of words of a piece, at least as many tokens."""
-
-
-def _joined(pool: list[np.ndarray]) -> Draw:
-    """A text of pieces drawn with replacement, the last one cut."""
-
-    def draw(length: int, rng: np.random.Generator) -> np.ndarray:
-        number = -(-length // len(pool[0]))
-        return np.concatenate([pool[n] for n in rng.integers(len(pool), size=number)])[:length]
-
-    return draw
 
 
 def hash_free(text: str) -> tuple[int, str]:

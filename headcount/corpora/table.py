@@ -254,7 +254,7 @@ def is_numbered(columns: Columns | None) -> bool:
 
 
 def keys_of(columns: Columns | None) -> dict[str, str | int]:
-    """By what rows hold the cells of each column: its name, or its number.
+    """The key by which a row holds the cell of each column: its name or its number.
 
     Raises:
         InputError: if some are names and some are numbers.

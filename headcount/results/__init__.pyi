@@ -56,7 +56,6 @@ from .importance import scored_table as scored_table
 from .importance import signed as signed
 from .importance import write_scores as write_scores
 from .json_file import JsonObject as JsonObject
-from .json_file import omitted as omitted
 from .json_file import write_sealed as write_sealed
 from .matching import MATCHING as MATCHING
 from .matching import Chance as Chance

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import (
@@ -31,9 +32,6 @@ from headcount.results.sealing import Described
 if TYPE_CHECKING:
     import pandas as pd
 
-RUN_FOLDER = "a run folder"
-"""Kind of folder in which most records lie, for errors."""
-
 Rec = TypeVar("Rec", bound="Record")
 Res = TypeVar("Res", bound="Result[Any]")
 Row = TypeVar("Row")
@@ -47,7 +45,7 @@ class Record:
     """Name of its file."""
     COMMAND: ClassVar[str]
     """Command that writes it, e.g. `headcount cluster`."""
-    FOLDER: ClassVar[str] = RUN_FOLDER
+    FOLDER: ClassVar[str] = "a run folder"
     """Kind of folder that it lies in, for errors."""
 
     signature: str
@@ -227,7 +225,7 @@ def frame_of(kind: Any, value: Any) -> "pd.DataFrame":
 
     if get_origin(kind) is not tuple:
         return getattr(value, "frame", value)
-    (row_type, _), hints = get_args(kind), get_type_hints(get_args(kind)[0])
+    (row_type, _), hints = get_args(kind), _types(get_args(kind)[0])
     columns = {name: [getattr(row, name) for row in value] for name in _columns(row_type)}
     numbers = {name: "Int64" for name in columns if hints[name] == int | None}
     return pd.DataFrame(columns).astype(numbers)
@@ -285,7 +283,7 @@ def decoded(row_type: type[Row], row: Mapping[str, Any]) -> Row:
     Raises:
         ValueError: for a missing value, or one of another type.
     """
-    hints, found = get_type_hints(row_type), {}
+    hints, found = _types(row_type), {}
     for name, each in _columns(row_type).items():
         if name in row:
             found[name] = _cell(hints[name], row[name], name)
@@ -294,6 +292,13 @@ def decoded(row_type: type[Row], row: Mapping[str, Any]) -> Row:
     return row_type(**found)
 
 
+@cache
+def _types(row_type: Any) -> dict[str, Any]:
+    """The types of the fields of a row, which are looked up once for all rows of a table."""
+    return get_type_hints(row_type)
+
+
+@cache
 def _columns(row_type: Any) -> "dict[str, Field[Any]]":
     return {each.name: each for each in fields(row_type)}
 

@@ -24,6 +24,7 @@ from .figure_style import new_figure as new_figure
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
 from .figure_style import styled as styled
+from .figure_style import write_document as write_document
 from .files import arrays_sha256 as arrays_sha256
 from .files import check_arrays as check_arrays
 from .files import check_is_no_pipe as check_is_no_pipe
@@ -62,14 +63,11 @@ from .markdown import table as table
 from .notebook import drawn_card as drawn_card
 from .notebook import drawn_html as drawn_html
 from .notebook import small_table as small_table
-from .option_parsing import changed as changed
-from .option_parsing import check_choice as check_choice
-from .option_parsing import check_known as check_known
-from .option_parsing import check_options as check_options
-from .option_parsing import check_seed as check_seed
-from .option_parsing import made as made
-from .option_parsing import option_types as option_types
-from .option_parsing import options_of as options_of
+from .options import check_choice as check_choice
+from .options import check_known as check_known
+from .options import check_seed as check_seed
+from .options import did_you_mean as did_you_mean
+from .options import options_of as options_of
 from .paths import check_inside as check_inside
 from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read

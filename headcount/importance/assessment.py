@@ -356,13 +356,17 @@ def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
     return np.array([float(scores[head.layer_id][head.index]) for head in heads])
 
 
+Assessed = tuple[HeadTable, Agreement, ImportanceRecord]
+"""An assessment in a folder: the table, the agreement of its scores, and the record."""
+
+
 def write_assessment(
     assessment: Assessment,
     heads: Heads,
     folder: Path,
     arguments: Mapping[str, Any] | None = None,
     against: Path | None = None,
-) -> tuple[HeadTable, Agreement, ImportanceRecord]:
+) -> Assessed:
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
     Args:

@@ -37,6 +37,7 @@ from headcount.core import (
     silent,
     styled,
     table,
+    write_document,
 )
 from headcount.importance import (
     Options,
@@ -47,7 +48,7 @@ from headcount.importance import (
     write_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
-from headcount.papers.document import change, in_unit, scale, write_document
+from headcount.papers.document import change, in_unit, scale
 from headcount.reports import SITE_TITLES, write_report
 from headcount.results import (
     AblationFacts,

@@ -9,7 +9,7 @@ import tyro
 
 from headcount import models, tasks
 from headcount.cli.console import plain_console, print_warnings
-from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.core import MAX_TOKENS, CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
     are_chats,
@@ -185,7 +185,7 @@ class TaskArguments(ModelArguments):
     character."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:

@@ -58,7 +58,8 @@ class Coreference(BesideArguments, BesideCommand["models.Loaded", "results.Coref
         record = found.record
         console.print(
             f"Resolved {amount(record.cases, 'mention')} of "
-            f"{amount(record.documents, 'document')} in {amount(record.windows, 'window')} of at most {amount(record.window, 'token')}"
+            f"{amount(record.documents, 'document')} in {amount(record.windows, 'window')} of "
+            f"at most {amount(record.window, 'token')}"
         )
         names = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head match", "rules")
         table = Table(*names, box=None, pad_edge=False)

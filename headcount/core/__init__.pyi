@@ -63,6 +63,7 @@ from .markdown import table as table
 from .notebook import drawn_card as drawn_card
 from .notebook import drawn_html as drawn_html
 from .notebook import small_table as small_table
+from .options import MAX_TOKENS as MAX_TOKENS
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_seed as check_seed

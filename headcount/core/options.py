@@ -7,6 +7,9 @@ from typing import Any, get_args
 
 from headcount.core.errors import InputError
 
+MAX_TOKENS = 4096
+"""Default of the largest number of padded tokens in a batch."""
+
 
 def options_of(record: Any, usual: Any = None) -> list[str]:
     """The fields of a dataclass record that differ from those of a usual one, as NAME=VALUE.

@@ -11,7 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.core import Heads, HeadTable, LayerId, Progress, amount, drawn_html, silent
+from headcount.core import (
+    MAX_TOKENS,
+    Heads,
+    HeadTable,
+    LayerId,
+    Progress,
+    amount,
+    drawn_html,
+    silent,
+)
 from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
@@ -70,7 +79,7 @@ def assess(
     options: Options | None = None,
     out: Path | None = None,
     progress: Progress = silent,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 

@@ -25,8 +25,8 @@ from .regression import is_regression as is_regression
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
 from .sampling import some as some
-from .scoring import evaluate as evaluate
 from .scoring import Scored as Scored
+from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity
 from .splits import DataSet as DataSet

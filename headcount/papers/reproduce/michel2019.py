@@ -26,6 +26,7 @@ from transformers import PreTrainedModel
 from headcount.core import (
     ACCENT,
     INK,
+    MAX_TOKENS,
     MUTED,
     SITE_COLOURS,
     SITE_MARKERS,
@@ -156,7 +157,7 @@ def reproduce_michel2019(
     options: Options = MEASURED,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Path:
     """Ablate every head on one or two data sets, and write the document.
 

@@ -139,8 +139,6 @@ class Measuring(Command, Generic[Read, Found]):
 class ResultCommand(Measuring[Read, Res]):
     """A command whose result is tables and a record in a new folder."""
 
-    SAYS = "Tables and figures"
-    """What the last line says of the document."""
     out: Path
 
     def start_over(self) -> None:
@@ -171,7 +169,7 @@ class ResultCommand(Measuring[Read, Res]):
         print_warnings(found.record.warnings, console)
         console.print(found.record.signature, style="dim", soft_wrap=True)
         for name in found.DOCUMENTS[:1]:
-            console.print(f"{self.SAYS}: {self.out / name}", soft_wrap=True)
+            console.print(f"Tables and figures: {self.out / name}", soft_wrap=True)
 
 
 class BesideCommand(ResultCommand[Read, Res]):

@@ -6,20 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from headcount import models, probes, results
 from headcount.cli.arguments import ParallelArguments, check_data
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
 from headcount.cli.frame import BesideCommand
-from headcount.core import amount
 from headcount.corpora import Corpus, read_links
 from headcount.probes import AlignmentOptions
-
-SHOWN = 5
-"""Number of heads that are printed."""
 
 
 @dataclass(frozen=True)
@@ -53,26 +47,3 @@ class Align(
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Alignment":
         """Align."""
         return probes.align(read, self.texts, self.gold, self.how, progress)
-
-    def summarize(self, found: "results.Alignment", console: Console) -> None:
-        """Print the best heads and layers, each in its best direction."""
-        record = found.record
-        console.print(
-            f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
-            f"{amount(record.possible, 'possible link')}"
-        )
-        table = Table(
-            *("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"),
-            box=None,
-            pad_edge=False,
-        )
-        for level in ("aligner", "head", "layer"):
-            for row in found.ranked(level)[: 1 if level == "layer" else SHOWN]:
-                interval = f"{row.aer_low:.3f}-{row.aer_high:.3f}"
-                numbers = (f"{each:.3f}" for each in (row.precision, row.recall, row.accuracy))
-                table.add_row(
-                    row.head, row.quantity, row.direction, f"{row.aer:.3f}", interval, *numbers
-                )
-        console.print(table)
-        for sentence in record.sentences:
-            console.print(sentence, soft_wrap=True)

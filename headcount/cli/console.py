@@ -23,10 +23,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.table import Table as RichTable
 from rich.text import Text
 
+from headcount.core import Chart, Code, Document, Table, Warned, is_main_process, silent, visible
 from headcount.core import Progress as Report
-from headcount.core import is_main_process, silent, visible
 
 _QUIET = ContextVar("_QUIET", default=False)
 
@@ -85,6 +86,24 @@ def print_markdown(text: str, console: Console) -> None:
     from rich.markdown import Markdown  # imports a parser that few commands need
 
     console.print(Markdown(text, hyperlinks=False))
+
+
+def print_document(shown: Document, console: Console) -> None:
+    """Print a document without its charts: warnings are coloured, the signature is dim."""
+    for block in shown.blocks:
+        if isinstance(block, Table):
+            printed = RichTable(box=None, pad_edge=False)
+            for header, is_number in zip(block.headers, block.is_number, strict=True):
+                printed.add_column(header, justify="right" if is_number else "left")
+            for row in block.rows:
+                printed.add_row(*row)
+            console.print(printed)
+        elif isinstance(block, Warned):
+            print_warnings([block.text], console)
+        elif isinstance(block, Code):
+            console.print(block.text, style="dim", soft_wrap=True)
+        elif not isinstance(block, Chart):
+            console.print(block.text, soft_wrap=True)
 
 
 def show_document(path: Path) -> int:

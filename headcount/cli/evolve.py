@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from headcount import models, papers
 from headcount.cli.arguments import (
@@ -21,12 +19,9 @@ from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import PaperCommand, ResultCommand
 from headcount.cli.train import training_shown
-from headcount.core import InputError, amount
+from headcount.core import InputError
 from headcount.corpora import Corpus
 from headcount.papers import EvolutionOptions
-
-SHOWN = ("mi-miller-madow", "pwcca")
-"""Quantities that are printed."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +75,6 @@ class Evolve(
     def measure(self, read: "list[models.Loaded]", progress: Report) -> "papers.Evolution":
         """Measure every layer."""
         return papers.evolve(read, self.texts, self.how, self.out, progress)
-
-    def summarize(self, found: "papers.Evolution", console: Console) -> None:
-        """Print what was stored, and the main curves."""
-        for facts in found.record.stores:
-            if facts.occurrences:
-                console.print(
-                    f"{facts.objective}-{facts.seed}, {facts.view}: "
-                    f"{amount(facts.types, 'token')} x {amount(facts.occurrences, 'occurrence')}"
-                )
-        layers = sorted({row.layer for row in found.rows})
-        table = Table("quantity", "against", "model", *map(str, layers), box=None, pad_edge=False)
-        curves: dict[tuple[str, str, str], dict[int, float]] = {}
-        for row in found.rows:
-            if row.quantity in SHOWN and " at " not in row.against:
-                curves.setdefault((row.quantity, row.against, row.label), {})[row.layer] = row.value
-        for names, values in sorted(curves.items()):
-            cells = (f"{values[each]:.3f}" if each in values else "" for each in layers)
-            table.add_row(*names, *cells)
-        console.print(table)
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,12 @@ from functools import cached_property
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from headcount import papers
 from headcount.cli.arguments import TaskArguments, check_data, check_reading
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import ResultCommand
-from headcount.core import amount
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import FollowOptions
 
@@ -75,27 +72,3 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
             read=lambda folder: self.load_model(folder, self.languages),
             max_tokens=self.max_tokens,
         )
-
-    def summarize(self, found: "papers.Followed", console: Console) -> None:
-        """Print a row for each checkpoint, and the findings."""
-        record = found.record
-        console.print(
-            f"{record.task}: {amount(record.num_examples, 'example')}, "
-            f"importance by {record.method}"
-        )
-        columns = ("checkpoint", "loss", record.metric, "rank correlation with the last")
-        table = Table(*columns, "on the other half", "prunable", "confidence", "roles", box=None)
-        for point in record.checkpoints:
-            table.add_row(
-                point.name if point.step is None else f"step {point.step:,}",
-                f"{point.loss:.4g}",
-                f"{point.score:.4g}",
-                str(point.correlation),
-                f"{point.across_halves:.2f}",
-                f"{point.prunable:.0%} ({point.prunable_low:.0%} to {point.prunable_high:.0%})",
-                f"{point.confidence:.2f}",
-                ", ".join(f"{number} {name}" for name, number in point.roles.items()),
-            )
-        console.print(table)
-        for sentence in record.sentences:
-            console.print(sentence, soft_wrap=True)

@@ -5,20 +5,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from rich.console import Console
-
 from headcount import reports, results
 from headcount.cli.arguments import recorded
 from headcount.cli.console import (
     Report,
     plain_console,
+    print_document,
     print_lines,
-    print_warnings,
     show_document,
     shown,
 )
-from headcount.cli.documents import write_documents
-from headcount.core import ResumePolicy, claim, is_main_process, wait_for_everyone
+from headcount.cli.documents import document_of
+from headcount.core import Document, ResumePolicy, claim, is_main_process, wait_for_everyone
 
 Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
@@ -148,28 +146,24 @@ class ResultCommand(Measuring[Read, Res]):
     def forget(self) -> None:
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
 
+    analysis: Path | None = None
+    """Folder of an analysis whose roles the document shows; --out by default."""
+
     def store(self, found: Res) -> None:
         """Write tables and record, then the document and figures."""
         found.recorded(recorded(self)).write(self.out)
-        self.write_document(found)
+        self.document(found).write(self.out / found.DOCUMENTS[0])
         self.forget()
 
-    def write_document(self, found: Res) -> None:
-        """Write the document and figures of what was measured."""
-        write_documents(found, self.out)
-
-    @abstractmethod
-    def summarize(self, found: Res, console: Console) -> None:
-        """Print the main numbers."""
+    def document(self, found: Res) -> Document:
+        """What was measured."""
+        return document_of(found, self.analysis or self.out)
 
     def show(self, read: Read, found: Res) -> None:
-        """Print the main numbers, warnings, the signature, and where the document is."""
+        """Print the document, and where its file is."""
         console = plain_console(soft_wrap=False)
-        self.summarize(found, console)
-        print_warnings(found.record.warnings, console)
-        console.print(found.record.signature, style="dim", soft_wrap=True)
-        for name in found.DOCUMENTS[:1]:
-            console.print(f"Tables and figures: {self.out / name}", soft_wrap=True)
+        print_document(self.document(found), console)
+        console.print(f"Tables and figures: {self.out / found.DOCUMENTS[0]}", soft_wrap=True)
 
 
 class BesideCommand(ResultCommand[Read, Res]):

@@ -1,13 +1,10 @@
 """`headcount probe MODEL --train ... --test ...`: what the heads know together."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from headcount import models, probes, results
 from headcount.cli.arguments import check_corpus, check_no_unused_options
@@ -52,18 +49,3 @@ class Probe(BesideArguments, BesideCommand["models.Loaded", "results.Probed"]):
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Probed":
         """Run the probes."""
         return probes.probe(read, self.train, self.test, self.how, self.out, progress)
-
-    def summarize(self, found: "results.Probed", console: Console) -> None:
-        """Print the numbers over all relations."""
-        table = Table(
-            "probe", "variant", "metric", "value", "95 % interval", box=None, pad_edge=False
-        )
-        for row in found.rows:
-            if row.relation not in ("all", "macro") or math.isnan(row.low):
-                continue  # weights of the scalar mix are in the table and the figure
-            name = row.probe if row.layer is None else f"{row.probe}, layer {row.layer}"
-            name = name if row.rank is None else f"{name}, rank {row.rank}"
-            metric = row.metric if row.relation == "all" else f"{row.metric}, mean over relations"
-            interval = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-            table.add_row(name, row.variant, metric, f"{100 * row.value:.1f}", interval)
-        console.print(table)

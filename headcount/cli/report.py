@@ -8,7 +8,7 @@ import tyro
 
 from headcount import models, reports, results
 from headcount.cli.console import plain_console
-from headcount.cli.documents import FORMATS, WRITERS, FigureFormat, write_documents
+from headcount.cli.documents import DOCUMENTED, FORMATS, FigureFormat, document_of
 from headcount.cli.frame import Command
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
@@ -31,16 +31,16 @@ class Report(Command):
         """Write the report and figures, and print where they are."""
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
-        written = [kind for kind in WRITERS if (self.out / kind.files()[-1]).exists()]
+        written = [kind for kind in DOCUMENTED if (self.out / kind.files()[-1]).exists()]
         if (self.out / results.RunRecord.FILE).exists() or not written or self.pruned:
             check_is_run(self.out)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
             console.print(f"Report: {reports.write_report(self.out, pruned)}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         for kind in written:
-            write_documents(kind.read(self.out), self.out, self.formats)
-            for name in kind.DOCUMENTS[:1]:
-                console.print(f"Document: {self.out / name}", soft_wrap=True)
+            path = self.out / kind.DOCUMENTS[0]
+            document_of(kind.read(self.out), self.out).write(path, self.formats)
+            console.print(f"Document: {path}", soft_wrap=True)
         number = amount(len([*(self.out / "figures").glob("*")]), "figure")
         console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0

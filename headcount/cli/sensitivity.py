@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
 from headcount import importance, models, results
 from headcount.cli.arguments import TaskArguments
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import OutArguments
 from headcount.cli.frame import ResultCommand
-from headcount.core import SITES, amount, check_seed
+from headcount.core import check_seed
 
 
 @dataclass(frozen=True)
@@ -41,34 +38,3 @@ class SensitivityCommand(
             seed=self.seed,
             progress=progress,
         )
-
-    def summarize(self, found: "results.Sensitivity", console: Console) -> None:
-        """Print attention and reactions by layer, and whether special tokens are a no-op."""
-        record = found.record
-        console.print(
-            f"{record.task}: {amount(record.examples, 'example')}, loss {record.loss:.4g}"
-        )
-        kinds = [
-            kind
-            for kind in results.KINDS
-            if any(row.cases for row in found.layers("gradient", kind))
-        ]
-        table = Table("layer", *kinds, "|dL/dA|, other", box=None, pad_edge=False)
-        parts = [(found.layers("attention", kind), found.layers("ratio", kind)) for kind in kinds]
-        for number, other in enumerate(found.layers("gradient", "other")):
-            cells = (
-                f"{attention[number].value:.0%}, {ratio[number].value:.2f}"
-                for attention, ratio in parts
-            )
-            table.add_row(f"{SITES[other.site]}.{other.layer}", *cells, f"{other.value:.2e}")
-        console.print(
-            "By layer: share of attention, and |dL/dA| as a share of that for other tokens"
-        )
-        console.print(table)
-        for each in record.no_ops:
-            console.print(
-                f"{each.site}, {each.kind}: over {amount(each.heads, 'head')}, attention "
-                f"correlates with |dL/dA| as a share of that for other tokens: {each.spearman:.2f} "
-                f"({each.low:.2f} to {each.high:.2f}, Spearman)",
-                soft_wrap=True,
-            )

@@ -9,6 +9,14 @@ from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
 from .distributed import processes as processes
 from .distributed import wait_for_everyone as wait_for_everyone
+from .document import Block as Block
+from .document import Chart as Chart
+from .document import Code as Code
+from .document import Document as Document
+from .document import Heading as Heading
+from .document import Table as Table
+from .document import Text as Text
+from .document import Warned as Warned
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError
 from .errors import ModelError as ModelError
@@ -24,6 +32,7 @@ from .figure_style import new_figure as new_figure
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
 from .figure_style import styled as styled
+from .figure_style import svg_of as svg_of
 from .figure_style import write_document as write_document
 from .files import arrays_sha256 as arrays_sha256
 from .files import check_arrays as check_arrays

@@ -1,6 +1,7 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +74,31 @@ def save(figure: Figure, path: Path) -> Path:
     removed.
     """
     kind = path.suffix[1:]
-    for text in figure.findobj(Text):
-        assert isinstance(text, Text)
-        text.set_text(HIDDEN.sub(_SIGN, text.get_text()))
 
     def write(file: Path) -> None:
-        figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
-        if kind == "svg":  # labels of ticks, which are made when they are drawn
-            drawn = file.read_text(encoding="utf-8")
-            file.write_text(HIDDEN.sub(_SIGN, drawn), encoding="utf-8")
+        if kind == "svg":
+            file.write_text(svg_of(figure), encoding="utf-8")
+        else:
+            _make_visible(figure)
+            figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
 
     remove_leftovers(path.parent, {path.name}.__contains__)
     write_atomically(path, write)
     return path
+
+
+def svg_of(figure: Figure) -> str:
+    """The figure as SVG, without a date inside."""
+    _make_visible(figure)
+    drawn = StringIO()
+    figure.savefig(drawn, format="svg", metadata=_NO_DATE["svg"])
+    return HIDDEN.sub(_SIGN, drawn.getvalue())  # in labels of ticks, made when they are drawn
+
+
+def _make_visible(figure: Figure) -> None:
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_text(HIDDEN.sub(_SIGN, text.get_text()))
 
 
 def styled() -> Any:
@@ -96,7 +109,7 @@ def styled() -> Any:
 def write_document(
     path: Path,
     text: str,
-    figures: Mapping[str, Figure] | None = None,
+    figures: Mapping[str, Figure | None] | None = None,
     formats: Sequence[str] = FORMATS,
 ) -> Path:
     """Write a document with a link to each of its figures, which lie in `figures/` beside it.
@@ -104,12 +117,18 @@ def write_document(
     Args:
         path: the document, which is returned.
         text: its text in Markdown.
-        figures: its figures, by name; draw and write them in the context `styled`.
+        figures: its figures, by name; draw and write them in the context `styled`. None stands for
+            one without numbers, of which files of an earlier run are removed.
         formats: formats of the figures, the linked one first.
     """
     for name, figure in (figures or {}).items():
+        files = {kind: path.parent / "figures" / f"{name}.{kind}" for kind in FORMATS}
+        if figure is None:
+            for file in files.values():
+                file.unlink(missing_ok=True)
+            continue
         for kind in formats:
-            save(figure, path.parent / "figures" / f"{name}.{kind}")
+            save(figure, files[kind])
         text += f"\n![{name}](figures/{name}.{formats[0]})\n"
     write_readable(path, text)
     return path

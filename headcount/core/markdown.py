@@ -32,15 +32,26 @@ def code(text: str) -> str:
     return f"{fence}{space}{line}{space}{fence}"
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    is_number: Sequence[bool] | None = None,
+) -> str:
     """A Markdown table with right-aligned numbers.
+
+    Args:
+        headers: names of the columns.
+        rows: the cells.
+        is_number: whether each column holds numbers; by default the first row's cells say it.
 
     >>> print(table(["layer", "here"], [["0", "−0.12"]]))
     |   layer |   here |
     |--------:|-------:|
     |       0 |  −0.12 |
     """
-    align = ["right" if _numeric(cell) else "left" for cell in rows[0]] if rows else None
+    if is_number is None:
+        is_number = [_numeric(cell) for cell in rows[0]] if rows else []
+    align = ["right" if each else "left" for each in is_number] or None
     return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 

@@ -6,10 +6,8 @@ from .contributions import MIXINGS as MIXINGS
 from .contributions import Contributions as Contributions
 from .contributions import collect_contributions as collect_contributions
 from .evolution.document import evolution_document as evolution_document
-from .evolution.document import write_evolution as write_evolution
 from .evolution.evolving import evolve as evolve
 from .evolution.evolving import forget_evolution as forget_evolution
-from .evolution.figures import evolution_figures as evolution_figures
 from .evolution.options import QUANTITIES as QUANTITIES
 from .evolution.options import EvolutionOptions as EvolutionOptions
 from .evolution.record import Evolution as Evolution
@@ -17,7 +15,7 @@ from .evolution.record import EvolutionPoint as EvolutionPoint
 from .evolution.record import EvolutionRecord as EvolutionRecord
 from .evolution.record import EvolutionRow as EvolutionRow
 from .evolution.record import StoreFacts as StoreFacts
-from .following.document import write_followed as write_followed
+from .following.document import followed_document as followed_document
 from .following.following import follow as follow
 from .following.following import forget_followed as forget_followed
 from .following.options import FollowMethod as FollowMethod

@@ -5,13 +5,9 @@ from .comparison_files import write_comparison as write_comparison
 from .curve_document import CurveFacts as CurveFacts
 from .curve_document import numbers_table as numbers_table
 from .curve_document import write_curve as write_curve
+from .documents.results import document_of as document_of
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
-from .figures.probes import write_probe_figures as write_probe_figures
-from .figures.sensitivity import write_sensitivity_figures as write_sensitivity_figures
-from .head_relations_text import write_alignment_document as write_alignment_document
-from .head_relations_text import write_clusters_document as write_clusters_document
-from .head_relations_text import write_coreference_document as write_coreference_document
 from .matching import match_heads as match_heads
 from .matching_text import matching_document as matching_document
 from .matching_text import matching_sentence as matching_sentence

@@ -126,6 +126,8 @@ class ProbeRecord(Record):
 class Probed(Result[ProbeRecord]):
     """The results of probes."""
 
+    DOCUMENTS = ("probes.md",)
+
     record: ProbeRecord
     """Facts about the probes."""
     rows: tuple[ProbeRow, ...] = table("probes.parquet", _NUMBERS)

@@ -77,6 +77,8 @@ class SensitivityRecord(Record):
 class Sensitivity(Result[SensitivityRecord]):
     """How the loss reacts to attention on every kind of token, by head and layer."""
 
+    DOCUMENTS = ("sensitivity.md",)
+
     record: SensitivityRecord
     rows: tuple[SensitivityRow, ...] = table("sensitivity.parquet", "how the loss reacts")
     """Every number."""

@@ -1,13 +1,12 @@
 """The document of a comparison of layers: figures, each with a sentence that says what it shows."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import code, styled, table, write_document
-from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_figures, label_of
+from headcount.core import Block, Document, Heading, Table, Text
+from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_charts, label_of
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
 BESIDE = 5
@@ -20,36 +19,34 @@ _TITLES = {
 }
 
 
-def write_evolution(evolution: Evolution, folder: Path) -> Path:
-    """Write `evolution.md` and its figures into a folder; returns the document's path."""
-    with styled():
-        figures = evolution_figures(evolution)
-        return write_document(folder / "evolution.md", evolution_document(evolution), figures)
-
-
-def evolution_document(evolution: Evolution) -> str:
+def evolution_document(evolution: Evolution) -> Document:
     """What the figures show, in sentences and tables."""
-    parts = ["# How representations evolve", _stores(evolution)]
-    for curve in CURVES:
-        if evolution.select(quantity=curve.quantity, against=curve.against):
-            parts += [
-                f"## {curve.title}",
-                curve_sentence(evolution, curve),
-                _table(evolution, curve),
-            ]
-    parts += _pictures(evolution)
-    parts += [f"warning: {each}" for each in evolution.record.warnings]
-    parts.append(code(str(evolution.record.signature)))
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        "How representations evolve",
+        (
+            _stores(evolution),
+            *(block for curve in CURVES for block in _curve(evolution, curve)),
+            *_pictures(evolution),
+            *evolution_charts(evolution),
+        ),
+    ).ending(evolution.record.warnings, evolution.record.signature)
 
 
-def _pictures(evolution: Evolution) -> Iterator[str]:
+def _curve(evolution: Evolution, curve: CurveFigure) -> Iterator[Block]:
+    """The sentence and the table of one quantity, if it was measured."""
+    if evolution.select(quantity=curve.quantity, against=curve.against):
+        yield Heading(curve.title)
+        yield Text(curve_sentence(evolution, curve))
+        yield _table(evolution, curve)
+
+
+def _pictures(evolution: Evolution) -> Iterator[Block]:
     """What each picture shows: how often points lie beside points of the same colour."""
     for picture in dict.fromkeys(point.picture for point in evolution.points):
         points = [each for each in evolution.points if (each.picture, each.seed) == (picture, 1)]
         labels = list(dict.fromkeys(map(label_of, points)))
         title = _TITLES[picture].format(labels=", ".join(labels), token=points[0].token)
-        yield f"## In a plane: {title}"
+        yield Heading(f"In a plane: {title}")
         said = []
         for objective in dict.fromkeys(point.objective for point in points):
             here = [point for point in points if point.objective == objective]
@@ -62,7 +59,7 @@ def _pictures(evolution: Evolution) -> Iterator[str]:
                 f"{between if top > max(shares[0], shares[-1]) else ''}, {shares[-1]:.0%} at layer "
                 f"{layers[-1]}"
             )
-        yield (
+        yield Text(
             f"Share of the {BESIDE} points nearest to a point (t-SNE, first seed) that have its "
             f"colour: {'; '.join(said)}. Distances between clusters mean nothing."
         )
@@ -100,14 +97,14 @@ def _sentences(evolution: Evolution, curve: CurveFigure) -> Iterator[str]:
         )
 
 
-def _table(evolution: Evolution, curve: CurveFigure) -> str:
+def _table(evolution: Evolution, curve: CurveFigure) -> Table:
     curves = evolution.curves(curve.quantity, curve.against)
     layers = sorted({layer for each in curves.values() for layer in each})
     rows = [
         [objective, *(_band(values[layer]) if layer in values else "" for layer in layers)]
         for objective, values in curves.items()
     ]
-    return table(["layer", *map(str, layers)], rows)
+    return Table.of(["layer", *map(str, layers)], rows, curve.title)
 
 
 def _band(values: list[float]) -> str:
@@ -116,7 +113,7 @@ def _band(values: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _stores(evolution: Evolution) -> str:
+def _stores(evolution: Evolution) -> Table:
     headers = ["model", "view", "tokens", "occurrences of each", "states"]
     rows = [
         [
@@ -128,4 +125,4 @@ def _stores(evolution: Evolution) -> str:
         ]
         for each in evolution.record.stores
     ]
-    return table(headers, rows)
+    return Table.of(headers, rows, "What was stored of each model")

@@ -4,8 +4,8 @@ Figures 2 to 9 of The Bottom-up Evolution of Representations in the Transformer 
 for any models. https://arxiv.org/abs/1909.01380
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import final
 
@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import MUTED, new_figure
+from headcount.core import MUTED, Chart, new_figure
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
 COLOURS = {
@@ -68,14 +68,25 @@ CURVES = (
 )
 
 
-def evolution_figures(evolution: Evolution) -> dict[str, Figure]:
-    """Every figure that the numbers allow, by name."""
-    found = {}
-    for curve in CURVES:
-        if evolution.select(quantity=curve.quantity, against=curve.against):
-            found[curve.name] = layer_curves(evolution, curve)
-    found.update(_pictures(evolution))
-    return found
+def evolution_charts(evolution: Evolution) -> list[Chart]:
+    """Every figure that the numbers allow."""
+    curves = [
+        Chart(curve.name, curve.title, partial(layer_curves, evolution, curve))
+        for curve in CURVES
+        if evolution.select(quantity=curve.quantity, against=curve.against)
+    ]
+    pictures, objectives = (
+        list(dict.fromkeys(getattr(each, name) for each in evolution.points))
+        for name in ("picture", "objective")
+    )
+    return curves + [
+        Chart(
+            f"{picture}-{objective}",
+            f"{picture.capitalize()} in a plane, {objective}",
+            partial(_picture, evolution, picture, objective),
+        )
+        for picture, objective in product(pictures, objectives)
+    ]
 
 
 def layer_curves(evolution: Evolution, curve: CurveFigure) -> Figure:
@@ -110,40 +121,33 @@ def layer_curves(evolution: Evolution, curve: CurveFigure) -> Figure:
     return figure
 
 
-def _pictures(evolution: Evolution) -> Iterator[tuple[str, Figure]]:
-    """The t-SNE of the first seed of each objective, one panel for each layer."""
-    pictures, objectives = (
-        list(dict.fromkeys(getattr(each, name) for each in evolution.points))
-        for name in ("picture", "objective")
-    )
-    for picture, objective in product(pictures, objectives):
-        points = [
-            each
-            for each in evolution.points
-            if (each.picture, each.objective, each.seed) == (picture, objective, 1)
-        ]
-        labels = list(dict.fromkeys(label_of(each) for each in points))
-        if picture == "position":
-            labels.sort(key=lambda label: int(label.split("-")[0].rstrip("+")))
-        colours = _colours(picture, len(labels))
-        layers = sorted({point.layer for point in points})
-        figure = new_figure(1.5 * len(layers), 1.9)
-        for axes, layer in zip(
-            figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True
-        ):
-            for number, label in enumerate(labels):
-                here = [each for each in points if (each.layer, label_of(each)) == (layer, label)]
-                axes.scatter(
-                    [each.x for each in here],
-                    [each.y for each in here],
-                    s=2,
-                    color=colours[number % len(colours)],
-                    label=label,
-                )
-            axes.set(title=f"layer {layer}", xticks=[], yticks=[])
-        handles, shown = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, shown, loc="outside lower center", ncols=len(labels), markerscale=3)
-        yield f"{picture}-{objective}", figure
+def _picture(evolution: Evolution, picture: str, objective: str) -> Figure:
+    """The t-SNE of the first seed of an objective, one panel for each layer."""
+    points = [
+        each
+        for each in evolution.points
+        if (each.picture, each.objective, each.seed) == (picture, objective, 1)
+    ]
+    labels = list(dict.fromkeys(label_of(each) for each in points))
+    if picture == "position":
+        labels.sort(key=lambda label: int(label.split("-")[0].rstrip("+")))
+    colours = _colours(picture, len(labels))
+    layers = sorted({point.layer for point in points})
+    figure = new_figure(1.5 * len(layers), 1.9)
+    for axes, layer in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True):
+        for number, label in enumerate(labels):
+            here = [each for each in points if (each.layer, label_of(each)) == (layer, label)]
+            axes.scatter(
+                [each.x for each in here],
+                [each.y for each in here],
+                s=2,
+                color=colours[number % len(colours)],
+                label=label,
+            )
+        axes.set(title=f"layer {layer}", xticks=[], yticks=[])
+    handles, shown = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, shown, loc="outside lower center", ncols=len(labels), markerscale=3)
+    return figure
 
 
 def label_of(point: EvolutionPoint) -> str:

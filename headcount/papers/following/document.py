@@ -1,21 +1,15 @@
 """The document of a training: findings, a table of the checkpoints, and figures."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from headcount.core import amount, code, styled, table, write_document
-from headcount.papers.following.figures import following_figures
-from headcount.papers.following.record import Followed, FollowRecord
+from headcount.core import Document, Table, Text, amount
+from headcount.papers.following.figures import following_charts
+from headcount.papers.following.record import Followed
 
 
-def write_followed(followed: Followed, folder: Path) -> Path:
-    """Write `follow.md` and its figures into a folder; returns the document's path."""
+def followed_document(followed: Followed) -> Document:
+    """The findings, the checkpoints and their figures."""
     record = followed.record
-    with styled():
-        return write_document(folder / "follow.md", _document(record), following_figures(record))
-
-
-def _document(record: FollowRecord) -> str:
     headers = [
         *("checkpoint", "loss", record.metric, "rank correlation with the last, 95 % interval"),
         *("on the other half", "prunable, 95 % interval", "confidence", "roles", "tendencies"),
@@ -34,16 +28,18 @@ def _document(record: FollowRecord) -> str:
         ]
         for point in record.checkpoints
     ]
-    parts = [
-        "# Heads along a training",
-        " ".join(record.sentences),
-        table(headers, rows),
-        f"{amount(record.num_examples, 'example')} of {record.task}; "
-        f"importance by {record.method}.",
-        *(f"warning: {each}" for each in record.warnings),
-        code(str(record.signature)),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        "Heads along a training",
+        (
+            Text(
+                f"{amount(record.num_examples, 'example')} of {record.task}; importance by "
+                f"{record.method}."
+            ),
+            Text(" ".join(record.sentences), "lede"),
+            Table.of(headers, rows, "The checkpoints"),
+            *following_charts(record),
+        ),
+    ).ending(record.warnings, record.signature)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

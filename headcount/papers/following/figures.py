@@ -5,39 +5,51 @@ https://arxiv.org/abs/1905.10650
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, MUTED, new_figure
+from headcount.core import ACCENT, MUTED, Chart, new_figure
 from headcount.papers.following.record import FollowedCheckpoint, FollowRecord
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7A3E9D", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "os^Dv<>p"
 
 
-def following_figures(record: FollowRecord) -> dict[str, Figure]:
-    """Every figure, by name."""
+def following_charts(record: FollowRecord) -> list[Chart]:
+    """Every figure."""
     points = record.checkpoints
-    drawn: dict[str, Callable[[Axes], None]] = {
-        "importance": lambda axes: _importance(axes, points),
-        "prunable": lambda axes: _prunable(axes, points, record.within),
-        "pruned-loss": lambda axes: _losses(axes, record),
-        "confidence": lambda axes: _confidence(axes, points),
-        "roles": lambda axes: _counts(axes, points, "roles", "heads with a role"),
-        "tendencies": lambda axes: _counts(axes, points, "tendencies", "heads with a tendency"),
-        "score": lambda axes: _score(axes, record),
+    drawn: dict[str, tuple[str, Callable[[Axes], None]]] = {
+        "importance": ("Importance along the training", lambda axes: _importance(axes, points)),
+        "prunable": (
+            "Share of heads that can be pruned",
+            lambda axes: _prunable(axes, points, record.within),
+        ),
+        "pruned-loss": ("Loss without heads", lambda axes: _losses(axes, record)),
+        "confidence": ("Confidence of the heads", lambda axes: _confidence(axes, points)),
+        "roles": (
+            "Heads with a role",
+            lambda axes: _counts(axes, points, "roles", "heads with a role"),
+        ),
+        "tendencies": (
+            "Heads with a tendency",
+            lambda axes: _counts(axes, points, "tendencies", "heads with a tendency"),
+        ),
+        "score": ("Score of the model", lambda axes: _score(axes, record)),
     }
-    found = {}
-    for name, draw in drawn.items():
-        figure = new_figure(5.2, 2.9)
-        axes = figure.subplots()
-        draw(axes)
-        if axes.get_legend_handles_labels()[0]:
-            figure.legend(loc="outside right upper")
-        found[name] = figure
-    return found
+    return [Chart(name, says, partial(_drawn, draw)) for name, (says, draw) in drawn.items()]
+
+
+def _drawn(draw: Callable[[Axes], None]) -> Figure:
+    """A figure of one panel, with a legend if its lines have names."""
+    figure = new_figure(5.2, 2.9)
+    axes = figure.subplots()
+    draw(axes)
+    if axes.get_legend_handles_labels()[0]:
+        figure.legend(loc="outside right upper")
+    return figure
 
 
 def _along(axes: Axes, points: Sequence[FollowedCheckpoint]) -> list[int]:

@@ -18,7 +18,7 @@ from headcount.probes import (
     cluster,
     select_antecedents,
 )
-from headcount.reports import write_clusters_document, write_coreference_document
+from headcount.reports import document_of
 from headcount.results import (
     ChosenHead,
     Clusters,
@@ -52,7 +52,7 @@ def coreference_runs(
         found.append(select_antecedents(loaded, files, how, progress))
         place = out if len(found) == 1 else out / "other" / f"coreference-{len(found)}"
         found[-1].write(place)
-        write_coreference_document(found[-1], place)
+        document_of(found[-1]).write(place / "coreference.md")
     return found
 
 
@@ -67,7 +67,7 @@ def clusters_run(
     corpus = Corpus(files, limit=options.test_limit, as_words=options.as_words)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
     found.write(out)
-    write_clusters_document(found, out)
+    document_of(found).write(out / "clusters.md")
     return found
 
 

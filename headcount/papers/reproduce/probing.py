@@ -11,7 +11,7 @@ from headcount.core import Progress, amount, literal, silent
 from headcount.models import Loaded, as_loaded
 from headcount.papers.document import names
 from headcount.probes import ProbeName, ProbeOptions, forget_probes, probe
-from headcount.reports import write_probe_figures
+from headcount.reports import document_of
 from headcount.results import Probed, ProbeRow
 
 
@@ -61,7 +61,7 @@ def run_probes(
     found = found.recorded(arguments or {})
     found.write(out)
     forget_probes(out)
-    write_probe_figures(found, out)
+    document_of(found).write(out / "probes.md")
     return found
 
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, ResumePolicy, amount, silent, table, write_document
+from headcount.core import Progress, ResumePolicy, amount, silent, styled, table, write_document
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
 from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
-from headcount.papers.evolution.figures import evolution_figures
 from headcount.papers.evolution.options import QUANTITIES, EvolutionOptions
 from headcount.papers.evolution.record import Evolution
 from headcount.papers.pretraining.config import PretrainingConfig
@@ -129,10 +128,11 @@ def reproduce_voita2019evolution(
 
 def write_voita2019evolution(evolution: Evolution, out: Path) -> Path:
     """Write `voita2019evolution.md` and its figures; returns the path."""
-    figures = evolution_figures(evolution)
-    parts = [findings_table(evolution), ceiling_sentence(evolution), evolution_document(evolution)]
+    shown = evolution_document(evolution)
+    parts = [findings_table(evolution), ceiling_sentence(evolution), shown.markdown()]
     text = "\n\n".join(part for part in parts if part)
-    return write_document(out / "voita2019evolution.md", text, figures)
+    with styled():
+        return write_document(out / "voita2019evolution.md", text, shown.charts)
 
 
 def ceiling_sentence(evolution: Evolution) -> str:

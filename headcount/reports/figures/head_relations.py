@@ -182,23 +182,3 @@ def coreference_kinds(coreference: Coreference) -> Figure | None:
     axes.set_xlabel("share of mentions with a right antecedent, with its 95 % interval")
     figure.legend(loc="outside upper right", ncols=4)
     return figure
-
-
-def cluster_figures(
-    found: Clusters, roles: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Figure]:
-    """The map of the heads, and their distances, by the names of their files."""
-    return {"clusters": cluster_map(found, roles), "distances": distance_matrix(found)}
-
-
-def alignment_figures(found: Alignment) -> dict[str, Figure]:
-    """The error rates, by the name of their file."""
-    return {"alignment": alignment_map(found)}
-
-
-def coreference_figures(found: Coreference) -> dict[str, Figure]:
-    """The accuracies, by the names of their files."""
-    kinds = coreference_kinds(found)
-    return {"coreference": coreference_map(found)} | (
-        {} if kinds is None else {"coreference_kinds": kinds}
-    )

@@ -1,7 +1,6 @@
 """Figures of probes: dependency trees from attention, distances and depths, and layers."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,15 +11,12 @@ from matplotlib.ticker import MaxNLocator
 
 from headcount.core import (
     ACCENT,
-    FORMATS,
     INK,
     LINE,
     MUTED,
     Head,
     new_figure,
     plain_grid,
-    save,
-    styled,
 )
 from headcount.results import Probed, ProbeRow, ProbeTree
 
@@ -278,27 +274,12 @@ def _curve(axes: Axes, points: Sequence[tuple[int, ProbeRow]], colour: str, titl
     )
 
 
-PROBE_FIGURES: dict[str, Callable[[Probed], Figure | None]] = {
-    "probe_accuracies": probe_accuracies,
-    "probe_relations": probe_relations,
-    "probe_contributions": probe_contributions,
-    "probe_structure": probe_structure,
-    "probe_trees": probe_trees,
-    "probe_layers": probe_layers,
+PROBE_FIGURES: dict[str, tuple[str, Callable[[Probed], Figure | None]]] = {
+    "probe_accuracies": ("Accuracies of probes, baselines and controls", probe_accuracies),
+    "probe_relations": ("Accuracies by relation", probe_relations),
+    "probe_contributions": ("What every head adds to the attention probe", probe_contributions),
+    "probe_structure": ("Distances and depths in hidden states", probe_structure),
+    "probe_trees": ("Trees of sentences", probe_trees),
+    "probe_layers": ("What every hidden state holds", probe_layers),
 }
-"""Every figure of probes by its file name."""
-
-
-def write_probe_figures(
-    found: Probed, folder: Path, formats: Sequence[str] = FORMATS
-) -> list[Path]:
-    """Draw every figure that probes have numbers for, into `folder/figures`."""
-    paths = list[Path]()
-    with styled():
-        for name, draw in PROBE_FIGURES.items():
-            figure = draw(found)
-            for kind in FORMATS if figure is None else ():  # left by earlier probes
-                (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
-            if figure is not None:
-                paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in formats]
-    return paths
+"""Every figure of probes by its file name, with what it shows; None without its numbers."""

@@ -1,13 +1,12 @@
 """Figure of a sensitivity: attention to kinds of tokens by layer, and the loss's reaction to it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, FORMATS, INK, SITES, new_figure, save, styled
+from headcount.core import ACCENT, INK, SITES, new_figure
 from headcount.reports.names import SITE_TITLES
 from headcount.results import KINDS, Sensitivity, SensitivityRow
 
@@ -46,12 +45,3 @@ def _curve(axes: Axes, rows: Sequence[SensitivityRow]) -> None:
     axes.fill_between(layers, low, high, color=colour, alpha=0.2, linewidth=0)
     values = [row.value for row in rows]
     axes.plot(layers, values, _MARKERS[kind], ls="-", ms=4, lw=1.2, color=colour, label=kind)
-
-
-def write_sensitivity_figures(
-    found: Sensitivity, folder: Path, formats: Sequence[str] = FORMATS
-) -> list[Path]:
-    """Draw the curves of a sensitivity into `folder/figures`."""
-    with styled():
-        figure = sensitivity_curves(found)
-        return [save(figure, folder / "figures" / f"sensitivity.{kind}") for kind in formats]

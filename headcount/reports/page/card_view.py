@@ -9,11 +9,11 @@ import numpy as np
 
 from headcount.core import amount
 from headcount.reports import numbers
+from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings, kind_of, roles_of
 from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
 from headcount.reports.page.image_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
-from headcount.reports.page.probe_view import ProbeHead, probe_heads
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.related import Relative, related_heads
 from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of, without

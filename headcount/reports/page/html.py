@@ -9,6 +9,7 @@ from headcount.reports.names import RoleName
 from headcount.reports.page import curve_plot, worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
+from headcount.reports.page.inline_svg import inline_svg
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
@@ -56,6 +57,7 @@ def render(report: Report) -> str:
         scripts=SCRIPTS,
         data=page_data(report),
         report=report,
+        svg=inline_svg,
         plot={
             "width": WIDTH,
             "height": HEIGHT,

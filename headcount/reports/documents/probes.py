@@ -1,12 +1,13 @@
-"""What the page shows of probes: what the heads know together, and what each adds."""
+"""What probes show: what the heads know together, and what each adds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import Block, Chart, Document, Heading, Table, Text
 from headcount.reports import numbers
-from headcount.reports.page.section import Section
-from headcount.results import Analysis, Probed, ProbeRow
+from headcount.reports.figures.probes import PROBE_FIGURES
+from headcount.results import Probed, ProbeRow
 
 PROBE_TITLES = {
     "attention": "heads of words, from attention",
@@ -45,26 +46,6 @@ _SHOWN_HEADS = 8
 
 @final
 @dataclass(frozen=True)
-class ProbeNumber:
-    """One line of the table of a probe."""
-
-    variant: str
-    metric: str
-    value: str
-    interval: str
-
-
-@final
-@dataclass(frozen=True)
-class ProbeSection:
-    """The numbers of one probe."""
-
-    title: str
-    rows: tuple[ProbeNumber, ...]
-
-
-@final
-@dataclass(frozen=True)
 class ProbeHead:
     """What one head adds to the attention probe."""
 
@@ -75,37 +56,45 @@ class ProbeHead:
     rank: str
 
 
-@final
-@dataclass(frozen=True)
-class ProbesView:
-    """The section of the page."""
-
-    lede: str
-    sections: tuple[ProbeSection, ...]
-    heads: tuple[ProbeHead, ...]
-    """The heads that add most, the most first."""
-
-
-def section(run: Analysis) -> Section | None:
-    """The section on probes; None if there are none."""
-    view = probes_view(run.probes)
-    title = "What the heads know together"
-    return view and Section("probes", title, "probes", "_probes.html.j2", view)
-
-
-def probes_view(found: Probed | None) -> ProbesView | None:
-    """The section on probes; None if there are none."""
-    if found is None:
-        return None
-    return ProbesView(
-        lede=_lede(found),
-        sections=tuple(
-            ProbeSection(title, tuple(map(_number, rows)))
-            for name, title in PROBE_TITLES.items()
-            if (rows := _shown(found, name))
+def probes_document(found: Probed) -> Document:
+    """The document of probes."""
+    return Document(
+        "What the heads know together",
+        (
+            Text(_lede(found), "lede"),
+            *_heads(found),
+            *(block for name in PROBE_TITLES for block in _numbers(found, name)),
+            *(
+                Chart(name, says, lambda draw=draw: draw(found))
+                for name, (says, draw) in PROBE_FIGURES.items()
+            ),
         ),
-        heads=tuple(probe_heads(found).values())[:_SHOWN_HEADS],
     )
+
+
+def _heads(found: Probed) -> Iterator[Block]:
+    """The heads that add most to the attention probe."""
+    title = "Heads that add most to the attention probe"
+    rows = [
+        (row.head, row.from_dependent, row.from_head, row.contribution)
+        for row in [*probe_heads(found).values()][:_SHOWN_HEADS]
+    ]
+    if rows:
+        yield Heading(title)
+        yield Text(
+            "Weights of the attention from a word to a candidate head and back, and by how much "
+            "the head raises the right candidate above the mean of all."
+        )
+        yield Table.of(("head", "from the word", "from its head", "adds"), rows, title)
+
+
+def _numbers(found: Probed, name: str) -> Iterator[Block]:
+    """The numbers of one probe over all relations."""
+    if rows := _shown(found, name):
+        title = f"Probe of {PROBE_TITLES[name]}"
+        headers = ("what is probed", "what is right", "share", "95 % interval")
+        yield Heading(title)
+        yield Table.of(headers, map(_cells, rows), title)
 
 
 def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
@@ -148,9 +137,9 @@ def _shown(found: Probed, name: str) -> Sequence[ProbeRow]:
     return [row for row in rows if row.metric in METRIC_TITLES and row.rank == rank]
 
 
-def _number(row: ProbeRow) -> ProbeNumber:
+def _cells(row: ProbeRow) -> tuple[str, ...]:
     place = "" if row.layer is None else f", hidden state {row.layer}"
-    return ProbeNumber(
+    return (
         VARIANT_TITLES.get(row.variant, row.variant) + place,
         METRIC_TITLES[row.metric],
         f"{100 * row.value:.1f} %",

@@ -1,0 +1,145 @@
+"""Documents: what a result shows, as blocks that every renderer prints with the same words.
+
+A result says once what it shows; the terminal, Markdown, pages and CSV are renderings of it. Text
+in blocks is plain: renderers escape what their format obeys.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, final
+
+from headcount.core.markdown import code, literal, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NUMBER = re.compile(r"[<+\-−]?\d[\d.,e+\-−]*|–|nan")
+_UNITS = {"to", "nats", "%", "of", "/", "ms", ""}
+
+
+@final
+@dataclass(frozen=True)
+class Heading:
+    """The title of what follows."""
+
+    text: str
+
+
+@final
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    kind: Literal["lede", "hint"] = "hint"
+    """Whether it is what a reader should know first."""
+
+
+@final
+@dataclass(frozen=True)
+class Warned:
+    """A sentence about what was left out or not measured."""
+
+    text: str
+
+
+@final
+@dataclass(frozen=True)
+class Code:
+    """A signature or a command, in one line."""
+
+    text: str
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; a cell that is the name of a head links to its card where there is one."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    label: str
+    """What the rows are, for those who can't see the table."""
+
+    @classmethod
+    def of(cls, headers: Iterable[str], rows: Iterable[Sequence[str]], label: str) -> "Table":
+        """A table of any sequences."""
+        return cls(tuple(headers), tuple(map(tuple, rows)), label)
+
+    @property
+    def is_number(self) -> tuple[bool, ...]:
+        """Whether each column holds numbers only, intervals and units included.
+
+        >>> Table(("head", "share", "of"), (("enc.0.1", "4 % (2 to 6)", "–"),), "").is_number
+        (False, True, True)
+        """
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.headers)
+        return tuple(bool(each) and all(map(_is_number, each)) for each in columns)
+
+
+@final
+@dataclass(frozen=True)
+class Chart:
+    """A figure."""
+
+    name: str
+    """Name of its file."""
+    says: str
+    """What it shows, in a sentence."""
+    draw: "Callable[[], Figure | None]"
+    """Draws it, in the context `styled`; None if the result has no such numbers."""
+
+
+Block = Heading | Text | Warned | Code | Table | Chart
+
+
+@final
+@dataclass(frozen=True)
+class Document:
+    """What a result shows."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+    def ending(self, warnings: Iterable[str], signature: str) -> "Document":
+        """The document, without empty paragraphs, and the warnings and signature of its result."""
+        blocks = (each for each in self.blocks if not isinstance(each, Text) or each.text)
+        return replace(self, blocks=(*blocks, *map(Warned, warnings), Code(signature)))
+
+    @property
+    def charts(self) -> "dict[str, Figure | None]":
+        """The figures, drawn, by the names of their files; read it in the context `styled`."""
+        return {each.name: each.draw() for each in self.blocks if isinstance(each, Chart)}
+
+    def markdown(self) -> str:
+        """The document as Markdown, without its figures."""
+        parts = [f"# {literal(self.title)}", *map(_markdown, self.blocks)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def write(self, path: Path, formats: Sequence[str] = ("svg", "png", "pdf")) -> None:
+        """Write the document as Markdown, and its figures in `figures/` beside it."""
+        # Only here: documents are printed without matplotlib.
+        from headcount.core.figure_style import styled, write_document
+
+        with styled():
+            write_document(path, self.markdown(), self.charts, formats)
+
+
+def _markdown(block: Block) -> str:
+    if isinstance(block, Table):
+        rows = [[literal(cell) for cell in row] for row in block.rows]
+        return table([literal(each) for each in block.headers], rows, block.is_number)
+    if isinstance(block, Heading):
+        return f"## {literal(block.text)}"
+    if isinstance(block, Warned):
+        return f"Warning: {literal(block.text)}."
+    if isinstance(block, Code):
+        return code(block.text)
+    return "" if isinstance(block, Chart) else literal(block.text)
+
+
+def _is_number(cell: str) -> bool:
+    words = re.sub(r"[()]", " ", cell.replace("\u202f", " ")).split()
+    return all(word in _UNITS or _NUMBER.fullmatch(word.rstrip("%")) for word in words)

@@ -1,0 +1,1 @@
+"""What each result shows, in blocks that all renderers print."""

@@ -1,0 +1,108 @@
+"""What antecedent selection shows: the heads that point at antecedents, beside baselines."""
+
+from collections.abc import Sequence
+
+from headcount.core import Block, Chart, Document, Heading, Table, Text, amount
+from headcount.reports.figures.head_relations import coreference_kinds, coreference_map
+from headcount.results import ChosenHead, Coreference, CoreferenceRow, NameRow
+
+SHOWN = 10
+"""Number of heads in the table of all documents."""
+_HEADERS = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head match", "rules")
+
+
+def coreference_document(found: Coreference) -> Document:
+    """The document of antecedent selection."""
+    record = found.record
+    halves = "Best head of one half of the documents, measured on the other half"
+    best = Table.of(_HEADERS, map(_cells, record.best), halves)
+    few = Text("Too few documents for two halves with such mentions.")
+    everywhere = "Highest accuracy on all documents"
+    kinds = coreference_kinds(found)
+    return Document(
+        "Which heads point at antecedents",
+        (
+            Text(_sentence(found), "lede"),
+            Text(
+                f"{record.model}: {amount(record.cases, 'mention')} of "
+                f"{amount(record.documents, 'document')} with an antecedent in a window of at most "
+                f"{amount(record.window, 'token')}, in {amount(record.windows, 'window')}."
+            ),
+            Text(
+                "Among the heads of the mentions before it, is the one with the largest weight the "
+                "head of an antecedent? The baselines choose among the same mentions."
+            ),
+            Heading(halves),
+            best if record.best else few,
+            *_names(record.best_names),
+            Heading(everywhere),
+            Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN]), everywhere),
+            Chart("coreference", "Accuracy of every head", lambda: coreference_map(found)),
+            *(
+                ()
+                if kinds is None
+                else (
+                    Chart(
+                        "coreference_kinds",
+                        "Accuracy of the best heads by kind of mention, beside baselines",
+                        lambda: kinds,
+                    ),
+                )
+            ),
+        ),
+    )
+
+
+def _cells(each: ChosenHead | CoreferenceRow) -> list[str]:
+    """The cells of a head: accuracy, interval, cases and baselines."""
+    numbers = (each.nearest, each.head_match, each.rules)
+    return [
+        *(each.head, each.kind, f"{each.accuracy:.3f}", f"{each.low:.3f} to {each.high:.3f}"),
+        *(f"{each.cases:,}", *(f"{number:.3f}" for number in numbers)),
+    ]
+
+
+def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
+    """The part on GAP's questions; empty for other corpora."""
+    if not best:
+        return ()
+    title = "Which of two names a pronoun means (GAP)"
+    headers = ("head", "pronouns", "F1", "95 %", "accuracy", "passages", "F1 of the nearest name")
+    rows = (
+        (
+            *(row.head, row.gender, f"{row.f1:.3f}", f"{row.low:.3f} to {row.high:.3f}"),
+            *(f"{row.accuracy:.3f}", f"{row.passages:,}", f"{row.nearest:.3f}"),
+        )
+        for row in best
+    )
+    chosen = (
+        "The head is the one with the highest F1 on one half of the passages; the numbers are "
+        "those of the other half."
+    )
+    return (Heading(title), Text(chosen), Table.of(headers, rows, title))
+
+
+def _sentence(found: Coreference) -> str:
+    """How the best head compares with its baselines; empty without two halves."""
+    best = next((each for each in found.record.best if each.kind == "all"), None)
+    if best is None:
+        return ""
+    if found.record.single == found.record.cases:
+        return "Every mention has one candidate only, so every choice is right."
+    baselines = {
+        "the nearest mention": best.nearest,
+        "head match": best.head_match,
+        "rules": best.rules,
+    }
+    below = [name for name, value in baselines.items() if best.low > value]
+    above = [name for name, value in baselines.items() if best.high < value]
+    said = [f"above {_listed(below)}"] * bool(below) + [f"below {_listed(above)}"] * bool(above)
+    return (
+        f"{best.head} points at an antecedent of {100 * best.accuracy:.1f} % of the mentions "
+        f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
+        f"{' and '.join(said) or 'as often as baselines do'}."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -198,16 +198,26 @@ def parse(arguments: Sequence[str]) -> Command:
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
     check_given_once(others)
-    readable = [shortened(visible(each), LONGEST) for each in others]
-    if readable == others:
-        return _parsed(name, others)
     try:
         with redirect_stderr(StringIO()):
             return _parsed(name, others)
     except SystemExit as error:
-        if error.code:  # the same error again, shorter and without signs that a terminal obeys
-            _parsed(name, readable)
+        if not error.code:  # help, which was printed
+            raise
+        if (refused := _refused(error)) is not None:
+            raise refused from None
+        # The same error again, now printed, shorter and without signs that a terminal obeys.
+        _parsed(name, [shortened(visible(each), LONGEST) for each in others])
         raise
+
+
+def _refused(error: BaseException) -> InputError | None:
+    """The error of a dataclass of options, which the parser turned into one of its own."""
+    while error.__context__ is not None:
+        error = error.__context__
+        if isinstance(error, InputError):
+            return error
+    return None
 
 
 def _parsed(name: str, arguments: Sequence[str]) -> Command:

@@ -2,7 +2,6 @@ import json
 from dataclasses import fields
 from pathlib import Path
 from shutil import copytree, rmtree
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -10,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headcount.cli.command import COMMANDS, command_class, main
+from headcount.cli.frame import Command
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
@@ -367,8 +367,14 @@ def test_one_process_prints_the_record(
 ) -> None:
     """As under torchrun, where every process runs the command."""
     (tmp_path / "run.json").write_text("{}")
-    done = SimpleNamespace(out=tmp_path, run=lambda: 0, record_name=lambda: "run.json")
-    monkeypatch.setattr("headcount.cli.command.parse", lambda words: done)
+
+    class Done(Command):
+        RECORD, out = "run.json", tmp_path
+
+        def run(self) -> int:
+            return 0
+
+    monkeypatch.setattr("headcount.cli.command.parse", lambda words: Done())
     for is_main in (True, False):
         monkeypatch.setattr(
             "headcount.cli.command.is_main_process", lambda is_main=is_main: is_main

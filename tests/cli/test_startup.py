@@ -130,15 +130,15 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "an option of a method": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method.stpe", "1"),
-        "Perhaps you meant: --method.step",
+        "--method.step FLOAT",
     ),
     "a value of an option": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method.step", "abc"),
-        "invalid float value: 'abc'",
+        "Error parsing --method.step",
     ),
     "a value of a training": (
         ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--methods.l0.tuning.peak", "x"),
-        "x",
+        "Error parsing --methods.l0.tuning.peak",
     ),
     "a preset": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--preset", "voita"),

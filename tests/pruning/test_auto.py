@@ -79,4 +79,4 @@ def test_a_step_is_checked_and_used() -> None:
     keep = 2
     found = method("auto", step=0.0).choose(given, keep)
     best = min(found.compared or {}, key=(found.compared or {}).__getitem__)
-    assert found.plan == method(best, ["step=0"]).choose(given, keep).plan
+    assert found.plan == method(best, step=0.0).choose(given, keep).plan

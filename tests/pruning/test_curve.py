@@ -11,6 +11,7 @@ import pytest
 from headcount.core import InputError, ModelError, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.subset import Subset
 from headcount.reports import CurveFacts, write_curve
 from headcount.reports.curve_document import document, sentences
 from headcount.reports.figures.curves import curve_figures
@@ -185,14 +186,14 @@ def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
 
 def test_controls(tmp_path: Path) -> None:
     """All heads trained as each method trains, once for methods that train alike."""
-    fields = ("updates=4", "warmup=0", "batch_tokens=90", "peak=0.01", "distilled=0.5")
+    fields = {"updates": 4, "warmup": 0, "batch_tokens": 90, "peak": 0.01, "distilled": 0.5}
     ways = {
-        name: method(way, [f"tuning.{each}" for each in (*fields, *more)])
-        for name, way, more in (
-            ("l0", "l0", ()),
-            ("subset", "subset", ()),
-            ("longer", "l0", ("updates=5",)),
-            ("frozen", "l0", ("trained=gates",)),
+        name: kind(replace(kind().tuning, **{**fields, **more}))
+        for name, kind, more in (
+            ("l0", L0, {}),
+            ("subset", Subset, {}),
+            ("longer", L0, {"updates": 5}),
+            ("frozen", L0, {"trained": "gates"}),
         )
     }
     given = context("causal-gpt2", tmp_path)

@@ -81,7 +81,6 @@ def test_a_method_has_its_options_as_fields() -> None:
             {"step": 2.0},
             "Expected a share of the heads from 0 to 1 as the step",
         ),
-        ("ablation", {"quantity": "y"}, "Expected a quantity .one of loss, score., got 'y'"),
         ("l0", {"coefficient": -0.1}, "Expected a finite number of at least 0 for coefficient"),
         ("l0", {"sweep": -1}, "Expected a sweep of at least 0 trainings, got -1"),
         ("magnitude", {"a": 1}, "Expected a method out of gradient, relevance, .*, got 'magni"),

@@ -36,7 +36,8 @@ class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "resul
         check_not_read(
             self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
         )
-        models.Stated.of(self.model, self.trust_remote_code).check_plan(self.given)
+        plan = self.given  # read before the model's configuration
+        models.Stated.of(self.model, self.trust_remote_code).check_plan(plan)
 
     @cached_property
     def given(self) -> Plan:

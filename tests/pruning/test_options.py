@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_options() -> None:
     assert found == RankingMethod(Gradient(0.1, "token", False))
     tuning = replace(L0().tuning, updates=7, trained="encoder")
     assert method("l0", tuning=tuning) == L0(tuning)
-    assert METHOD_OPTIONS["l0"]().tuning == L0().tuning
+    assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
 
 
 def test_a_method_has_its_options_as_fields() -> None:
@@ -65,7 +65,7 @@ def test_a_method_has_its_options_as_fields() -> None:
     assert [*METHODS] == [*METHOD_OPTIONS]
     for name, options in METHOD_OPTIONS.items():
         assert issubclass(METHODS[name], options)
-        assert fields(METHODS[name]) == fields(options), name
+        assert METHODS[name].__init__.__annotations__ == options.__init__.__annotations__, name
         made = with_options(options())
         learns = made.tuning is not None
         assert options.uses_data == (not learns and name != "random"), name

@@ -3,6 +3,7 @@
 import gc
 import shutil
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def one_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each figure once a test, as SVG: tests/reports/test_figures.py checks every format."""
     savefig, drawn = Figure.savefig, set[str]()
 
-    def saved(figure: Figure, path: Path, *, format: str, **options: Any) -> None:
-        if format == "svg" and path.stem not in drawn:
+    def saved(figure: Figure, path: Path | StringIO, *, format: str, **options: Any) -> None:
+        if isinstance(path, StringIO):  # on a page
+            savefig(figure, path, format=format, **options)
+        elif format == "svg" and path.stem not in drawn:
             drawn.add(path.stem)
             savefig(figure, path, format=format, **options)
         else:

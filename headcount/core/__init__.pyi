@@ -26,6 +26,7 @@ from .figure_style import FORMATS as FORMATS
 from .figure_style import INK as INK
 from .figure_style import LINE as LINE
 from .figure_style import MUTED as MUTED
+from .figure_style import ON_MARK as ON_MARK
 from .figure_style import SITE_COLOURS as SITE_COLOURS
 from .figure_style import SITE_MARKERS as SITE_MARKERS
 from .figure_style import new_figure as new_figure

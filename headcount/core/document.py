@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NUMBER = re.compile(r"[<+\-−]?\d[\d.,e+\-−]*|–|nan")
-_UNITS = {"to", "nats", "%", "of", "/", "ms", ""}
+_UNITS = {"to", "nats", "%", "of", "/", "ms"}
 
 
 @final
@@ -70,13 +70,13 @@ class Table:
 
     @property
     def is_number(self) -> tuple[bool, ...]:
-        """Whether each column holds numbers only, intervals and units included.
+        """Whether each column holds numbers only, intervals and units included; cells may be empty.
 
         >>> Table(("head", "share", "of"), (("enc.0.1", "4 % (2 to 6)", "–"),), "").is_number
         (False, True, True)
         """
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.headers)
-        return tuple(bool(each) and all(map(_is_number, each)) for each in columns)
+        return tuple(any(each) and all(map(_is_number, filter(None, each))) for each in columns)
 
 
 @final
@@ -142,4 +142,6 @@ def _markdown(block: Block) -> str:
 
 def _is_number(cell: str) -> bool:
     words = re.sub(r"[()]", " ", cell.replace("\u202f", " ")).split()
-    return all(word in _UNITS or _NUMBER.fullmatch(word.rstrip("%")) for word in words)
+    return {*words} - _UNITS != set() and all(
+        word in _UNITS or _NUMBER.fullmatch(word.rstrip("%")) for word in words
+    )

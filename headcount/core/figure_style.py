@@ -15,6 +15,8 @@ from headcount.core.control_characters import HIDDEN
 from headcount.core.files import remove_leftovers, write_atomically, write_readable
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
+ON_MARK = "#101316"
+"""Colour of text on a coloured mark, also where a page is dark and turns ink light."""
 SITE_COLOURS = {
     "encoder.self": INK,
     "decoder.self": "#0072B2",
@@ -74,13 +76,12 @@ def save(figure: Figure, path: Path) -> Path:
     removed.
     """
     kind = path.suffix[1:]
+    _make_visible(figure)
 
     def write(file: Path) -> None:
+        figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
         if kind == "svg":
-            file.write_text(svg_of(figure), encoding="utf-8")
-        else:
-            _make_visible(figure)
-            figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
+            file.write_text(_with_signs(file.read_text(encoding="utf-8")), encoding="utf-8")
 
     remove_leftovers(path.parent, {path.name}.__contains__)
     write_atomically(path, write)
@@ -88,11 +89,16 @@ def save(figure: Figure, path: Path) -> Path:
 
 
 def svg_of(figure: Figure) -> str:
-    """The figure as SVG, without a date inside."""
+    """The figure as SVG, without a background or a date inside."""
     _make_visible(figure)
     drawn = StringIO()
-    figure.savefig(drawn, format="svg", metadata=_NO_DATE["svg"])
-    return HIDDEN.sub(_SIGN, drawn.getvalue())  # in labels of ticks, made when they are drawn
+    figure.savefig(drawn, format="svg", metadata=_NO_DATE["svg"], transparent=True)
+    return _with_signs(drawn.getvalue())
+
+
+def _with_signs(svg: str) -> str:
+    """The SVG without control characters in labels of ticks, which are made when it is drawn."""
+    return HIDDEN.sub(_SIGN, svg)
 
 
 def _make_visible(figure: Figure) -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from headcount.reports import write_probe_figures
+from headcount.core import Table, Text
+from headcount.reports import document_of
+from headcount.reports.documents.probes import probe_heads, probes_document
 from headcount.reports.figures.probes import PROBE_FIGURES
 from headcount.reports.numbers import percent
-from headcount.reports.page.probe_view import probe_heads, probes_view
 from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
 
 NAN = float("nan")
@@ -62,27 +63,28 @@ def probed() -> Probed:
     return Probed(record, tuple(rows), weights)
 
 
-def test_the_section_shows_every_number_over_all_relations(probed: Probed) -> None:
-    view = probes_view(probed)
-    assert view is not None and probes_view(None) is None
-    assert view.lede == (
+def test_the_document_shows_every_number_over_all_relations(probed: Probed) -> None:
+    blocks = probes_document(probed).blocks
+    lede = blocks[0]
+    assert isinstance(lede, Text) and lede.text == (
         f"One weight for each head gives {percent(0.6)} of the words their right head; the best "
         f"fixed offset gives {percent(0.3)}. Probes were trained on 1,000 sentences and measured "
         "on 200 others."
     )
-    first = view.sections[0]
-    assert [(each.variant, each.value, each.interval) for each in first.rows] == [
+    heads, first, *others = (block for block in blocks if isinstance(block, Table))
+    assert heads.rows[0] == ("enc.0.1", "+3.00", "+0.50", "+0.75 nats")
+    assert [(variant, share, interval) for variant, _, share, interval in first.rows] == [
         ("best fixed offset", "30.0 %", "20.0 to 40.0 %"),
         ("trained model", "60.0 %", "50.0 to 70.0 %"),
     ]
-    assert [section.title.split(",")[0] for section in view.sections] == [
-        "heads of words",
-        "pairs of words",
-        "trees",
-        "tags and relations",
+    assert [table.label.split(",")[0] for table in (first, *others)] == [
+        "Probe of heads of words",
+        "Probe of pairs of words",
+        "Probe of trees",
+        "Probe of tags and relations",
     ]
-    structure = view.sections[2].rows
-    assert structure[0].variant == "trained model, hidden state 0"
+    structure = others[1].rows
+    assert structure[0][0] == "trained model, hidden state 0"
     assert len(structure) == 13  # the other rank is left to the figure
 
 
@@ -97,15 +99,13 @@ def test_cards_have_the_weights_and_the_rank_of_their_head(probed: Probed) -> No
 def test_every_figure_is_drawn_and_left_out_without_its_numbers(
     probed: Probed, tmp_path: Path, one_format: None
 ) -> None:
-    written = write_probe_figures(probed, tmp_path, ("svg",))
-    assert [path.stem for path in written] == list(PROBE_FIGURES)
-    relations = (tmp_path / "figures" / "probe_relations.svg").read_text()
-    assert ">nsubj<" in relations
-    trees = (tmp_path / "figures" / "probe_trees.svg").read_text()
+    document_of(probed).write(tmp_path / "probes.md", ("svg",))
+    drawn = tmp_path / "figures"
+    assert {path.stem for path in drawn.iterdir()} == set(PROBE_FIGURES)
+    assert ">nsubj<" in (drawn / "probe_relations.svg").read_text()
+    trees = (drawn / "probe_trees.svg").read_text()
     assert "hidden state 2" in trees and "&lt;c&gt;" in trees
     few = replace(probed, rows=probed.rows[:3], weights=())
-    assert [path.stem for path in write_probe_figures(few, tmp_path, ("svg",))] == [
-        "probe_accuracies",
-        "probe_relations",
-    ]
-    assert not (tmp_path / "figures" / "probe_trees.svg").exists()
+    document_of(few).write(tmp_path / "probes.md", ("svg",))
+    assert {path.stem for path in drawn.iterdir()} == {"probe_accuracies", "probe_relations"}
+    assert "probe_trees" not in (tmp_path / "probes.md").read_text()

@@ -18,7 +18,6 @@ def coreference_document(found: Coreference) -> Document:
     best = Table.of(_HEADERS, map(_cells, record.best), halves)
     few = Text("Too few documents for two halves with such mentions.")
     everywhere = "Highest accuracy on all documents"
-    kinds = coreference_kinds(found)
     return Document(
         "Which heads point at antecedents",
         (
@@ -38,16 +37,10 @@ def coreference_document(found: Coreference) -> Document:
             Heading(everywhere),
             Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN]), everywhere),
             Chart("coreference", "Accuracy of every head", lambda: coreference_map(found)),
-            *(
-                ()
-                if kinds is None
-                else (
-                    Chart(
-                        "coreference_kinds",
-                        "Accuracy of the best heads by kind of mention, beside baselines",
-                        lambda: kinds,
-                    ),
-                )
+            Chart(
+                "coreference_kinds",
+                "Accuracy of the best heads by kind of mention, beside baselines",
+                lambda: coreference_kinds(found),
             ),
         ),
     )

@@ -8,9 +8,9 @@ from matplotlib.lines import Line2D
 
 from headcount.core import (
     ACCENT,
-    INK,
     LINE,
     MUTED,
+    ON_MARK,
     SITES,
     Head,
     amount,
@@ -47,10 +47,13 @@ def cluster_map(clusters: Clusters, roles: Mapping[str, Sequence[str]] | None = 
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_xticks([])
         axes.set_yticks([])
+        heads, xs, ys = zip(*places, strict=True)
+        shades = [colours[str(head)][1] for head in heads]
+        dots = axes.scatter(xs, ys, s=81, c=shades, edgecolors=LINE, linewidths=0.4, zorder=2)
+        dots.set_urls([f"#{head}" for head in heads])  # the cards of a page
         for head, x, y in places:
-            axes.plot(x, y, "o", ms=9, color=colours[str(head)][1], mec=LINE, mew=0.4)
             label = f"{head.layer}.{head.index}"
-            axes.annotate(label, (x, y), size=4, ha="center", va="center", color=INK)
+            axes.annotate(label, (x, y), size=4, ha="center", va="center", color=ON_MARK)
         axes.set_xlabel("distance in nats per query, in two dimensions", color=MUTED)
     legend = dict.fromkeys(colours.values())
     handles = [

@@ -26,6 +26,7 @@ def inline_svg(chart: Chart) -> Markup | None:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     svg = _OWN.sub(rf"\1{chart.name}-", svg)
+    svg = svg.replace(' target="_blank"', ' tabindex="-1"')
     for colour, own in _COLOURS.items():
         svg = svg.replace(colour, own)
     head = f'<svg role="img" aria-label="{escape(chart.says)}" class="drawn"'

@@ -55,8 +55,6 @@ from .importance import read_head_table as read_head_table
 from .importance import scored_table as scored_table
 from .importance import signed as signed
 from .importance import write_scores as write_scores
-from .json_file import JsonObject as JsonObject
-from .json_file import write_sealed as write_sealed
 from .matching import MATCHING as MATCHING
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
@@ -95,6 +93,8 @@ from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import RunRecord as RunRecord
 from .run import Untested as Untested
+from .sealing import read_sealed as read_sealed
+from .sealing import write_sealed as write_sealed
 from .sensitivity import KINDS as KINDS
 from .sensitivity import NoOp as NoOp
 from .sensitivity import Sensitivity as Sensitivity

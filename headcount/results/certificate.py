@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from headcount.core import ModelError, amount
-from headcount.results.json_file import JsonObject, omitted, write_record
+from headcount.core import JsonObject, ModelError, amount, omitted
+from headcount.results.sealing import write_record
 
 CERTIFICATE = "certificate.json"
 LAPSED = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar, final
 
-from headcount.results.json_file import JsonObject
+from headcount.core import JsonObject
 
 T = TypeVar("T")
 

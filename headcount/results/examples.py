@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import UInt8
 
-from headcount.results.json_file import JsonObject, write_record
+from headcount.core import JsonObject
+from headcount.results.sealing import write_record
 
 _IMAGE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
 """Pattern of an image within a page."""

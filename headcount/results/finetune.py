@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from headcount.core import JsonObject
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, write_sealed
+from headcount.results.sealing import read_sealed, write_sealed
 
 FINETUNE = "finetune.json"
 
@@ -91,6 +92,4 @@ class FinetuneRecord:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
         of_model = "the folder of a fine-tuned model"
-        return cls.from_json(
-            JsonObject.read_sealed(folder / FINETUNE, "headcount finetune", of_model)
-        )
+        return cls.from_json(read_sealed(folder / FINETUNE, "headcount finetune", of_model))

@@ -6,15 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from headcount.core import (
-    SITES,
-    Heads,
-    HeadTable,
-    InputError,
-    LayerId,
-    reading,
-)
-from headcount.results.json_file import omitted
+from headcount.core import SITES, Heads, HeadTable, InputError, LayerId, omitted, reading
 from headcount.results.store import Record
 
 if TYPE_CHECKING:

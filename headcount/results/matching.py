@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from headcount.results.json_file import VERSION, JsonObject, write_record
+from headcount.core import VERSION, JsonObject
+from headcount.results.sealing import write_record
 
 MATCHING = "matching.json"
 """File of the record in the folder of a comparison."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from headcount.core import JsonObject
 from headcount.results.changes import (
     DataSetChange,
     SliceChange,
@@ -11,7 +12,6 @@ from headcount.results.changes import (
     numbers_json,
     slice_from_json,
 )
-from headcount.results.json_file import JsonObject
 
 
 @final

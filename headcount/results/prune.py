@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import brief_repr
+from headcount.core import JsonObject, brief_repr, encoded, omitted
 from headcount.results.cache import CacheRecord
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
 from headcount.results.pipeline import PipelineRecord
+from headcount.results.sealing import read_sealed, write_sealed
 from headcount.results.speed import SpeedRecord
 
 PRUNE = "prune.json"
@@ -220,4 +220,4 @@ class PruneRecord:
             InputError: If there is none, or it can't be read; the error names file and field.
         """
         of_model = "the folder of a pruned model"
-        return cls.from_json(JsonObject.read_sealed(folder / PRUNE, "headcount prune", of_model))
+        return cls.from_json(read_sealed(folder / PRUNE, "headcount prune", of_model))

@@ -11,9 +11,21 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headcount.core import InputError, inside, reading, sha256_of
+from headcount.core import (
+    HeadTable,
+    InputError,
+    JsonObject,
+    encoded,
+    inside,
+    reading,
+    sha256_of,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
@@ -23,6 +35,52 @@ OWN = "sha256"
 
 Described = Mapping[str, Sequence[str] | None]
 """Names of files that a record describes, each with the columns if it is not the entire file."""
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record, or its JSON, completely or not at all."""
+    write_json(path, encoded(record))
+
+
+def write_sealed(
+    path: Path,
+    record: Any,
+    files: Described | Iterable[str] = (),
+    tables: "Mapping[str, pd.DataFrame] | None" = None,
+) -> None:
+    """Write tables and, last, the record with the hashes of all files that it describes.
+
+    `read_sealed` reads it and checks these hashes, and the record's own, its last field.
+
+    Args:
+        path: File of the record, e.g. `OUT/curve.json`.
+        record: The record, or its JSON.
+        files: Names of the files beside it that were written before and that it describes; a
+            mapping gives the columns of a table of which other records describe other columns.
+        tables: Tables to write beside it, by file name, e.g. `curve.parquet`.
+    """
+    tables = tables or {}
+    for name, table in tables.items():
+        HeadTable(table).write(path.parent / name)
+    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+    found = encoded(record) | sealed(path.parent, {**dict.fromkeys(tables), **described})
+    write_json(path, found | {OWN: record_sha256(found)})
+
+
+def read_sealed(path: Path, command: str, folder: str = "a run folder") -> JsonObject:
+    """The object in a file that `write_sealed` wrote, once the files that it describes fit.
+
+    Args:
+        path: the file.
+        command: the command that writes it.
+        folder: the kind of folder that has such a file, for errors.
+
+    Raises:
+        InputError: as in `JsonObject.read`, and if a file that it describes is missing or another.
+    """
+    found = JsonObject.read(path, command, folder)
+    check_sealed(path, found.values, command)
+    return found
 
 
 def sealed(folder: Path, files: Described | Iterable[str]) -> dict[str, Any]:
@@ -100,8 +158,6 @@ def columns_sha256(file: Path, columns: Sequence[str], advice: str = "") -> str:
     Raises:
         InputError: If the table can't be read, or lacks a column.
     """
-    from headcount.core import HeadTable  # imports pandas, which files do without
-
     with reading(file, f"a table with the columns {', '.join(map(str, columns))}", advice):
         frame = HeadTable.read(file).frame
         given = {name: frame[name].astype(object) for name in columns}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.results.json_file import JsonObject
+from headcount.core import JsonObject
 
 
 @final

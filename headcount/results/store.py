@@ -25,9 +25,8 @@ from typing import (
     get_type_hints,
 )
 
-from headcount.core import HeadTable, InputError, reading
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-from headcount.results.sealing import Described
+from headcount.core import HeadTable, InputError, JsonObject, encoded, reading
+from headcount.results.sealing import Described, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +70,7 @@ class Record:
             InputError: if there is none, it is damaged or of a newer version, or a file that it
                 describes is missing or another.
         """
-        return cls.from_json(JsonObject.read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
+        return cls.from_json(read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
 
     @classmethod
     def from_json(cls: type[Rec], found: JsonObject) -> Rec:

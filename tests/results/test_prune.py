@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headcount.core import InputError
+from headcount.core import InputError, JsonObject
 from headcount.results import (
     Calibration,
     CeilingRecord,
@@ -20,7 +20,6 @@ from headcount.results import (
     DataSetChange,
     FinetuneChange,
     FinetuneRecord,
-    JsonObject,
     MetricChange,
     PipelineRecord,
     PruneRecord,

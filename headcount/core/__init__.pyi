@@ -88,8 +88,10 @@ from .run_folder import remove_state as remove_state
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind
+from .typed_json import OwnJson as OwnJson
 from .typed_json import encoded as encoded
 from .typed_json import omitted as omitted
+from .typed_json import stored as stored
 from .units import Kept as Kept
 from .units import check_same_key as check_same_key
 from .units import fill as fill

@@ -2,12 +2,13 @@
 
 A type says what its JSON must be: `int`, `str`, `bool`, `float` (null is NaN), `Any`, `Head` (its
 name), `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`, `Mapping[Head, T]`, `T | None`, a
-dataclass, or `JsonObject` for an object to read by hand. Fields that a newer version added are
-ignored.
+dataclass, or `JsonObject` for an object to read by hand. `stored` and `OwnJson` say how
+a layout differs from that of the fields. Fields that a newer version added are ignored.
 """
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
@@ -42,6 +43,37 @@ def omitted(default: Any) -> Any:
     return field(default=default, metadata={"omitted": True})
 
 
+def stored(name: str = "", *, flat: tuple[str, ...] | None = None, **more: Any) -> Any:
+    """A field that its file holds in another way than under its own name.
+
+    Args:
+        name: the name in the file.
+        flat: for a dataclass or a mapping whose fields lie among those of the record: the names by
+            which they are known, of which there may be none if the field has a default. Without
+            names, a mapping has all that the record does not declare.
+        more: `default` or `default_factory`, with which the file leaves the field out.
+    """
+    facts = {"name": name} if name else {"flat": flat}
+    return field(metadata=facts | ({"omitted": True} if more else {}), **more)
+
+
+class OwnJson(ABC):
+    """A dataclass that files hold in another layout than that of its fields."""
+
+    @abstractmethod
+    def to_json(self) -> Any:
+        """What the file holds: other dataclasses, or JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, found: "JsonObject") -> Any:
+        """What an object of a file says.
+
+        Raises:
+            InputError: if a field is missing, or does not fit the others; the error names it.
+        """
+
+
 def encoded(value: Any) -> Any:
     """The JSON of a record: objects for dataclasses, lists for tuples, null for NaN and infinity.
 
@@ -50,14 +82,27 @@ def encoded(value: Any) -> Any:
     """
     if isinstance(value, Head):
         return str(value)
+    if isinstance(value, OwnJson):
+        return encoded(value.to_json())
     if is_dataclass(value):
-        kept = [each for each in fields(value) if not _is_left_out(each, value)]
-        return {each.name: encoded(getattr(value, each.name)) for each in kept}
+        found = dict[str, Any]()
+        for each in fields(value):
+            part = encoded(getattr(value, each.name))
+            if "flat" in each.metadata:
+                found |= part or {}
+            elif not _is_left_out(each, value):
+                found[_name(each)] = part
+        return found
     if isinstance(value, Mapping):
         return {str(name): encoded(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [encoded(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _name(each: Field) -> str:
+    """The name of a field in its file."""
+    return each.metadata.get("name", each.name)
 
 
 def _is_left_out(each: Field, record: Any) -> bool:
@@ -150,7 +195,7 @@ class JsonObject:
         Raises:
             InputError: if a field is missing or has another type.
         """
-        return self._record(kind)
+        return self._object(kind)
 
     def error(self, place: str, expected: str, value: Any) -> InputError:
         """The error that a value is not what was expected."""
@@ -172,18 +217,36 @@ class JsonObject:
             raise InputError(f"Expected {place} in {self.file}, got none. {self.advice}")
         return self._value(kind, self.values[name], place)
 
+    def _object(self, kind: Any) -> Any:
+        return kind.from_json(self) if issubclass(kind, OwnJson) else self._record(kind)
+
     def _record(self, kind: Any) -> Any:
         hints, found = _hints(kind), {}
         for each in fields(kind):
             has_default = each.default is not MISSING or each.default_factory is not MISSING
-            if each.name in self.values or not has_default:
-                found[each.name] = self._field(each.name, hints[each.name])
+            if "flat" in each.metadata:
+                names = each.metadata["flat"]
+                if not has_default or any(name in self for name in names):
+                    own = {_name(other) for other in fields(kind)}
+                    found[each.name] = self._flat(hints[each.name], names, own)
+            elif _name(each) in self.values or not has_default:
+                found[each.name] = self._field(_name(each), hints[each.name])
         try:
             return kind(**found)
         except InputError:
             raise
         except ValueError as error:
             raise self.damaged(error) from error
+
+    def _flat(self, kind: Any, names: tuple[str, ...], own: set[str]) -> Any:
+        """A dataclass or a mapping whose fields lie among those of its record, which are `own`."""
+        if get_origin(kind) is UnionType:
+            kind = get_args(kind)[0]
+        if get_origin(kind) is not Mapping:
+            return self._object(kind)
+        there = [name for name in names if name in self]
+        there = there if names else [name for name in self.values if name not in own]
+        return {name: self._field(name, get_args(kind)[1]) for name in there}
 
     def _value(self, kind: Any, value: Any, place: str) -> Any:
         origin, inner = get_origin(kind), get_args(kind)
@@ -196,7 +259,7 @@ class JsonObject:
         if kind is JsonObject or is_dataclass(kind):
             self._check(Mapping, dict, value, place)
             found = JsonObject(value, self.file, self.advice, place)
-            return found if kind is JsonObject else found._record(kind)
+            return found if kind is JsonObject else found._object(kind)
         if origin is tuple:
             self._check(tuple, list, value, place)
             places = (f"{place}[{number}]" for number in range(len(value)))

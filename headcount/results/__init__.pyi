@@ -12,6 +12,7 @@ from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
 from .certificate import weights_sha256 as weights_sha256
+from .changes import ControlChange as ControlChange
 from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
@@ -39,7 +40,6 @@ from .curve import read_curve as read_curve
 from .curve import write_points as write_points
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
-from .finetune import FINETUNE as FINETUNE
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord
 from .importance import METRICS as METRICS
@@ -63,10 +63,10 @@ from .matching import PairCorrelation as PairCorrelation
 from .matching import SiteMatching as SiteMatching
 from .matching import read_matching as read_matching
 from .pipeline import Calibration as Calibration
-from .pipeline import ControlChange as ControlChange
 from .pipeline import ControlRecord as ControlRecord
 from .pipeline import ControlTraining as ControlTraining
 from .pipeline import PipelineRecord as PipelineRecord
+from .pipeline import RecoveryRecord as RecoveryRecord
 from .pipeline import StageResult as StageResult
 from .pipeline import StagesRecord as StagesRecord
 from .probe import Probed as Probed
@@ -78,7 +78,6 @@ from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
 from .profiles import tendencies_of as tendencies_of
-from .prune import PRUNE as PRUNE
 from .prune import SPARED as SPARED
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
@@ -104,6 +103,7 @@ from .signature import START as START
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord
+from .speed import Speedup as Speedup
 from .store import Record as Record
 from .store import Result as Result
 from .store import Table as Table

@@ -1,13 +1,11 @@
 """Changes: the numbers of two models on one data set, side by side."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar, final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
 
-from headcount.core import JsonObject
-
-T = TypeVar("T")
+from headcount.core import JsonObject, OwnJson, encoded, stored
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -69,14 +67,10 @@ class SliceChange:
     loss: MetricChange
     """The mean loss over everything that was predicted."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The numbers as in `prune.json`."""
-        return {"examples": self.examples, **numbers_json(self)}
-
 
 @final
 @dataclass(frozen=True)
-class DataSetChange:
+class DataSetChange(OwnJson):
     """Score and loss of two models on a data set, also slice by slice."""
 
     examples: int
@@ -88,31 +82,48 @@ class DataSetChange:
     slices: Mapping[str, SliceChange] = field(default_factory=dict)
     """The same numbers over a third of the examples each, by the slice's name."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The numbers as in `prune.json`."""
-        return {
-            "metric": self.score.name,
-            "higher_is_better": self.score.higher_is_better,
-            "examples": self.examples,
-            **numbers_json(self),
-            "slices": {name: each.to_json() for name, each in self.slices.items()},
-        }
+    def to_json(self) -> "_DataSet":
+        """The numbers as in `prune.json` and `finetune.json`."""
+        return _DataSet(
+            metric=self.score.name,
+            higher_is_better=self.score.higher_is_better,
+            whole=_Slice.of(self),
+            slices={name: _Slice.of(each) for name, each in self.slices.items()},
+        )
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "DataSetChange":
-        """The numbers in `prune.json` or `finetune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        metric, higher = found.field("metric", str), found.field("higher_is_better", bool)
-        whole = slice_from_json(found, metric, higher, found.field("examples", int))
-        slices = found.field("slices", Mapping[str, JsonObject])
-        parts = {
-            name: slice_from_json(part, metric, higher, part.field("examples", int))
-            for name, part in slices.items()
-        }
+        """The numbers in `prune.json` or `finetune.json`."""
+        its = found.decode(_DataSet)
+        whole, *slices = (
+            each.numbers.change(each.examples, its.metric, its.higher_is_better)
+            for each in (its.whole, *its.slices.values())
+        )
+        parts = dict(zip(its.slices, slices, strict=True))
         return cls(whole.examples, whole.score, whole.loss, parts)
+
+
+@final
+@dataclass(frozen=True)
+class ControlChange(OwnJson):
+    """The control on one data set, beside the dense and the pruned model."""
+
+    trained: DataSetChange
+    """The change from the dense model to the control."""
+    pruned: SliceChange
+    """The change from the control to the pruned model."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers as in `prune.json`."""
+        higher = {"higher_is_better": self.pruned.score.higher_is_better}
+        return {**encoded(self.trained), "pruned": higher | encoded(_Numbers.of(self.pruned))}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "ControlChange":
+        """The numbers in `prune.json`."""
+        trained, beside = DataSetChange.from_json(found), found.field("pruned", _Numbers)
+        score = trained.score
+        return cls(trained, beside.change(trained.examples, score.name, score.higher_is_better))
 
 
 def p_beside(p: float, low: float, high: float) -> float:
@@ -126,59 +137,6 @@ def p_beside(p: float, low: float, high: float) -> float:
     return math.nan if p < 0.05 and low <= 0 <= high else p
 
 
-def by_data_set(found: JsonObject, read: Callable[[JsonObject], T]) -> dict[str, T]:
-    """What a reader makes of the numbers on each data set that a record has, by its name."""
-    return {name: read(found.field(name, JsonObject)) for name in DATA_SETS if name in found}
-
-
-def numbers_json(found: SliceChange | DataSetChange) -> dict[str, Any]:
-    """Score and loss, with the score's drop and the loss's rise, as in `prune.json`."""
-    score, loss = found.score, found.loss
-    return {
-        "score": asdict(_Ends(score.before, score.after)),
-        "loss": asdict(_Ends(loss.before, loss.after)),
-        "drop": asdict(_Delta(score.drop, score.low, score.high, score.p)),
-        "rise": asdict(_Delta(loss.drop, loss.low, loss.high, loss.p)),
-    }
-
-
-def slice_from_json(
-    found: JsonObject, metric: str, higher_is_better: bool, examples: int
-) -> SliceChange:
-    """The numbers that `numbers_json` gives.
-
-    Args:
-        found: The object with the numbers.
-        metric: Name of the score.
-        higher_is_better: Whether a better model has a higher score.
-        examples: Number of examples.
-
-    Raises:
-        InputError: If a field is missing or has another type; the error names it.
-    """
-    return SliceChange(
-        examples,
-        _change(metric, higher_is_better, found, "score", "drop"),
-        _change("loss", False, found, "loss", "rise"),
-    )
-
-
-def _change(
-    name: str, higher_is_better: bool, found: JsonObject, ends: str, delta: str
-) -> MetricChange:
-    both, drop = found.field(ends, _Ends), found.field(delta, _Delta)
-    return MetricChange(
-        name=name,
-        higher_is_better=higher_is_better,
-        before=both.before,
-        after=both.after,
-        drop=drop.delta,
-        low=drop.low,
-        high=drop.high,
-        p=drop.p,
-    )
-
-
 @final
 @dataclass(frozen=True)
 class _Ends:
@@ -187,9 +145,61 @@ class _Ends:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Delta:
-    delta: float
+    drop: float = stored("delta")
     low: float
     high: float
     p: float
+
+    @classmethod
+    def of(cls, found: MetricChange) -> "_Delta":
+        return cls(drop=found.drop, low=found.low, high=found.high, p=found.p)
+
+
+@final
+@dataclass(frozen=True)
+class _Numbers:
+    """Score and loss, with the score's drop and the loss's rise, as files hold them."""
+
+    score: _Ends
+    loss: _Ends
+    drop: _Delta
+    rise: _Delta
+
+    @classmethod
+    def of(cls, found: SliceChange | DataSetChange) -> "_Numbers":
+        score, loss = found.score, found.loss
+        return cls(
+            score=_Ends(score.before, score.after),
+            loss=_Ends(loss.before, loss.after),
+            drop=_Delta.of(score),
+            rise=_Delta.of(loss),
+        )
+
+    def change(self, examples: int, metric: str, higher_is_better: bool) -> SliceChange:
+        return SliceChange(
+            examples,
+            MetricChange(metric, higher_is_better, **vars(self.score), **vars(self.drop)),
+            MetricChange("loss", False, **vars(self.loss), **vars(self.rise)),
+        )
+
+
+@final
+@dataclass(frozen=True)
+class _Slice:
+    examples: int
+    numbers: _Numbers = stored(flat=())
+
+    @classmethod
+    def of(cls, found: SliceChange | DataSetChange) -> "_Slice":
+        return cls(found.examples, _Numbers.of(found))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _DataSet:
+    metric: str
+    higher_is_better: bool
+    whole: _Slice = stored(flat=())
+    slices: Mapping[str, _Slice]

@@ -46,6 +46,8 @@ class Record:
     """Command that writes it, e.g. `headcount cluster`."""
     FOLDER: ClassVar[str] = "a run folder"
     """Kind of folder that it lies in, for errors."""
+    DESCRIBES: ClassVar[tuple[str, ...]] = ()
+    """Patterns of files beside it that it describes, besides those that `write` is given."""
 
     signature: str
     """Model, data, options and versions that the numbers depend on, in one text."""
@@ -83,7 +85,9 @@ class Record:
 
     def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
         """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(folder / self.FILE, self.to_json(), files)
+        beside = [path.name for each in self.DESCRIBES for path in folder.glob(each)]
+        described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+        write_sealed(folder / self.FILE, self.to_json(), {**described, **dict.fromkeys(beside)})
 
 
 R = TypeVar("R", bound=Record)

@@ -177,7 +177,7 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
         89, MetricChange("bleu", True, 43.1, 37.1, 6.0, 2.0, 9.5, 0.004), test.loss
     )
     control = ControlRecord((), {"test": ControlChange(dev, against)})
-    pipeline = PipelineRecord((), StagesRecord(), None, None, control, 1.0)
+    pipeline = PipelineRecord(stages=(), facts=StagesRecord(), control=control, seconds=1.0)
     kept, more = ("enc.0.1", "enc.0.3"), ("enc.0.2",)
     record = replace(
         run.pruned,

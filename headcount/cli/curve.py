@@ -13,7 +13,6 @@ from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.next_steps import after_curve, print_steps
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.pruning import METHOD_OPTIONS, check_method
-from headcount.results import CURVE_FILES
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Curve:
         """Measure every point and write everything into `out`."""
         policy = self._check()
         chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
-        claim(self.out, CURVE_FILES, self.out / "state", policy)
+        claim(self.out, results.Curve.files(), self.out / "state", policy)
         loaded = self.on.loaded()
         roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)

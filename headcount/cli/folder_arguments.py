@@ -8,7 +8,7 @@ from headcount.cli.arguments import recorded
 from headcount.cli.console import plain_console, print_warnings
 from headcount.cli.data_arguments import TrialArguments
 from headcount.core import ResumePolicy, claim, silent
-from headcount.results import CURVE_FILES
+from headcount.results import Curve
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ExperimentArguments(FolderArguments):
     def experiment(self, on: TrialArguments) -> "papers.PruningExperiment":
         """Claim the folder, then load the model and its data."""
         on.check()
-        claim(self.out, CURVE_FILES, self.out / "state", self.policy)
+        claim(self.out, Curve.files(), self.out / "state", self.policy)
         loaded = on.loaded()
         splits = on.splits(loaded)
         print_warnings(splits.warnings, plain_console(soft_wrap=False))

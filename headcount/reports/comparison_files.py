@@ -69,7 +69,7 @@ def _check_same_start(one: Analysis, other: Analysis) -> None:
     Raises:
         InputError: if they are not.
     """
-    curves = [None if run.curve is None else run.curve[1] for run in (one, other)]
+    curves = [None if run.curve is None else run.curve.record for run in (one, other)]
     for a, b in ((one.importance, other.importance), curves):
         if a is not None and b is not None and a.signature and b.signature:
             Signature.parse(a.signature).check_same_start(Signature.parse(b.signature))

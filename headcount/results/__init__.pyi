@@ -31,13 +31,11 @@ from .coreference import CoreferenceRow as CoreferenceRow
 from .coreference import NameRow as NameRow
 from .csv_copies import write_csv as write_csv
 from .curve import ALL as ALL
-from .curve import CURVE_FILES as CURVE_FILES
 from .curve import RANDOM as RANDOM
+from .curve import Curve as Curve
 from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
-from .curve import read_curve as read_curve
-from .curve import write_points as write_points
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
 from .finetune import FinetuneChange as FinetuneChange

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headcount.core import (
     HeadTable,
@@ -23,9 +23,6 @@ from headcount.core import (
     sha256_of,
     write_json,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
@@ -42,13 +39,8 @@ def write_record(path: Path, record: Any) -> None:
     write_json(path, encoded(record))
 
 
-def write_sealed(
-    path: Path,
-    record: Any,
-    files: Described | Iterable[str] = (),
-    tables: "Mapping[str, pd.DataFrame] | None" = None,
-) -> None:
-    """Write tables and, last, the record with the hashes of all files that it describes.
+def write_sealed(path: Path, record: Any, files: Described | Iterable[str] = ()) -> None:
+    """Write a record with the hashes of all files that it describes.
 
     `read_sealed` reads it and checks these hashes, and the record's own, its last field.
 
@@ -57,13 +49,8 @@ def write_sealed(
         record: The record, or its JSON.
         files: Names of the files beside it that were written before and that it describes; a
             mapping gives the columns of a table of which other records describe other columns.
-        tables: Tables to write beside it, by file name, e.g. `curve.parquet`.
     """
-    tables = tables or {}
-    for name, table in tables.items():
-        HeadTable(table).write(path.parent / name)
-    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
-    found = encoded(record) | sealed(path.parent, {**dict.fromkeys(tables), **described})
+    found = encoded(record) | sealed(path.parent, files)
     write_json(path, found | {OWN: record_sha256(found)})
 
 
@@ -83,9 +70,14 @@ def read_sealed(path: Path, command: str, folder: str = "a run folder") -> JsonO
     return found
 
 
+def by_name(files: Described | Iterable[str]) -> Described:
+    """Files that a record describes, entirely unless it says which columns."""
+    return files if isinstance(files, Mapping) else dict.fromkeys(files)
+
+
 def sealed(folder: Path, files: Described | Iterable[str]) -> dict[str, Any]:
     """The field of a record that holds the hashes of the files that it describes."""
-    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+    described = by_name(files)
     return {SEALS: {name: _seal(folder / name, described[name]) for name in sorted(described)}}
 
 

@@ -7,7 +7,7 @@ writing, sealing, claiming and copying to CSV go by these declarations.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import (
 )
 
 from headcount.core import HeadTable, InputError, JsonObject, encoded, reading
-from headcount.results.sealing import Described, read_sealed, write_sealed
+from headcount.results.sealing import Described, by_name, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,8 +86,8 @@ class Record:
     def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
         """Write the record with the hashes of the files that it describes, which exist."""
         beside = [path.name for each in self.DESCRIBES for path in folder.glob(each)]
-        described = files if isinstance(files, Mapping) else dict.fromkeys(files)
-        write_sealed(folder / self.FILE, self.to_json(), {**described, **dict.fromkeys(beside)})
+        described = {**dict.fromkeys(beside), **by_name(files)}
+        write_sealed(folder / self.FILE, self.to_json(), described)
 
 
 R = TypeVar("R", bound=Record)
@@ -106,6 +106,8 @@ class Table:
     """Columns that a data frame has."""
     key: tuple[str, ...] = ()
     """Columns that name a row; no two rows may have the same name."""
+    made: "Callable[[pd.DataFrame], Any] | None" = None
+    """Makes the table from its data frame; None for typed rows, or the data frame itself."""
 
 
 def table(file: str, holds: str, /, **more: Any) -> Any:
@@ -114,7 +116,7 @@ def table(file: str, holds: str, /, **more: Any) -> Any:
     Args:
         file: name of the file.
         holds: what it holds, for errors.
-        more: `columns` and `key` of a `Table`; `default`, with which no file is written, or
+        more: `columns`, `key` and `made` of a `Table`; `default`, with which no file is written, or
             `default_factory`.
     """
     default = {name: more.pop(name) for name in ("default", "default_factory") if name in more}
@@ -152,14 +154,27 @@ class Result(Generic[R]):
                 found[each.name] = read_table(path, hints[each.name], stored, advice)
         return cast("Any", cls)(record=record, **found)
 
-    def write(self, folder: Path) -> None:
-        """Write the tables and, last, the record."""
+    @classmethod
+    def read_if_any(cls: type[Res], folder: Path) -> Res | None:
+        """The result in a folder; None if the folder has no such record."""
+        there = (folder / _record_type(cls).FILE).exists()
+        return cls.read(folder) if there else None
+
+    def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
+        """Write the tables and, last, the record.
+
+        Args:
+            folder: the folder, which exists.
+            files: other files in it that the record describes, see `write_sealed`.
+        """
         frames = self.frames()
         for _, stored in _tables(type(self)):
             if stored.file not in frames:  # of an earlier run, with its copy
                 for name in (stored.file, csv_name(stored.file)):
                     (folder / name).unlink(missing_ok=True)
-        write_sealed(folder / self.record.FILE, self.record.to_json(), tables=frames)
+        for name, frame in frames.items():
+            HeadTable(frame).write(folder / name)
+        self.record.write(folder, {**dict.fromkeys(frames), **by_name(files)})
 
     def frames(self) -> "dict[str, pd.DataFrame]":
         """The data frame of every file."""
@@ -264,7 +279,7 @@ def read_table(path: Path, kind: Any, stored: Table, advice: str) -> Any:
             rows = tuple(decoded(get_args(kind)[0], row) for row in found.to_pylist())
         else:
             rows = found.to_pandas()
-            rows = HeadTable(rows) if HeadTable in (kind, *get_args(kind)) else rows
+            rows = rows if stored.made is None else stored.made(rows)
     if twice:
         words = " ".join(map(str, twice[0]))
         raise InputError(f"Expected every row of {path} once, got {words} twice. {advice}")

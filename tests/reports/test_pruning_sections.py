@@ -17,6 +17,7 @@ from headcount.results import (
     Analysis,
     ControlChange,
     ControlRecord,
+    Curve,
     CurvePoints,
     MetricChange,
     PipelineRecord,
@@ -57,7 +58,7 @@ def run(dense: Path, pruned: Path) -> Analysis:
 
 def of_curve(run: Analysis) -> CurvePoints:
     assert run.curve is not None
-    return run.curve[0]
+    return run.curve.points
 
 
 def test_axis_ticks_are_the_budgets_that_were_run(run: Analysis):
@@ -107,9 +108,9 @@ def test_controls_stand_below_the_dense_model(run: Analysis):
     control = replace(
         points[1], is_control=True, keep=24, numbers={**points[1].numbers, "test_score": 43.25}
     )
-    record = run.curve and run.curve[1]
+    record = run.curve and run.curve.record
     assert record is not None
-    view = curve_view(replace(run, curve=(CurvePoints((*points, control)), record)))
+    view = curve_view(replace(run, curve=Curve(record, CurvePoints((*points, control)))))
     assert view is not None
     rows = dict(view.tables[0].rows)
     assert rows["24 (all)"] == ("41.3",) * 3 and rows["24 (all), control"] == ("43.2", "–", "–")

@@ -17,6 +17,7 @@ from headcount.reports.page.null_view import role_counts
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.results import (
+    Curve,
     CurvePoint,
     CurvePoints,
     CurveRecord,
@@ -297,7 +298,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
         for (method, keep), (loss, score) in ({("all heads", 12): (1.0, 45.39)} | losses).items()
     ]
     record = CurveRecord(metric="bleu", heads={}, signature="")
-    run = replace(shared_run(profiled), curve=(CurvePoints(tuple(points)), record))
+    run = replace(shared_run(profiled), curve=Curve(record, CurvePoints(tuple(points))))
     assert dict(report_view(run).answers)["How many can be pruned"] == (
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."

@@ -16,12 +16,12 @@ import headcount
 from headcount.core import Plan
 from headcount.reports import render, report_view, write_report
 from headcount.results import (
+    Curve,
     CurvePoints,
     CurveRecord,
     EvaluationRecord,
     ImportanceRecord,
     RunRecord,
-    read_curve,
     read_run,
 )
 
@@ -72,7 +72,8 @@ def test_an_evaluation_has_its_score():
 
 
 def test_a_curve_has_its_points():
-    points, record = read_curve(DATA / "curve")
+    found = Curve.read(DATA / "curve")
+    points, record = found.points, found.record
     assert points.methods == ["norm", "random"] and points.keeps == [4, 2]
     assert record.metric == "perplexity" and record.heads == {"encoder.self": (3, 3)}
     assert len(points.dense.heads) == 6 and points.dense.kept == {"encoder.self": 6}

@@ -56,7 +56,8 @@ def assessed(folder: Path, gradient: float = 1.0) -> Path:
 
 def test_tables_and_record_are_read_as_they_were_written(tmp_path: Path):
     path = tmp_path / "probe.json"
-    write_sealed(path, {"accuracy": 0.9}, tables={"probe.parquet": pd.DataFrame({"a": [1, 2]})})
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "probe.parquet")
+    write_sealed(path, {"accuracy": 0.9}, ["probe.parquet"])
     found = read_sealed(path, "headcount probe")
     assert found.values["accuracy"] == 0.9
     assert list(pd.read_parquet(tmp_path / "probe.parquet")["a"]) == [1, 2]

@@ -103,7 +103,7 @@ class _Drawing:
             caption=caption,
             queries=names,
             keys=self._labels,
-            weights_QK=(kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8),
+            weights=(kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8).tobytes(),
             arcs=(),
             image=self._pictures[row],
             largest=tuple(largest_Q.round(4).tolist()),

@@ -15,7 +15,7 @@ from headcount.artifact.onnx_steps import compare_generation
 from headcount.artifact.staging import replaced
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.results import CERTIFICATE, Certificate, PruneRecord, weights_sha256
+from headcount.results import Certificate, PruneRecord, weights_sha256
 from headcount.tap import tiny_inputs
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
@@ -94,6 +94,8 @@ def _write_certificate(folder: Path, certificate: Certificate) -> None:
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
     """The certificate of the current weights: without comparisons if training changed them."""
     plan = getattr(loaded.model.config, "head_plan", None)
-    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, PruneRecord.FILE)):
+    if plan is None or any(
+        (folder / name).exists() for name in (Certificate.FILE, PruneRecord.FILE)
+    ):
         return Certificate.read(folder).of_now(folder)
     return Certificate(plan["sha256"], weights_sha256(folder), ())

@@ -14,7 +14,6 @@ from typing import Any
 
 from headcount.core import Head, amount, code, literal, table, write_readable
 from headcount.results import (
-    CERTIFICATE,
     Certificate,
     ChoiceRecord,
     ControlChange,
@@ -45,7 +44,7 @@ def add_speed(folder: Path, speed: Speed) -> None:
         InputError: if the folder holds no pruned model.
     """
     record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
-    if (folder / CERTIFICATE).exists() and not Certificate.read(folder).holds_for(folder):
+    if (folder / Certificate.FILE).exists() and not Certificate.read(folder).holds_for(folder):
         record = replace(record, comparisons=())
     write_head_card(folder, record)
 

@@ -1,14 +1,16 @@
 """JSON by types: a dataclass is written as it is, and read with a check of every field.
 
-A type says what its JSON must be: `int`, `str`, `bool`, `float` (null is NaN), `Any`, `Head` (its
-name), `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`, `Mapping[Head, T]`, `T | None`, a
-dataclass, or `JsonObject` for an object to read by hand. `stored` and `OwnJson` say how
-a layout differs from that of the fields. Fields that a newer version added are ignored.
+A type says what its JSON must be: `int`, `str`, `bool`, `float` (null is NaN), `Any`, `bytes` (as
+Base64), `Head` (its name), `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`,
+`Mapping[Head, T]`, `T | None`, a dataclass, or `JsonObject` for an object to read by hand. `stored`
+and `OwnJson` say how a layout differs from that of the fields. Fields that a newer version added
+are ignored.
 """
 
 import json
 import math
 from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
@@ -82,6 +84,8 @@ def encoded(value: Any) -> Any:
     """
     if isinstance(value, Head):
         return str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if isinstance(value, OwnJson):
         return encoded(value.to_json())
     if is_dataclass(value):
@@ -256,6 +260,8 @@ class JsonObject:
             return value
         if kind is Head:
             return self._head(value, place)
+        if kind is bytes:
+            return self._bytes(value, place)
         if kind is JsonObject or is_dataclass(kind):
             self._check(Mapping, dict, value, place)
             found = JsonObject(value, self.file, self.advice, place)
@@ -290,6 +296,12 @@ class JsonObject:
             return Head.parse(value)
         except InputError as error:
             raise self.error(place, "a head such as enc.3.7", value) from error
+
+    def _bytes(self, value: Any, place: str) -> bytes:
+        try:
+            return b64decode(value, validate=True)
+        except (TypeError, ValueError) as error:
+            raise self.error(place, "a text in Base64", value) from error
 
     def _scalar(self, kind: Any, value: Any, place: str) -> Any:
         if kind is float and value is None:

@@ -7,7 +7,6 @@ from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord
 from .cache import cache_rows as cache_rows
-from .certificate import CERTIFICATE as CERTIFICATE
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
@@ -53,13 +52,11 @@ from .importance import read_head_table as read_head_table
 from .importance import scored_table as scored_table
 from .importance import signed as signed
 from .importance import write_scores as write_scores
-from .matching import MATCHING as MATCHING
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching
 from .matching import PairCorrelation as PairCorrelation
 from .matching import SiteMatching as SiteMatching
-from .matching import read_matching as read_matching
 from .pipeline import Calibration as Calibration
 from .pipeline import ControlRecord as ControlRecord
 from .pipeline import ControlTraining as ControlTraining

@@ -11,13 +11,14 @@ from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
 from headcount.results.curve import CURVE, Curve
-from headcount.results.examples import Example, read_examples, write_examples
+from headcount.results.examples import Example, read_examples
 from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.probe import Probed
 from headcount.results.profiles import PROFILE_COLUMNS, Profiles, TraitStrength
 from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
+from headcount.results.sealing import write_record
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class Analysis(Result[RunRecord]):
         kept = {*self.frames(), TARGETS, *others}
         for stale in {*OURS} - kept - {*map(csv_name, kept)}:  # an earlier run's, the record too
             (folder / stale).unlink(missing_ok=True)
-        write_examples(folder / EXAMPLES, self.examples)
+        write_record(folder / EXAMPLES, self.examples)
         texts = [name for name in (EXAMPLES, TARGETS) if (folder / name).exists()]
         # Scores are columns of the table of heads, too, and described by their own record.
         columns = list(map(str, self.heads.frame))

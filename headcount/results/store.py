@@ -26,19 +26,20 @@ from typing import (
 )
 
 from headcount.core import HeadTable, InputError, JsonObject, encoded, reading
-from headcount.results.sealing import Described, by_name, read_sealed, write_sealed
+from headcount.results.sealing import Described, by_name, read_sealed, write_record, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
 
+One = TypeVar("One", bound="Stored")
 Rec = TypeVar("Rec", bound="Record")
 Res = TypeVar("Res", bound="Result[Any]")
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """Facts that the record of every command holds."""
+@dataclass(frozen=True)
+class Stored:
+    """A dataclass that is one file."""
 
     FILE: ClassVar[str]
     """Name of its file."""
@@ -46,6 +47,25 @@ class Record:
     """Command that writes it, e.g. `headcount cluster`."""
     FOLDER: ClassVar[str] = "a run folder"
     """Kind of folder that it lies in, for errors."""
+
+    @classmethod
+    def read(cls: type[One], folder: Path) -> One:
+        """What the file in a folder says.
+
+        Raises:
+            InputError: if there is none, or it is damaged or of a newer version.
+        """
+        return JsonObject.read(folder / cls.FILE, cls.COMMAND, cls.FOLDER).decode(cls)
+
+    def write(self, folder: Path) -> None:
+        """Write the file, completely or not at all."""
+        write_record(folder / self.FILE, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Stored):
+    """Facts that the record of every command holds."""
+
     DESCRIBES: ClassVar[tuple[str, ...]] = ()
     """Patterns of files beside it that it describes, besides those that `write` is given."""
 

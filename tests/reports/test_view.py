@@ -251,7 +251,7 @@ def test_a_head_shows_all_that_beat_and_at_least_three():
 
 def _example(weights_QK: np.ndarray, arcs: tuple[tuple[int, int], ...]) -> Example:
     queries, keys = (tuple(f"w{i}" for i in range(size)) for size in weights_QK.shape)
-    return Example("syntactic", "nsubj dependent->head", queries, keys, weights_QK, arcs)
+    return Example("syntactic", "nsubj dependent->head", queries, keys, weights_QK.tobytes(), arcs)
 
 
 def test_example_keeps_strong_lines_the_largest_of_each_query_and_all_arcs():

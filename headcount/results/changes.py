@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import JsonObject, OwnJson, encoded, stored
+from headcount.core import JsonObject, OwnJson
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -55,7 +55,6 @@ class MetricChange:
         return f"{reported}, 95 % {self.low:.3g} to {self.high:.3g}"
 
 
-@final
 @dataclass(frozen=True)
 class SliceChange:
     """Score and loss of two models on some examples of a data set."""
@@ -70,37 +69,35 @@ class SliceChange:
 
 @final
 @dataclass(frozen=True)
-class DataSetChange(OwnJson):
+class DataSetChange(SliceChange, OwnJson):
     """Score and loss of two models on a data set, also slice by slice."""
 
-    examples: int
-    """Number of examples."""
-    score: MetricChange
-    """The task's score."""
-    loss: MetricChange
-    """The mean loss over everything that was predicted."""
     slices: Mapping[str, SliceChange] = field(default_factory=dict)
     """The same numbers over a third of the examples each, by the slice's name."""
 
-    def to_json(self) -> "_DataSet":
+    def to_json(self) -> dict[str, Any]:
         """The numbers as in `prune.json` and `finetune.json`."""
-        return _DataSet(
-            metric=self.score.name,
-            higher_is_better=self.score.higher_is_better,
-            whole=_Slice.of(self),
-            slices={name: _Slice.of(each) for name, each in self.slices.items()},
-        )
+        return {
+            "metric": self.score.name,
+            "higher_is_better": self.score.higher_is_better,
+            "examples": self.examples,
+            **_numbers(self),
+            "slices": {
+                name: {"examples": each.examples, **_numbers(each)}
+                for name, each in self.slices.items()
+            },
+        }
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "DataSetChange":
         """The numbers in `prune.json` or `finetune.json`."""
-        its = found.decode(_DataSet)
-        whole, *slices = (
-            each.numbers.change(each.examples, its.metric, its.higher_is_better)
-            for each in (its.whole, *its.slices.values())
-        )
-        parts = dict(zip(its.slices, slices, strict=True))
-        return cls(whole.examples, whole.score, whole.loss, parts)
+        metric, higher = found.field("metric", str), found.field("higher_is_better", bool)
+        whole = _change(found, found.field("examples", int), metric, higher)
+        slices = {
+            name: _change(each, each.field("examples", int), metric, higher)
+            for name, each in found.field("slices", Mapping[str, JsonObject]).items()
+        }
+        return cls(whole.examples, whole.score, whole.loss, slices)
 
 
 @final
@@ -116,14 +113,14 @@ class ControlChange(OwnJson):
     def to_json(self) -> dict[str, Any]:
         """The numbers as in `prune.json`."""
         higher = {"higher_is_better": self.pruned.score.higher_is_better}
-        return {**encoded(self.trained), "pruned": higher | encoded(_Numbers.of(self.pruned))}
+        return {**self.trained.to_json(), "pruned": {**higher, **_numbers(self.pruned)}}
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "ControlChange":
         """The numbers in `prune.json`."""
-        trained, beside = DataSetChange.from_json(found), found.field("pruned", _Numbers)
+        trained, beside = DataSetChange.from_json(found), found.field("pruned", JsonObject)
         score = trained.score
-        return cls(trained, beside.change(trained.examples, score.name, score.higher_is_better))
+        return cls(trained, _change(beside, trained.examples, score.name, score.higher_is_better))
 
 
 def p_beside(p: float, low: float, high: float) -> float:
@@ -137,69 +134,34 @@ def p_beside(p: float, low: float, high: float) -> float:
     return math.nan if p < 0.05 and low <= 0 <= high else p
 
 
-@final
-@dataclass(frozen=True)
-class _Ends:
-    before: float
-    after: float
+_ENDS, _DELTA = ("before", "after"), ("delta", "low", "high", "p")
+"""Names in files of the numbers of a change: of its ends, and of what lies between them."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class _Delta:
-    drop: float = stored("delta")
-    low: float
-    high: float
-    p: float
-
-    @classmethod
-    def of(cls, found: MetricChange) -> "_Delta":
-        return cls(drop=found.drop, low=found.low, high=found.high, p=found.p)
-
-
-@final
-@dataclass(frozen=True)
-class _Numbers:
+def _numbers(found: SliceChange) -> dict[str, dict[str, float]]:
     """Score and loss, with the score's drop and the loss's rise, as files hold them."""
-
-    score: _Ends
-    loss: _Ends
-    drop: _Delta
-    rise: _Delta
-
-    @classmethod
-    def of(cls, found: SliceChange | DataSetChange) -> "_Numbers":
-        score, loss = found.score, found.loss
-        return cls(
-            score=_Ends(score.before, score.after),
-            loss=_Ends(loss.before, loss.after),
-            drop=_Delta.of(score),
-            rise=_Delta.of(loss),
-        )
-
-    def change(self, examples: int, metric: str, higher_is_better: bool) -> SliceChange:
-        return SliceChange(
-            examples,
-            MetricChange(metric, higher_is_better, **vars(self.score), **vars(self.drop)),
-            MetricChange("loss", False, **vars(self.loss), **vars(self.rise)),
-        )
+    score, loss = found.score, found.loss
+    ends = {name: (each.before, each.after) for name, each in (("score", score), ("loss", loss))}
+    delta = {
+        name: (each.drop, each.low, each.high, each.p)
+        for name, each in (("drop", score), ("rise", loss))
+    }
+    return {name: dict(zip(_ENDS, each, strict=True)) for name, each in ends.items()} | {
+        name: dict(zip(_DELTA, each, strict=True)) for name, each in delta.items()
+    }
 
 
-@final
-@dataclass(frozen=True)
-class _Slice:
-    examples: int
-    numbers: _Numbers = stored(flat=())
+def _change(found: JsonObject, examples: int, metric: str, higher_is_better: bool) -> SliceChange:
+    """What `_numbers` gives, of a score with a name and a direction."""
 
-    @classmethod
-    def of(cls, found: SliceChange | DataSetChange) -> "_Slice":
-        return cls(found.examples, _Numbers.of(found))
+    def change(name: str, higher: bool, ends: str, delta: str) -> MetricChange:
+        both, drop = found.field(ends, JsonObject), found.field(delta, JsonObject)
+        numbers = [*(both.field(each, float) for each in _ENDS)]
+        numbers += [drop.field(each, float) for each in _DELTA]
+        return MetricChange(name, higher, *numbers)
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class _DataSet:
-    metric: str
-    higher_is_better: bool
-    whole: _Slice = stored(flat=())
-    slices: Mapping[str, _Slice]
+    return SliceChange(
+        examples,
+        change(metric, higher_is_better, "score", "drop"),
+        change("loss", False, "loss", "rise"),
+    )

@@ -268,6 +268,8 @@ class JsonObject:
             return found if kind is JsonObject else found._object(kind)
         if origin is tuple:
             self._check(tuple, list, value, place)
+            if inner[-1] is not Ellipsis and len(inner) != len(value):
+                raise self.error(place, f"a list of {len(inner)}", value)
             places = (f"{place}[{number}]" for number in range(len(value)))
             return tuple(map(self._value, inner[:1] * len(value), value, places))
         if origin is Mapping:

@@ -41,7 +41,7 @@ class Example:
         if len(self.weights) != shape[0] * shape[1]:
             raise ValueError(f"expected {shape[0]} x {shape[1]} weights, got {len(self.weights)}")
         for arc in self.arcs:
-            if len(arc) != 2 or arc[0] not in range(shape[0]) or arc[1] not in range(shape[1]):
+            if arc[0] not in range(shape[0]) or arc[1] not in range(shape[1]):
                 raise ValueError(f"expected arcs inside {shape[0]} x {shape[1]} words, got {arc}")
         if self.image and not _IMAGE.fullmatch(self.image):
             raise ValueError(f"expected an image as a data: address, got {self.image[:40]!r}")

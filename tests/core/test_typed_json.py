@@ -96,6 +96,7 @@ def test_a_mapping_without_names_has_the_rest() -> None:
         ({"dev": {"first": 2}}, "Expected dev.length in FILE, got none"),
         ({"test": []}, "Expected test in FILE to be an object"),
         ({"weights": "AP8"}, "Expected weights in FILE to be a text in Base64, got .AP8."),
+        ({"weights": "AP!8="}, "Expected weights in FILE to be a text in Base64, got .AP!8=."),
         ({"weights": 3}, "Expected weights in FILE to be a text in Base64, got 3"),
     ],
 )

@@ -11,7 +11,7 @@ from headcount.core import InputError, amount
 from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, image_encoder, load
 from headcount.pruning import check_prunable
-from headcount.results import CERTIFICATE, LAPSED, Certificate
+from headcount.results import LAPSED, Certificate
 from headcount.tap import implementation_of
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -52,7 +52,7 @@ def diagnose(
     kind = f"{type(model).__name__} ({config.model_type})"
     what = f"{kind}, {size / 1e6:,.1f} M parameters, {model.dtype}"
     findings.append(Finding("loading", True, what))
-    if (folder := Path(name)).joinpath(CERTIFICATE).exists():
+    if (folder := Path(name)).joinpath(Certificate.FILE).exists():
         findings.append(_certificate(folder))
     checks = [_attention, _unseen, _projections, _compaction, _tokenizer, _words]
     if loaded.model.main_input_name == "pixel_values":

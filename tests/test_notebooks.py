@@ -118,7 +118,8 @@ def test_reprs_fit_three_lines(
     plan = Plan.keeping(heads, list(heads)[::3])
     counts = {site: tuple(layers) for site, layers in heads.counts.items()}
     kept = tuple(map(str, plan.kept_heads(heads)))
-    record = PruneRecord("a model", counts, kept, tuple(map(str, plan.pruned_heads(heads))))
+    gone = tuple(map(str, plan.pruned_heads(heads)))
+    record = PruneRecord(model="a model", heads=counts, kept=kept, pruned=gone)
     task = tasks.Translation(model, TRANSLATIONS)
     splits = headcount.TaskSplits(task, task, warnings=("The sets share 3 examples.",) * 9)
     made: dict[str, Any] = {

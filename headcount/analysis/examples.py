@@ -228,7 +228,7 @@ def best(drawn: Sequence[Drawn], index: int, role: Role | None) -> list[Example]
             caption,
             tuple(one.queries.labels),
             tuple(one.keys.labels),
-            (weights.clip(0, 1) * 255).round().astype(np.uint8),
+            (weights.clip(0, 1) * 255).round().astype(np.uint8).tobytes(),
             tuple(arcs),
         )
         for *_, one, weights, caption, arcs in shown[:NUM_EXAMPLES]

@@ -22,7 +22,7 @@ from headcount.core import Grid, Head
 from headcount.corpora import Batch, ImageEncoder
 from headcount.measures import Places
 from headcount.results import Example, Role
-from headcount.tap import Anatomy, AttentionLayer, Block
+from headcount.tap import Anatomy, AttentionLayer, Block, WholeMap
 
 NUM_EXAMPLES = 3
 """Number of images kept for each head."""
@@ -76,17 +76,15 @@ class _Drawing:
         self._pictures = [picture(each, self._encoder.processor) for each in pixels]
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        shape = (*value_BHKD.shape[:2], num_queries, value_BHKD.shape[2])
-        self._map_BHQK = torch.zeros(shape)
+        self._map = WholeMap(value_BHKD, num_queries, torch.float32)
 
     def block(self, block: Block) -> None:
-        weights = block.weights_BHQK.float().cpu()
-        self._map_BHQK[block.rows, block.heads, block.queries] = weights
+        self._map.add(block)
 
     def end(self, layer: AttentionLayer) -> None:
-        for index in range(self._map_BHQK.shape[1]):
+        for index, weights_BQK in enumerate(self._map.weights_BHQK.cpu().unbind(1)):
             head = str(Head(*layer.layer_id, index))
-            for row, weights_QK in enumerate(self._map_BHQK[:, index]):
+            for row, weights_QK in enumerate(weights_BQK):
                 self._add(head, row, weights_QK)
 
     def _add(self, head: str, row: int, weights_QK: Tensor) -> None:
@@ -105,7 +103,7 @@ class _Drawing:
             caption=caption,
             queries=names,
             keys=self._labels,
-            weights_QK=(kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8),
+            weights=(kept_QK / largest_Q[:, None] * 255).round().astype(np.uint8).tobytes(),
             arcs=(),
             image=self._pictures[row],
             largest=tuple(largest_Q.round(4).tolist()),

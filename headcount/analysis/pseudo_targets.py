@@ -1,7 +1,7 @@
 """Translating: a model's own greedy translations, used as targets if a corpus has only sources."""
 
-import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,9 +11,8 @@ from transformers import PreTrainedModel
 from headcount.core import (
     CorpusError,
     InputError,
+    Kept,
     processes,
-    read_checkpoint,
-    write_checkpoint,
     write_text,
 )
 from headcount.corpora import (
@@ -29,7 +28,7 @@ from headcount.tap import evaluating
 
 SENTENCES_AT_ONCE = 64
 
-Lines = dict[str, list[str]]
+Lines = Mapping[str, tuple[str, ...]]
 """Translations by chunk number, which is a string because JSON keys are."""
 
 
@@ -64,7 +63,7 @@ def translated(
     check_languages_set(encoder.tokenizer)
     _check_not_silent(model)
     us = processes()
-    kept = state / f"targets-{us.process_index}.json"
+    file = state / f"targets-{us.process_index}.json"
     key = "|".join(
         [
             f"revision:{revision(model)}",
@@ -75,19 +74,13 @@ def translated(
             f"processes:{us.num_processes}",
         ]
     )
-    done: Lines = read_checkpoint(kept, key, "the translations of an interrupted run")
-    saved = time.monotonic()
-    try:
-        for number, lines in _translations(model, encoder, corpus, done):
-            done[number] = lines
-            progress(sum(map(len, done.values())))
-            if time.monotonic() - saved >= save_every:
-                write_checkpoint(kept, key, done)
-                saved = time.monotonic()
-    finally:  # after Ctrl-C too
-        if done:
-            write_checkpoint(kept, key, done)
-    _write(path, gather_object([done]))
+    what, done = "the translations of an interrupted run", 0
+    kept = Kept(file, key, what, tuple[str, ...], save_every)
+    with evaluating(model), torch.inference_mode():
+        for lines in kept.results(_chunks_of_process(model, encoder, corpus)):
+            done += len(lines)
+            progress(done)
+    _write(path, gather_object([dict(kept)]))
     return corpus.with_targets(path)
 
 
@@ -111,16 +104,15 @@ def _write(path: Path, shares: Sequence[Lines]) -> None:
         write_text(path, text)
 
 
-def _translations(
-    model: PreTrainedModel, encoder: Encoder, corpus: Corpus, done: Container[str]
-) -> Iterator[tuple[str, list[str]]]:
-    """The translations of each unfinished chunk of this process, with the chunk's number."""
+def _chunks_of_process(
+    model: PreTrainedModel, encoder: Encoder, corpus: Corpus
+) -> Iterator[tuple[str, Callable[[], tuple[str, ...]]]]:
+    """The number of each chunk that this process translates, and what translates it."""
     us = processes()
-    with evaluating(model), torch.inference_mode():
-        for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
-            _check_targets(sentences)
-            if number % us.num_processes == us.process_index and str(number) not in done:
-                yield str(number), _greedy(model, encoder, sentences)
+    for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
+        _check_targets(sentences)
+        if number % us.num_processes == us.process_index:
+            yield str(number), partial(_greedy, model, encoder, sentences)
 
 
 def _check_targets(sentences: Sequence[Sentence]) -> None:
@@ -132,7 +124,9 @@ def _check_targets(sentences: Sequence[Sentence]) -> None:
             )
 
 
-def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Sentence]) -> list[str]:
+def _greedy(
+    model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Sentence]
+) -> tuple[str, ...]:
     rows = [torch.tensor(encoded.ids) for encoded in encoder.sources(sentences)]
     ids_BN = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     lengths_B = torch.tensor([len(row) for row in rows])
@@ -148,4 +142,4 @@ def _greedy(model: PreTrainedModel, encoder: Encoder, sentences: Sequence[Senten
         **language_in_generation(encoder.tokenizer),
     )
     texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)
-    return [" ".join(text.split()) for text in texts]
+    return tuple(" ".join(text.split()) for text in texts)

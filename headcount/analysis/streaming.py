@@ -12,19 +12,16 @@ from typing import Protocol, final, runtime_checkable
 
 import torch
 from accelerate.utils import gather_object
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
     LayerId,
-    arrays_sha256,
-    check_arrays,
     check_same_key,
     processes,
+    read_arrays,
     reading,
-    write_atomically,
+    write_arrays,
 )
 from headcount.corpora import Batch
 from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
@@ -199,11 +196,9 @@ def of_all_processes(totals: Totals) -> Totals:
 
 
 def save_state(path: Path, totals: Totals, run_key: str) -> None:
-    """Write sums and counts, completely or not at all; nothing is pickled."""
-    tensors = {
-        f"{measure.__name__}/{site}/{layer}/{name}": tensor.clone(
-            memory_format=torch.contiguous_format
-        )
+    """Write sums and counts, completely or not at all."""
+    arrays = {
+        f"{measure.__name__}/{site}/{layer}/{name}": tensor.contiguous().numpy()
         for (measure, (site, layer)), sums in totals.on_cpu().sums.items()
         for name, tensor in sums.state().items()
     }
@@ -212,10 +207,7 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
         "sentences": str(totals.num_sentences),
         "tokens": str(totals.num_tokens),
     }
-    metadata = {"run_key": run_key, **counts}
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    metadata["sha256"] = arrays_sha256(arrays, metadata)
-    write_atomically(path, lambda file: save_file(tensors, file, metadata=metadata))
+    write_arrays(path, arrays, {"run_key": run_key, **counts})
 
 
 def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
@@ -228,20 +220,15 @@ def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Tota
         return Totals()
     by_name = {measure.__name__: measure for measure in measures}
     fields: dict[tuple[str, str, str], dict] = {}
-    with (
-        reading(path, "the sums of an interrupted run"),
-        safe_open(path, framework="pt") as file,
-    ):
-        metadata = file.metadata() or {}
-        tensors = {key: file.get_tensor(key) for key in file.keys()}
-        check_arrays({name: tensor.numpy() for name, tensor in tensors.items()}, metadata)
-        for key, tensor in tensors.items():
-            *place, name = key.split("/")
-            fields.setdefault(tuple(place), {})[name] = tensor
-        check_same_key(path, metadata.get("run_key"), run_key)
+    arrays, about = read_arrays(path, "the sums of an interrupted run")
+    check_same_key(path, about.get("run_key"), run_key)
+    with reading(path, "the sums of an interrupted run"):
+        for key, array in arrays.items():
+            measure, site, layer, name = key.split("/")
+            fields.setdefault((measure, site, layer), {})[name] = torch.from_numpy(array)
         sums = {
             (by_name[measure], LayerId(site, int(layer))): by_name[measure].of_state(state)
             for (measure, site, layer), state in fields.items()
         }
-        num_tokens = int(metadata.get("tokens", 0))  # earlier versions did not count them
-        return Totals(sums, int(metadata["batches"]), int(metadata["sentences"]), num_tokens)
+        num_tokens = int(about.get("tokens", 0))  # earlier versions did not count them
+        return Totals(sums, int(about["batches"]), int(about["sentences"]), num_tokens)

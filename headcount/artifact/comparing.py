@@ -99,7 +99,7 @@ def certificate_corpus(
 
 
 def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:
-    for pairs in groups_by_length(encoder.encode(sentences), MAX_TOKENS):
+    for pairs in groups_by_length(encoder.encode(sentences), lambda pair: pair.length, MAX_TOKENS):
         batch = _padded([pair.source for pair in pairs], encoder.pad_id, "")
         targets = [pair.target for pair in pairs if pair.target is not None]
         yield batch | (_padded(targets, encoder.pad_id, "decoder_") if targets else {})

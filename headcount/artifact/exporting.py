@@ -15,7 +15,7 @@ from headcount.artifact.onnx_steps import compare_generation
 from headcount.artifact.staging import replaced
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.results import CERTIFICATE, PRUNE, Certificate, PruneRecord, weights_sha256
+from headcount.results import Certificate, PruneRecord, weights_sha256
 from headcount.tap import tiny_inputs
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
@@ -46,7 +46,7 @@ def export(
     loaded = as_loaded(loaded)
     folder = Path(folder)
     certificate = _certificate_of_now(loaded, folder)
-    if (folder / PRUNE).exists():
+    if (folder / PruneRecord.FILE).exists():
         PruneRecord.read(folder)  # raises before anything is replaced
     data = _with_types(loaded, Data.of(loaded, corpus))
     with replaced(folder / FOLDER) as staging:
@@ -86,7 +86,7 @@ def _second_half(batch: Inputs) -> Tensor:
 
 def _write_certificate(folder: Path, certificate: Certificate) -> None:
     certificate.write(folder)
-    if (folder / PRUNE).exists():
+    if (folder / PruneRecord.FILE).exists():
         record = PruneRecord.read(folder)
         write_head_card(folder, replace(record, comparisons=certificate.comparisons))
 
@@ -94,6 +94,8 @@ def _write_certificate(folder: Path, certificate: Certificate) -> None:
 def _certificate_of_now(loaded: Loaded, folder: Path) -> Certificate:
     """The certificate of the current weights: without comparisons if training changed them."""
     plan = getattr(loaded.model.config, "head_plan", None)
-    if plan is None or any((folder / name).exists() for name in (CERTIFICATE, PRUNE)):
+    if plan is None or any(
+        (folder / name).exists() for name in (Certificate.FILE, PruneRecord.FILE)
+    ):
         return Certificate.read(folder).of_now(folder)
     return Certificate(plan["sha256"], weights_sha256(folder), ())

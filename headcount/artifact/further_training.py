@@ -31,7 +31,6 @@ from headcount.models import (
 )
 from headcount.pruning import BeforeAfter
 from headcount.results import (
-    PRUNE,
     ChoiceRecord,
     DataSetChange,
     FinetuneChange,
@@ -154,7 +153,7 @@ def choice_of(folder: Path, origin: Origin) -> PruneRecord:
         InputError: If the record can't be read.
     """
     bare = heads_record(origin.dense, origin.plan, ())
-    if not (folder / PRUNE).exists():
+    if not (folder / PruneRecord.FILE).exists():
         return bare
     record = PruneRecord.read(folder)
     choice, ceiling = record.choice and replace(record.choice, tried=None), record.ceiling
@@ -329,7 +328,7 @@ class FurtherTrained:
             InputError: If the folder is taken.
             ModelError: If the gated, the compact and the reloaded model differ.
         """
-        folder, record = Path(folder), replace(self.record, arguments=arguments)
+        folder, record = Path(folder), replace(self.record, arguments=arguments or {})
         with staged(folder, overwrite, FINETUNED) as staging:
             if self.origin is None:
                 write_model(staging, self.loaded.model, self.loaded.tokenizer)

@@ -14,7 +14,6 @@ from typing import Any
 
 from headcount.core import Head, amount, code, literal, table, write_readable
 from headcount.results import (
-    CERTIFICATE,
     Certificate,
     ChoiceRecord,
     ControlChange,
@@ -45,7 +44,7 @@ def add_speed(folder: Path, speed: Speed) -> None:
         InputError: if the folder holds no pruned model.
     """
     record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
-    if (folder / CERTIFICATE).exists() and not Certificate.read(folder).holds_for(folder):
+    if (folder / Certificate.FILE).exists() and not Certificate.read(folder).holds_for(folder):
         record = replace(record, comparisons=())
     write_head_card(folder, record)
 
@@ -58,7 +57,7 @@ def card(record: PruneRecord) -> str:
             parts += _numbers(record, key, title)
     parts += [*_stages(record), *_equality(record), *_functions(record), *_speed(record)]
     parts += [f"**Warning**: {warning}." for warning in record.warnings]
-    if record.signature is not None:
+    if record.signature:
         parts.append(code(str(record.signature)))
     return "\n\n".join(parts) + "\n"
 
@@ -76,7 +75,7 @@ def _about(record: PruneRecord) -> str:
             losses = ", ".join(f"{name} {loss:.4g}" for name, loss in choice.compared.items())
             by += f", the best of some scores on this model (losses: {losses})"
         made = f"Pruned with headcount by {by} (budget: {_budget(choice.limit)})"
-    if options := _options(record.arguments or {}):
+    if options := _options(record.arguments):
         made += f", with {options}"
     if (updates := record.trained_on) is not None:
         stages = record.kept_stages
@@ -326,7 +325,7 @@ def _speed(record: PruneRecord) -> Iterator[str]:
     rows = [
         [
             f"{each.mode}, batch {each.batch}, {_tokens(each)}",
-            f"{each.speedup:.2f} ({each.low:.2f} to {each.high:.2f})",
+            f"{each.speedup.value:.2f} ({each.speedup.low:.2f} to {each.speedup.high:.2f})",
             f"{each.ceiling:.2f}",
         ]
         for each in record.speed.cases

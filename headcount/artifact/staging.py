@@ -30,7 +30,7 @@ from headcount.core import (
     remove_state,
     write_json,
 )
-from headcount.results import FINETUNE
+from headcount.results import FinetuneRecord
 
 REPLACES = "replaces the model in its folder"
 """Second line in the mark of a state: the run may replace a model, also once it is resumed."""
@@ -70,7 +70,7 @@ EARLIER = (
 """Patterns of the files in folders from before they had a list."""
 
 COMPACT = Kind("a compact model", _is_compact)
-FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FINETUNE).exists())
+FINETUNED = Kind("a fine-tuned model", lambda folder: (folder / FinetuneRecord.FILE).exists())
 
 
 @contextmanager

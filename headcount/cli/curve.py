@@ -17,7 +17,6 @@ from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_curve
 from headcount.core import InputError, ResumePolicy, claim, options_of
 from headcount.pruning import METHOD_OPTIONS
-from headcount.results import CURVE_FILES
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Curve(ResumableArguments, Measuring["Inputs[pruning.Roles | None]", "resul
 
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new, or holds a curve that is resumed or replaced."""
-        claim(self.out, CURVE_FILES, self.out / "state", policy)
+        claim(self.out, results.Curve.files(), self.out / "state", policy)
 
     def prepare(self) -> "Inputs[pruning.Roles | None]":
         """Load the model, its roles and the data."""

@@ -24,7 +24,6 @@ from headcount.core import InputError, ResumePolicy, claim
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
-from headcount.results import CURVE_FILES
 from headcount.training import FinetuneConfig
 
 
@@ -68,7 +67,7 @@ class Experiment(
 
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new, or holds a curve that is resumed or replaced."""
-        claim(self.out, CURVE_FILES, self.out / "state", policy)
+        claim(self.out, results.Curve.files(), self.out / "state", policy)
 
     def prepare(self) -> "tuple[models.Loaded, tasks.TaskSplits]":
         """Load the model and its data."""

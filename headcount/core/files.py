@@ -1,24 +1,17 @@
-"""Files: each is written completely or not at all; the progress of a run is stored with its key.
-
-A key is a signature of model, data and options: a run resumes only from files with its own key.
-"""
+"""Files: each is written completely or not at all."""
 
 import hashlib
 import json
-import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headcount.core.control_characters import HIDDEN, visible
 from headcount.core.errors import InputError
 from headcount.core.wording import shortened
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def make_folder(folder: Path, named: Path | None = None) -> None:
@@ -94,32 +87,6 @@ def write_readable(path: Path, text: str) -> None:
     write_text(path, visible(text))
 
 
-def nulls_for_nan(value: Any) -> Any:
-    """Copy lists and mappings with None in place of NaN and infinite numbers.
-
-    >>> nulls_for_nan({"p": [0.5, float("nan")]})
-    {'p': [0.5, None]}
-    """
-    if isinstance(value, Mapping):
-        return {name: nulls_for_nan(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [nulls_for_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def nan_for_nulls(value: Any) -> Any:
-    """Copy what was read from JSON with NaN in place of None, which stands for no other value.
-
-    >>> nan_for_nulls({"p": [0.5, None]})
-    {'p': [0.5, nan]}
-    """
-    if isinstance(value, dict):
-        return {name: nan_for_nulls(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [nan_for_nulls(each) for each in value]
-    return math.nan if value is None else value
-
-
 def write_json(path: Path, value: Any) -> None:
     """Write JSON that a person can read, completely or not at all; NaN is refused.
 
@@ -129,11 +96,15 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
+START_AGAIN = "Start again with --overwrite instead of --resume."
+"""What to do about a damaged file of an interrupted run."""
+
+
 @contextmanager
 def reading(
     file: Path,
     what: str,
-    advice: str = "Start again with --overwrite instead of --resume.",
+    advice: str = START_AGAIN,
 ) -> Iterator[None]:
     """Report what a file should hold, and what to do, if it can't be read inside the block.
 
@@ -231,77 +202,3 @@ def read_json(file: Path, what: str, advice: str) -> Any:
     with reading(file, what, advice):
         check_is_no_pipe(file)
         return parse_json(file.read_text(encoding="utf-8"))
-
-
-def check_same_key(file: Path, made: str | None, key: str) -> None:
-    """Check that a file belongs to this run.
-
-    Args:
-        file: the file.
-        made: its key.
-        key: the key of this run.
-
-    Raises:
-        InputError: if they differ.
-    """
-    if made != key:
-        raise InputError(
-            f"--resume needs the same model, data and options. {file} belongs to the run\n  "
-            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
-            "--overwrite instead of --resume."
-        )
-
-
-def read_checkpoint(file: Path | None, key: str, what: str) -> dict[str, Any]:
-    """Read a mapping that `write_checkpoint` wrote; an empty one if there is no file.
-
-    Args:
-        file: the file; None if nothing is stored.
-        key: the key of this run.
-        what: what the file holds, in words.
-
-    Raises:
-        InputError: if the file is damaged or belongs to another run.
-    """
-    if file is None or not file.exists():
-        return {}
-    with reading(file, what):
-        found = parse_json(file.read_text(encoding="utf-8"))
-        made, done = found["key"], dict(found["done"])
-        if found.get("sha256", _sha256_of_json(done)) != _sha256_of_json(done):
-            raise ValueError("it was changed since it was written")
-    check_same_key(file, made, key)
-    return done
-
-
-def arrays_sha256(arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> str:
-    """Hash of named arrays and of the texts that are stored with them."""
-    import numpy as np  # only here: text is read and written without
-
-    digest = hashlib.sha256(json.dumps({**about, "sha256": ""}, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype} {arrays[name].shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def check_arrays(arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> None:
-    """Check that arrays are those whose hash is stored with them; older files have none.
-
-    Raises:
-        ValueError: if they are others.
-    """
-    found = arrays_sha256(arrays, about)
-    if about.get("sha256", found) != found:
-        raise ValueError("it was changed since it was written")
-
-
-def write_checkpoint(file: Path | None, key: str, done: dict[str, Any]) -> None:
-    """Write a mapping and its key, completely or not at all; nothing for None."""
-    if file is not None:
-        write_json(file, {"key": key, "sha256": _sha256_of_json(done), "done": done})
-
-
-def _sha256_of_json(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

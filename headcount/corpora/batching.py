@@ -3,11 +3,11 @@
 Axes: B sentence, N token, A arc. Rows are padded on the right.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, R
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
 from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+
+T = TypeVar("T")
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> Int64[np.ndarray, "row token"]:
@@ -198,18 +200,24 @@ def batches(
     for sentences in chunks(corpus, pool):
         pairs = numbered(encoder.encode(sentences), number)
         number += len(sentences)
-        for group in groups_by_length(pairs, max_tokens):
+        for group in groups_by_length(pairs, lambda pair: pair.length, max_tokens):
             yield maker.batch(group)
 
 
-def groups_by_length(pairs: Sequence[EncodedPair], max_tokens: int) -> Iterator[list[EncodedPair]]:
-    """Sort by length (stably), then fill groups up to the budget of padded tokens."""
-    group: list[EncodedPair] = []
-    for pair in sorted(pairs, key=lambda item: item.length):
-        if group and (len(group) + 1) * pair.length > max_tokens:
+def groups_by_length(
+    items: Iterable[T], length: Callable[[T], int], max_tokens: int
+) -> Iterator[list[T]]:
+    """Sort by length (stably), then fill groups up to the budget of padded tokens.
+
+    >>> list(groups_by_length(["to", "a", "the", "of"], len, 5))
+    [['a', 'to'], ['of'], ['the']]
+    """
+    group: list[T] = []
+    for item in sorted(items, key=length):
+        if group and (len(group) + 1) * length(item) > max_tokens:
             yield group
             group = []
-        group.append(pair)
+        group.append(item)
     if group:
         yield group
 

@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto
 from headcount.core import Heads, InputError, ModelError, Plan, amount, kept_sha256
 from headcount.models import modeling_headcount
 from headcount.models.modeling_headcount import pruned
-from headcount.results import CERTIFICATE, Certificate
+from headcount.results import Certificate
 
 
 def auto_classes(config_class: type) -> dict[str, type]:
@@ -151,11 +151,11 @@ def check_plan_file(folder: Path, plan: Mapping[str, Any]) -> None:
         InputError: If one is of another model, or can't be read.
     """
     certificate = None
-    if (folder / CERTIFICATE).exists():
+    if (folder / Certificate.FILE).exists():
         with suppress(InputError):  # a damaged certificate does not hold, and `load` warns
             certificate = Certificate.read(folder)
     if certificate is not None and certificate.plan_sha256 != plan["sha256"]:
-        raise ModelError(_other(folder / CERTIFICATE))
+        raise ModelError(_other(folder / Certificate.FILE))
     recorded = None if certificate is None else certificate.plan_file_sha256
     if not (path := folder / "plan.json").exists():
         return

@@ -43,7 +43,7 @@ from headcount.models.plausible import (
     unknown_value,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
-from headcount.results import CERTIFICATE, LAPSED, Certificate
+from headcount.results import LAPSED, Certificate
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
@@ -246,7 +246,7 @@ def _read(
 
 def _warn_of_lapsed(folder: Path) -> None:
     """Warn about a compact model with other weights than those that its certificate compared."""
-    if not (folder / CERTIFICATE).exists():
+    if not (folder / Certificate.FILE).exists():
         return
     try:
         lapsed = None if Certificate.read(folder).holds_for(folder) else LAPSED

@@ -41,7 +41,7 @@ from headcount.corpora import Batch, Tokens
 from headcount.papers.joined import joined
 from headcount.papers.residual import Residual, Residuals, find_residuals
 from headcount.results import KINDS
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import Anatomy, AttentionLayer, Block, Tap, WholeMap, evaluating, without_cache
 
 MIXINGS = ("attn-w", "attn-n", "attnres-w", "attnres-n", "attnresln-n")
 """Mixing ratios, in the order of the columns."""
@@ -138,23 +138,20 @@ class _Contributing:
         self._batch, self._first, self._residuals = batch, first, residuals
         self._output_weights, self._model = weights, model
         self.parts: dict[LayerId, Contributions] = {}
-        self._value_BHKD = self._weights_BHQK = torch.empty(0)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         """Keep the values, and make room for the layer's weights."""
-        rows, heads, keys, _ = value_BHKD.shape
-        self._value_BHKD = value_BHKD
-        self._weights_BHQK = value_BHKD.new_zeros(rows, heads, num_queries, keys)
+        self._value_BHKD, self._map = value_BHKD, WholeMap(value_BHKD, num_queries)
 
     def block(self, block: Block) -> None:
         """Keep a block's weights until the layer ends."""
-        self._weights_BHQK[block.rows, block.heads, block.queries] = block.weights_BHQK
+        self._map.add(block)
 
     def end(self, layer: AttentionLayer) -> None:
         """Measure the layer and forget its weights."""
         its = sides(layer, self._batch)
         is_query_BQ, is_key_BK = its.queries.is_token_BN, its.keys.is_token_BN
-        weights_BHQK = self._weights_BHQK * is_query_BQ[:, None, :, None]
+        weights_BHQK = self._map.weights_BHQK * is_query_BQ[:, None, :, None]
         value_BHKD, weight_HDM = self._value_BHKD, self._output_weights[layer.layer_id]
         f_BKHM = torch.einsum("bhkd,hdm->bkhm", value_BHKD, weight_HDM.to(value_BHKD))
         gram_BKHG = f_BKHM @ f_BKHM.transpose(2, 3)
@@ -181,11 +178,11 @@ class _Contributing:
         )
         arrays = (each.to(is_key_BK.device)[is_key_BK].cpu().numpy() for each in per_key)
         self.parts[layer.layer_id] = Contributions(*arrays)
-        self._value_BHKD = self._weights_BHQK = torch.empty(0)
+        del self._value_BHKD, self._map
 
     def _mixing(self, layer: AttentionLayer, f_BKHM: Tensor) -> Tensor:
         """The mixing ratios of every token by all methods."""
-        weights_BHQK = self._weights_BHQK
+        weights_BHQK = self._map.weights_BHQK
         own_BHN = weights_BHQK.diagonal(dim1=2, dim2=3)
         own_BN = own_BHN.mean(1)
         total_BNM = torch.einsum("bhqk,bkhm->bqm", weights_BHQK, f_BKHM)

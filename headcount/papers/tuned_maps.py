@@ -28,7 +28,7 @@ from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
 from headcount.models import Loaded
 from headcount.papers.joined import joined
 from headcount.papers.pattern_classifier import PatternClassifier
-from headcount.tap import AttentionLayer, Block
+from headcount.tap import AttentionLayer, Block, WholeMap
 
 
 @final
@@ -122,8 +122,6 @@ class _Keeper:
 
     def __init__(self) -> None:
         self.found: dict[LayerId, tuple[Tensor, Tensor, Sides]] = {}
-        self._reducer: AttentionReducer | None = None
-        self._maps_BHQK = torch.empty(0)
 
     def start(self, batch: Batch) -> None:
         """Announce the batch."""
@@ -131,23 +129,20 @@ class _Keeper:
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Make room for a layer's maps; returns the columns that the rule needs."""
-        rows, heads, keys, _ = value_BHKD.shape
         its = sides(layer, self._batch)
         self._reducer = AttentionReducer(layer, its, None, value_BHKD, Patterns.needs)
-        self._maps_BHQK = value_BHKD.new_zeros(rows, heads, num_queries, keys)
+        self._map = WholeMap(value_BHKD, num_queries)
         return self._reducer.columns_BHKC
 
     def block(self, block: Block) -> None:
         """Keep a block's weights, and reduce them."""
-        assert self._reducer is not None
-        self._maps_BHQK[block.rows, block.heads, block.queries] = block.weights_BHQK
+        self._map.add(block)
         self._reducer.block(block)  # overwrites the block's weights
 
     def end(self, layer: AttentionLayer) -> None:
         """Find the patterns of a layer's maps."""
-        assert self._reducer is not None
-        its = self._reducer.sides
+        its, maps_BHQK = self._reducer.sides, self._map.weights_BHQK
         pattern_BH = shows_pattern(self._reducer.attention()).long().argmax(-1)
-        self._maps_BHQK *= its.queries.is_token_BN[:, None, :, None]
-        self.found[layer.layer_id] = self._maps_BHQK, pattern_BH, its
-        self._reducer, self._maps_BHQK = None, torch.empty(0)
+        maps_BHQK *= its.queries.is_token_BN[:, None, :, None]
+        self.found[layer.layer_id] = maps_BHQK, pattern_BH, its
+        del self._reducer, self._map

@@ -30,6 +30,7 @@ from headcount.corpora import (
     WordPair,
     encode_one_sequence,
     encode_two_sides,
+    groups_by_length,
     pairs_of_words,
     read_links,
 )
@@ -230,7 +231,9 @@ def _find(
     more = without_cache(body)
     with evaluating(model), torch.inference_mode():
         with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
-            for places in _groups(work.tokens, options.max_tokens):
+            for places in groups_by_length(
+                range(len(work.tokens)), lambda at: work.tokens[at].length, options.max_tokens
+            ):
                 batch = pair_batch(
                     [work.tokens[place] for place in places],
                     [work.is_source[place] for place in places],
@@ -242,17 +245,6 @@ def _find(
                 done += len(places)
                 progress("aligning", done, len(work.tokens))
     return counting.found
-
-
-def _groups(tokens: Sequence[PairTokens], max_tokens: int) -> Iterator[list[int]]:
-    """Positions of pairs of about the same length, up to a number of padded tokens."""
-    group: list[int] = []
-    for place in sorted(range(len(tokens)), key=lambda place: tokens[place].length):
-        if group and (len(group) + 1) * tokens[place].length > max_tokens:
-            yield group
-            group = []
-        group.append(place)
-    yield group
 
 
 @final

@@ -13,6 +13,7 @@ mentions whose antecedents all lie before the window are counted and left out.
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -23,13 +24,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import CorpusError, Progress, amount, name_of, remove_state, silent
+from headcount.core import CorpusError, Kept, Progress, amount, name_of, remove_state, silent
 from headcount.corpora import (
     Document,
     Encoded,
     Encoder,
     Misread,
+    NameQuestion,
     Sentence,
+    groups_by_length,
     in_one_line,
     padded,
     present,
@@ -44,16 +47,19 @@ from headcount.probes.antecedents import (
     baseline_choices,
     windows_of,
 )
+from headcount.probes.choices import Choices
 from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
+from headcount.probes.grouped_maps import GroupedMaps
 from headcount.probes.name_questions import NameAnswers, chosen_names
-from headcount.probes.saved_choices import SavedChoices
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, Estimate
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import Tap, evaluating, without_cache
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
+SAVE_EVERY = 10.0
+"""Smallest number of seconds between two saves of the windows that are done."""
 KINDS = ("all", "pronoun", "proper", "nominal")
 LONGEST = 512
 """Largest default size of a window in tokens."""
@@ -97,12 +103,13 @@ def select_antecedents(
     how = _reading(read, options) | {"samples": options.samples, "seed": options.seed}
     signed = signature(loaded, _sha256(read), n=len(read), window=size, **how)
     file = None if out is None else Path(out) / STATE / "windows.json"
-    saved = SavedChoices(file, f"{signed}|tokens:{options.max_tokens}")
+    key, what = f"{signed}|tokens:{options.max_tokens}", "the antecedents of the windows so far"
+    kept = Kept(file, key, what, tuple[Choices, ...], SAVE_EVERY)
     lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
-    _choose(loaded, encoder, lines, cut, saved, options.max_tokens, progress, read)
-    counts = _Counts(read, cut, [saved.hits(place) for place in range(len(cut.windows))])
+    chosen = _choose(loaded, encoder, lines, cut, kept, options.max_tokens, progress, read)
+    counts = _Counts(read, cut, [each.hits_HC for each in chosen])
     heads = list(map(str, probe_heads(loaded)))
-    names = NameAnswers(read, _chosen_names(cut, saved), heads)
+    names = NameAnswers(read, _chosen_names(cut, chosen), heads)
     drawn = Bootstrap(len(read), options.samples, options.seed)
     rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
     best_names = tuple(names.best(options))
@@ -120,12 +127,12 @@ def select_antecedents(
     return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
 
 
-def _chosen_names(cut: Windows, saved: SavedChoices) -> dict[int, Int[np.ndarray, " head"]]:
+def _chosen_names(cut: Windows, chosen: Sequence[Choices]) -> dict[int, Int[np.ndarray, " head"]]:
     """The name that each head chose, by document."""
     return {
-        window.document: name_H
-        for place, window in enumerate(cut.windows)
-        if (name_H := saved.names(place)) is not None
+        window.document: each.name_H
+        for window, each in zip(cut.windows, chosen, strict=True)
+        if each.name_H is not None
     }
 
 
@@ -204,50 +211,6 @@ def _cut(
     return cut, misread
 
 
-@final
-class _Chooser:
-    """The tap's listener: the mention that every head chooses for each mention of some windows."""
-
-    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
-        self._first = dict[object, int]()
-        self._num_heads = 0
-        for layer in layers:
-            self._first[layer.layer_id] = self._num_heads
-            self._num_heads += layer.num_heads
-        self._means_BMN = self._sums_BNM = torch.empty(0)
-        self.weights_BHMM = torch.empty(0)
-        """Weights between the heads of mentions, by head of the model."""
-
-    def start(
-        self, pieces_BMN: Float[Tensor, "batch mention token"], device: torch.device | str
-    ) -> None:
-        """Announce windows: 1 where a token is a piece of the head of a mention."""
-        size = pieces_BMN.sum(-1, keepdim=True).clamp_min(1)
-        self._means_BMN = (pieces_BMN / size).to(device)
-        self._sums_BNM = pieces_BMN.transpose(1, 2).to(device)
-        batch, mentions, _ = pieces_BMN.shape
-        self.weights_BHMM = torch.zeros(batch, self._num_heads, mentions, mentions)
-
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
-
-    def block(self, block: Block) -> None:
-        """Add the weights of a block to those between mentions."""
-        first = self._first.get(block.layer.layer_id)
-        if first is None:
-            return
-        weights = block.weights_BHQK
-        queries = slice(block.queries.start or 0, (block.queries.start or 0) + weights.shape[2])
-        means_B1MQ = self._means_BMN[block.rows, None, :, queries].to(weights)
-        found = means_B1MQ @ (weights @ self._sums_BNM[block.rows, None].to(weights))
-        start = first + (block.heads.start or 0)
-        heads = slice(start, start + weights.shape[1])
-        self.weights_BHMM[block.rows, heads] += found.cpu().float()
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
-
-
 def forget_coreference(out: Path) -> None:
     """Delete the finished windows of an unfinished run."""
     remove_state(out / STATE)
@@ -258,12 +221,12 @@ def _choose(
     encoder: Encoder,
     lines: Sequence[Sentence],
     cut: Windows,
-    saved: SavedChoices,
+    kept: Kept[tuple[Choices, ...]],
     max_tokens: int,
     progress: Progress,
     documents: Sequence[Document],
-) -> None:
-    """Add the choices of all windows, whose texts are `lines`, to those that are saved."""
+) -> list[Choices]:
+    """The choices in all windows, whose texts are `lines`, batch by batch."""
     model, layers = loaded.model, probe_layers(loaded)
     body = (
         model.get_encoder()
@@ -272,36 +235,40 @@ def _choose(
     )
     more = without_cache(body)
     encoded = encoder.sources(lines)
-    chooser = _Chooser(layers)
-    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, chooser):
-        for places in _groups([len(one.ids) for one in encoded], max_tokens):
-            if all(place in saved for place in places):
-                continue
-            ids = [encoded[place].ids for place in places]
-            inputs = {
-                "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
-                "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
-            }
-            windows = [cut.windows[place] for place in places]
-            chooser.start(_pieces(windows, [encoded[place] for place in places]), model.device)
-            body(**inputs, **more)
-            for row, place in enumerate(places):
-                weights_HMM, window = chooser.weights_BHMM[row], cut.windows[place]
-                question = documents[window.document].question
-                name_H = None if question is None else chosen_names(weights_HMM, question)
-                saved.add(place, are_right(weights_HMM, window), name_H)
-            saved.save()
-            progress("choosing antecedents", len(saved), len(encoded))
+    maps = GroupedMaps(layers)
+
+    def of_batch(places: Sequence[int]) -> tuple[Choices, ...]:
+        ids = [encoded[place].ids for place in places]
+        inputs = {
+            "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
+            "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
+        }
+        windows = [cut.windows[place] for place in places]
+        pieces_BMN = _pieces(windows, [encoded[place] for place in places]).to(model.device)
+        maps.start(pieces_BMN, pieces_BMN / pieces_BMN.sum(-1, keepdim=True).clamp_min(1))
+        body(**inputs, **more)
+        questions = [documents[window.document].question for window in windows]
+        return tuple(map(_choices, maps.maps_BHGG.cpu(), windows, questions))
+
+    batches = list(
+        groups_by_length(range(len(encoded)), lambda at: len(encoded[at].ids), max_tokens)
+    )
+    units = ((str(number), partial(of_batch, each)) for number, each in enumerate(batches))
+    chosen = dict[int, Choices]()
+    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, maps):
+        for places, found in zip(batches, kept.results(units), strict=True):
+            chosen |= zip(places, found, strict=True)
+            progress("choosing antecedents", len(chosen), len(encoded))
+    return [chosen[place] for place in range(len(encoded))]
 
 
-def _groups(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    group: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if group and (len(group) + 1) * lengths[place] > max_tokens:
-            yield group
-            group = []
-        group.append(place)
-    yield group
+def _choices(
+    weights_HMM: Float[Tensor, "head mention mention"],
+    window: Window,
+    question: NameQuestion | None,
+) -> Choices:
+    name_H = None if question is None else chosen_names(weights_HMM, question)
+    return Choices.of(are_right(weights_HMM, window), name_H)
 
 
 def _pieces(

@@ -4,8 +4,8 @@ Of an encoder-decoder only the encoder runs, since a treebank has sources only. 
 after the last batch that is completely on disk.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import MAX_TOKENS, Head, Progress, read_checkpoint, silent, write_checkpoint
-from headcount.corpora import Encoder, padded, present
+from headcount.core import MAX_TOKENS, Head, Kept, Progress, fill, silent
+from headcount.corpora import Encoder, groups_by_length, padded, present
 from headcount.models import Loaded
 from headcount.probes.features import (
     AFTER,
@@ -27,10 +27,10 @@ from headcount.probes.features import (
     WordStates,
     slots,
 )
+from headcount.probes.grouped_maps import GroupedMaps
 from headcount.probes.treebank import ProbeSentence, Treebank
 from headcount.tap import (
     AttentionLayer,
-    Block,
     StateId,
     Tap,
     evaluating,
@@ -38,9 +38,6 @@ from headcount.tap import (
     state_ids,
     without_cache,
 )
-
-SAVE_EVERY = 50
-"""Number of batches between two checkpoints."""
 
 
 def probe_encoder(loaded: Loaded) -> Encoder:
@@ -110,24 +107,31 @@ def extract(
         stage: name of this stage for the progress.
         progress: called with the number of sentences.
     """
-    checkpoint = folder / "features.json"
-    done = read_checkpoint(checkpoint, key, "the progress of word-level features")
-    groups = _groups(features.sentences, max_tokens)
-    first, total = int(done.get("batches", 0)), len(features.sentences)
+    kept = Kept(folder / "features.json", key, "the progress of word-level features", int)
+    sentences = features.sentences
+    batches = list(
+        groups_by_length(
+            range(len(sentences)), lambda at: len(sentences[at].encoded.ids), max_tokens
+        )
+    )
     stored = [each for each in (features.maps, features.states) if each is not None]
     for each in stored:
         each.open()
     if not stored:
         return
-    seen = sum(map(len, groups[:first]))
-    for number, words in enumerate(_run(loaded, features, groups[first:]), start=first + 1):
-        words.write(features)
-        seen += len(words.indices)
-        progress(stage, seen, total)
-        if number % SAVE_EVERY == 0 or number == len(groups):
-            for each in stored:
-                each.flush()
-            write_checkpoint(checkpoint, key, {"batches": number})
+
+    def flush() -> None:
+        for each in stored:
+            each.flush()
+
+    with _reading(loaded, features) as read:
+        fill(
+            kept,
+            batches,
+            lambda batch: read(batch).write(features),
+            flush,
+            lambda seen: progress(stage, seen, len(sentences)),
+        )
 
 
 @final
@@ -151,25 +155,26 @@ class _Words:
                 features.states.of(index)[:] = self.states_SBWD[:, row, :length].numpy()
 
 
-def _groups(sentences: Sequence[ProbeSentence], max_tokens: int) -> list[list[int]]:
-    """Batches of sentences of similar length, by their numbers."""
-    order = sorted(range(len(sentences)), key=lambda index: len(sentences[index].encoded.ids))
-    groups: list[list[int]] = []
-    group: list[int] = []
-    for index in order:
-        if group and (len(group) + 1) * len(sentences[index].encoded.ids) > max_tokens:
-            groups.append(group)
-            group = []
-        group.append(index)
-    return [*groups, group] if group else groups
-
-
-def _run(loaded: Loaded, features: Features, groups: list[list[int]]) -> Iterator[_Words]:
-    """Run the model over batches and yield their word-level features."""
+@contextmanager
+def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[int]], _Words]]:
+    """Run the model over a batch, given by the numbers of its sentences, as often as wanted."""
     model = loaded.model
     body: Any = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     options = without_cache(body)
-    maps, states = _MapListener(probe_layers(loaded)), _StateListener(probe_states(loaded))
+    maps, states = GroupedMaps(probe_layers(loaded)), _StateListener(probe_states(loaded))
+
+    def read(batch: Sequence[int]) -> _Words:
+        sentences = [features.sentences[index] for index in batch]
+        pieces = _Pieces.of(sentences, loaded, model.device)
+        maps.start(pieces.sums_BWN, pieces.means_BWN)
+        states.start(pieces)
+        _run_body(body, pieces, options)
+        return _Words(
+            batch,
+            maps.maps_BHGG.permute(0, 2, 3, 1).cpu() if features.maps is not None else None,
+            states.states() if features.states is not None else None,
+        )
+
     with ExitStack() as stack:
         stack.enter_context(evaluating(model))
         stack.enter_context(torch.inference_mode())
@@ -177,17 +182,7 @@ def _run(loaded: Loaded, features: Features, groups: list[list[int]]) -> Iterato
             stack.enter_context(Tap(model, loaded.anatomy, maps))
         if features.states is not None:
             stack.enter_context(heard(model, loaded.anatomy, hidden_states=states))
-        for group in groups:
-            sentences = [features.sentences[index] for index in group]
-            pieces = _Pieces.of(sentences, loaded, model.device)
-            maps.start(pieces)
-            states.start(pieces)
-            _run_body(body, pieces, options)
-            yield _Words(
-                group,
-                maps.maps() if features.maps is not None else None,
-                states.states() if features.states is not None else None,
-            )
+        yield read
 
 
 def _run_body(body: nn.Module, pieces: "_Pieces", options: dict[str, Any]) -> None:
@@ -235,49 +230,6 @@ def places(word_of: Sequence[int], longest: int) -> list[int]:
         word if word >= 0 else longest + (BEFORE if at < first else AFTER)
         for at, word in enumerate(word_of)
     ]
-
-
-@final
-class _MapListener:
-    """Adds up the attention between words, block by block.
-
-    Args:
-        layers: the layers that are heard.
-    """
-
-    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
-        starts = np.cumsum([0, *(layer.num_heads for layer in layers)]).tolist()
-        self._start = {layer.layer_id: at for layer, at in zip(layers, starts[:-1], strict=True)}
-        self._num_heads = starts[-1]
-
-    def start(self, pieces: _Pieces) -> None:
-        """Announce the batch of the next forward pass."""
-        self._pieces = pieces
-        batch, size, _ = pieces.sums_BWN.shape
-        self._maps_HBWW = torch.zeros(
-            self._num_heads, batch, size, size, device=pieces.sums_BWN.device
-        )
-
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
-
-    def block(self, block: Block) -> None:
-        """Add a block: keys of a word are summed, queries averaged."""
-        if (start := self._start.get(block.layer.layer_id)) is None:
-            return
-        sums_BKW = self._pieces.sums_BWN[block.rows].transpose(1, 2)[:, None]
-        means_BWQ = self._pieces.means_BWN[block.rows, :, block.queries][:, None]
-        map_BHWW = means_BWQ @ (block.weights_BHQK.float() @ sums_BKW)
-        start += block.heads.start or 0
-        heads = slice(start, start + map_BHWW.shape[1])
-        self._maps_HBWW[heads, block.rows] += map_BHWW.transpose(0, 1)
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
-
-    def maps(self) -> Float[Tensor, "batch query key head"]:
-        """The maps of the batch, of all heads."""
-        return self._maps_HBWW.permute(1, 2, 3, 0).cpu()
 
 
 @final

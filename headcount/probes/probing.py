@@ -1,27 +1,24 @@
 """Probing: features of two treebanks, then every probe with its controls and baselines."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Any, final
+from typing import final
 
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis import versions
 from headcount.core import (
+    Kept,
     Progress,
     amount,
     check_single_process,
     name_of,
-    nulls_for_nan,
-    read_checkpoint,
     remove_state,
     silent,
     size_in_words,
-    write_checkpoint,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.extraction import probe_encoder, probe_heads
@@ -30,7 +27,7 @@ from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units
 from headcount.probes.vectors import check_vectors
-from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight, decoded
+from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree
 
 
 def probe(
@@ -90,7 +87,6 @@ class _Probing:
     ) -> None:
         self.loaded, self.options = loaded, options
         self.folder, self.progress = folder, progress
-        self.timings: dict[str, float] = {}
         encoder = probe_encoder(loaded)
         self.train = read_treebank(files[0], encoder, options, options.train_limit)
         self.test = read_treebank(files[1], encoder, options, options.test_limit)
@@ -112,21 +108,15 @@ class _Probing:
         self.features.check_disk()
         size = size_in_words(self.features.num_bytes())
         self.progress(f"word-level features take {size} on disk", 1, 1)
-        checkpoint = self.folder / "done.json"
-        done = read_checkpoint(checkpoint, self.key, "the finished probes of a run")
-        rows, weights = list[ProbeRow](), list[ProbeWeight]()
-        trees = list[ProbeTree]()
-        for name, unit in named.items():
-            if name not in done:
-                start = perf_counter()
-                done[name] = _stored(unit(rows), perf_counter() - start)
-                write_checkpoint(checkpoint, self.key, done)
-            found = done[name]
-            rows += [decoded(ProbeRow, each) for each in found["rows"]]
-            weights += [ProbeWeight(**each) for each in found["weights"]]
-            trees += [decoded(ProbeTree, each) for each in found["trees"]]
-            self.timings[name] = found["seconds"]
-        return Probed(self._record(trees), tuple(rows), tuple(weights))
+        what = "the finished probes of a run"
+        kept = Kept(self.folder / "done.json", self.key, what, UnitResult)
+        rows, found = list[ProbeRow](), list[UnitResult]()
+        for each in kept.results((name, partial(unit, rows)) for name, unit in named.items()):
+            rows += each.rows
+            found.append(each)
+        record = self._record([tree for each in found for tree in each.trees], kept.seconds)
+        weights = tuple(weight for each in found for weight in each.weights)
+        return Probed(record, tuple(rows), weights)
 
     def _signature(self) -> str:
         """Everything that the numbers depend on."""
@@ -145,7 +135,7 @@ class _Probing:
             seed=options.seed,
         )
 
-    def _record(self, trees: Sequence[ProbeTree]) -> ProbeRecord:
+    def _record(self, trees: Sequence[ProbeTree], timings: Mapping[str, float]) -> ProbeRecord:
         """Facts about the run."""
         options, shared = self.options, len(overlap(self.train, self.test))
         heads = probe_heads(self.loaded)
@@ -170,7 +160,7 @@ class _Probing:
             feature_bytes=self.features.num_bytes(),
             trees=tuple(trees),
             warnings=tuple(self._warnings(shared)),
-            timings=self.timings,
+            timings=timings,
             versions=versions(),
         )
 
@@ -195,15 +185,3 @@ class _Probing:
                     "structural probe: try --normalize"
                 )
         return found
-
-
-def _stored(found: UnitResult, seconds: float) -> dict[str, Any]:
-    """What a unit found, as JSON."""
-    return nulls_for_nan(
-        {
-            "rows": [asdict(each) for each in found.rows],
-            "weights": [asdict(each) for each in found.weights],
-            "trees": [asdict(each) for each in found.trees],
-            "seconds": round(seconds, 1),
-        }
-    )

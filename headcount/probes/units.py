@@ -1,4 +1,4 @@
-"""Units: the parts of a run of probes, each of which a resumed run does or has done entirely."""
+"""Units: the parts of a run of probes, and what each finds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class UnitResult:
 
 
 Unit = Callable[[Sequence[ProbeRow]], UnitResult]
-"""Does one part of the work, given the rows of the parts before it."""
+"""Does one unit of the work, given the rows of the units before it."""
 
 
 @final

@@ -10,20 +10,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import SupportsIndex, final
 
-from headcount.core import (
-    InputError,
-    Plan,
-    UnsuitedError,
-    nulls_for_nan,
-    read_checkpoint,
-    reading,
-    write_checkpoint,
-)
+from headcount.core import InputError, Kept, Plan, UnsuitedError
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import by_site
@@ -66,24 +59,6 @@ def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -
         for seed in (seeds if method in WITH_SEEDS else seeds[:1])
         for keep in sorted(set(keeps), reverse=True)
     ]
-
-
-def read_points(file: Path | None, key: str) -> dict[str, CurvePoint]:
-    """The points so far by name; empty if there is no file.
-
-    Raises:
-        InputError: if the file is damaged, or belongs to another curve.
-    """
-    what = "the points of a curve"
-    rows = read_checkpoint(file, key, what)
-    with reading(file or Path(), what):
-        return {name: CurvePoint.of_row(row) for name, row in rows.items()}
-
-
-def write_points(file: Path | None, key: str, points: Mapping[str, CurvePoint]) -> None:
-    """Write the points so far, completely or not at all; do nothing if the file is None."""
-    rows = {name: point.row() for name, point in points.items()}
-    write_checkpoint(file, key, nulls_for_nan(rows))
 
 
 @final
@@ -196,23 +171,24 @@ def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str
     """All points; those that are already done are not measured again."""
     context = trial.context
     assert context.state is not None
-    file = context.state / "points.json"
-    done = read_points(file, key)
+    done = Kept(context.state / "points.json", key, "the points of a curve", CurvePoint)
     for number, point in enumerate(wanted):
         context.progress("points", number, len(wanted))
-        if _name(point, suited.methods) in done or not suited.has(point):
-            continue
-        start = perf_counter()
-        with suited.or_left_out(point.method):
-            selection = _chosen(trial, suited.methods, point)
-            measured = trial.measured(point, selection, perf_counter() - start)
-            done[_name(point, suited.methods)] = measured
-        write_points(file, key, done)
+        if suited.has(point):
+            with suited.or_left_out(point.method):
+                name = _name(point, suited.methods)
+                done.once(name, partial(_point, trial, suited.methods, point))
     if not suited.methods:
         raise InputError(f"No method can choose heads of this model: {suited.reasons}")
     context.progress("points", len(wanted), len(wanted))
     names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
     return CurvePoints(tuple(done[name] for name in names))
+
+
+def _point(trial: Trial, methods: Mapping[str, Method], point: Point) -> CurvePoint:
+    start = perf_counter()
+    selection = _chosen(trial, methods, point)
+    return trial.measured(point, selection, perf_counter() - start)
 
 
 def _name(point: Point, methods: Mapping[str, Method]) -> str:

@@ -8,10 +8,10 @@ folder, if there is one, so that a killed search resumes and ends with the same 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from functools import partial
 from typing import final
 
-from headcount.core import InputError, amount, read_checkpoint, write_checkpoint
+from headcount.core import InputError, Kept, amount
 from headcount.models import Loaded, signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
@@ -159,21 +159,18 @@ def choose(
     key = _key(limit, method, context, dev)
     if limit.latency is not None:  # milliseconds hold for one machine
         key = f"{key}|on:{_timed_on(context.loaded)}"
-    done = read_checkpoint(file, key, "the search of a budget")
+    kept = Kept(file, key, "the search of a budget", float)
 
     def measure(number: int) -> float:
-        if str(number) not in done:
-            selection = method.choose(context, number)
-            if (value := measured(selection)) <= largest:
-                selections.clear()  # keep only the last within: each can hold its own weights
-                selections[number] = selection
-            done[str(number)] = value
-            write_checkpoint(
-                file, key, {name: each for name, each in done.items() if isfinite(each)}
-            )
-        return done[str(number)]
+        selection = method.choose(context, number)
+        if (value := measured(selection)) <= largest:
+            selections.clear()  # keep only the last within: each can hold its own weights
+            selections[number] = selection
+        return value
 
-    found = last_within(budgets, measure, largest, what)
+    found = last_within(
+        budgets, lambda number: kept.once(str(number), partial(measure, number)), largest, what
+    )
     selection = selections.get(found.keep) or method.choose(context, found.keep)
     return Chosen(selection, found.keep, found)
 

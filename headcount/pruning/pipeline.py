@@ -71,7 +71,7 @@ def control(
         tuned = finetune(loaded, context.train, tuning, run=run).loaded
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
-        done.append(ControlTraining(asdict(tuning), given.is_taught, is_kept))
+        done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
     return Control(loaded, tuple(done))
 
 

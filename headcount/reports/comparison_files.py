@@ -11,7 +11,7 @@ from headcount.reports.matching_text import matching_document
 from headcount.reports.page import compare_plot, html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
-from headcount.results import MATCHING, Analysis, Matching, Signature, read_run
+from headcount.results import Analysis, Matching, Signature, read_run
 
 STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
@@ -47,7 +47,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     text = document(found, names)
     for kind in FORMATS:  # of an earlier comparison, if these runs have no figure
         (out / f"comparison.{kind}").unlink(missing_ok=True)
-    (out / MATCHING).unlink(missing_ok=True)
+    (out / Matching.FILE).unlink(missing_ok=True)
     if found.is_paired:
         text += "\n![roles side by side](comparison.svg)\n"
         with styled():
@@ -69,7 +69,7 @@ def _check_same_start(one: Analysis, other: Analysis) -> None:
     Raises:
         InputError: if they are not.
     """
-    curves = [None if run.curve is None else run.curve[1] for run in (one, other)]
+    curves = [None if run.curve is None else run.curve.record for run in (one, other)]
     for a, b in ((one.importance, other.importance), curves):
         if a is not None and b is not None and a.signature and b.signature:
             Signature.parse(a.signature).check_same_start(Signature.parse(b.signature))

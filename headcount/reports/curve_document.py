@@ -19,7 +19,7 @@ from headcount.core import (
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
-from headcount.results import METRICS, RANDOM, CurvePoints, CurveRecord, write_points
+from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord
 from headcount.tasks import TaskSplits
 
 
@@ -85,7 +85,6 @@ def write_curve(
     Returns:
         The paths of the figures.
     """
-    write_points(folder, points)
     figures = curve_figures(points, facts.heads, facts.metric, facts.roles)
     paths = []
     with styled():
@@ -104,7 +103,7 @@ def write_curve(
         signature=facts.signature,
         arguments=arguments or {},
     )
-    record.write(folder, ["curve.parquet", "curve.md"])
+    Curve(record, points).write(folder, ["curve.md"])
     return paths
 
 

@@ -128,9 +128,9 @@ def _by_curve(one: Analysis, other: Analysis) -> Iterator[PruningOrder]:
         return
     found: dict[str, list[KeptHeads]] = {}
     seen = set[tuple[str, int]]()
-    for a, b in product(one.curve[0].points, other.curve[0].points):
+    for a, b in product(one.curve.points.points, other.curve.points.points):
         share, its = (
-            point.keep / run.curve[0].dense.keep if run.curve else np.nan
+            point.keep / run.curve.points.dense.keep if run.curve else np.nan
             for point, run in ((a, one), (b, other))
         )
         is_same = a.method == b.method and abs(share - its) < 0.005 and a.seed == b.seed

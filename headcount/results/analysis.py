@@ -10,15 +10,15 @@ from headcount.core import Head, HeadTable, InputError, amount, drawn_card, draw
 from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
-from headcount.results.curve import CURVE, CurvePoints, CurveRecord, read_curve
-from headcount.results.examples import Example, read_examples, write_examples
+from headcount.results.curve import CURVE, Curve
+from headcount.results.examples import Example, read_examples
 from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.probe import Probed
 from headcount.results.profiles import PROFILE_COLUMNS, Profiles, TraitStrength
 from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
-from headcount.results.sealing import Described
+from headcount.results.sealing import write_record
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
@@ -33,6 +33,16 @@ PLACE = ("head", "site", "layer", "index")
 """Columns of the table of heads that name a head."""
 _RELATIONS = "a row for each head, relation and direction"
 _HEADS = "a row for each head"
+_OF_HEADS: dict[str, Any] = {
+    "columns": (*PLACE, "roles"),
+    "key": ("head",),
+    "made": HeadTable,
+}
+_OF_RELATIONS: dict[str, Any] = {
+    "columns": RELATION_COLUMNS,
+    "key": RELATION_COLUMNS[:3],
+    "default": None,
+}
 
 
 def _no_profiles() -> "pd.DataFrame":
@@ -56,7 +66,7 @@ class Analysis(Result[RunRecord]):
 
     record: RunRecord
     """Contents of run.json: signature, counts, warnings, timings."""
-    heads: HeadTable = table("heads.parquet", _HEADS, columns=(*PLACE, "roles"), key=("head",))
+    heads: HeadTable = table("heads.parquet", _HEADS, **_OF_HEADS)
     """One row per head."""
     offsets: "pd.DataFrame" = table(
         "offsets.parquet",
@@ -74,24 +84,12 @@ class Analysis(Result[RunRecord]):
     )
     """One row per head and trait: strength, test and verdict, see `TraitStrength`; empty in
     folders from before there were profiles."""
-    relations: "pd.DataFrame | None" = table(
-        "relations.parquet",
-        _RELATIONS,
-        columns=RELATION_COLUMNS,
-        key=RELATION_COLUMNS[:3],
-        default=None,
-    )
+    relations: "pd.DataFrame | None" = table("relations.parquet", _RELATIONS, **_OF_RELATIONS)
     """One row per head, relation and direction; None if no sentence had a tree."""
-    null_heads: HeadTable | None = table(
-        "null_heads.parquet", _HEADS, columns=(*PLACE, "roles"), key=("head",), default=None
-    )
+    null_heads: HeadTable | None = table("null_heads.parquet", _HEADS, **_OF_HEADS, default=None)
     """The table of heads for the random-weight copy; None without `--null`."""
     null_relations: "pd.DataFrame | None" = table(
-        "null_relations.parquet",
-        _RELATIONS,
-        columns=RELATION_COLUMNS,
-        key=RELATION_COLUMNS[:3],
-        default=None,
+        "null_relations.parquet", _RELATIONS, **_OF_RELATIONS
     )
     """The table of relations for it."""
     examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
@@ -106,7 +104,7 @@ class Analysis(Result[RunRecord]):
     """Distances between heads; None until `headcount cluster` was run."""
     alignment: Alignment | None = None
     """Links between words by heads; None until `headcount align` was run."""
-    curve: tuple[CurvePoints, CurveRecord] | None = None
+    curve: Curve | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
     pruned: PruneRecord | None = None
     """How a model was pruned from this one; None unless its folder was named."""
@@ -225,28 +223,30 @@ class Analysis(Result[RunRecord]):
             keep_scores: whether scores that other commands added to the folder are kept, as in a
                 resumed run, or removed.
         """
-        folder, frames = Path(folder), self.frames()
-        if keep_scores:
-            frames["heads.parquet"] = _with_scores(self.heads, folder).frame
-        kept = {TARGETS, *(SCORES if keep_scores else ()), *(BESIDE_FILES if keep_scores else ())}
-        for stale in (
-            set(OURS) - set(frames) - set(map(csv_name, {*frames, *kept})) - kept
-        ):  # from an earlier run, its record included
+        folder = Path(folder)
+        heads = _with_scores(self.heads, folder) if keep_scores else self.heads
+        others = (*SCORES, *BESIDE_FILES) if keep_scores else ()
+        kept = {*self.frames(), TARGETS, *others}
+        for stale in {*OURS} - kept - {*map(csv_name, kept)}:  # an earlier run's, the record too
             (folder / stale).unlink(missing_ok=True)
-        for name, frame in frames.items():
-            HeadTable(frame).write(folder / name)
-        write_examples(folder / EXAMPLES, self.examples)
-        texts = [name for name in (TARGETS,) if (folder / name).exists()]
+        write_record(folder / EXAMPLES, self.examples)
+        texts = [name for name in (EXAMPLES, TARGETS) if (folder / name).exists()]
         # Scores are columns of the table of heads, too, and described by their own record.
         columns = list(map(str, self.heads.frame))
-        described: Described = dict.fromkeys([*frames, EXAMPLES, *texts])
-        self.record.write(folder, {**described, "heads.parquet": columns})
+        described = {**dict.fromkeys(texts), "heads.parquet": columns}
+        super(Analysis, replace(self, heads=heads)).write(folder, described)
 
 
-BESIDE = (Probed, Alignment, Clusters, Coreference)
-"""Results of commands that write into a folder of their own or beside an analysis."""
+BESIDE: Mapping[str, type[Result[Any]]] = {
+    "probes": Probed,
+    "coreference": Coreference,
+    "clusters": Clusters,
+    "alignment": Alignment,
+}
+"""Results of commands that write into a folder of their own or beside an analysis, by the field
+that holds them."""
 
-BESIDE_FILES = tuple(name for each in BESIDE for name in each.files())
+BESIDE_FILES = tuple(name for each in BESIDE.values() for name in each.files())
 """Their files."""
 
 _FILES = (*Analysis.files(), *SCORES, *BESIDE_FILES)
@@ -288,33 +288,24 @@ def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
             model was made from one with other heads.
     """
     found = Analysis.read(folder)
-    beside = {"probes": Probed, "coreference": Coreference, "clusters": Clusters}
-    beside |= {"alignment": Alignment}
-    there = {
-        name: kind.read(folder)
-        for name, kind in beside.items()
-        if (folder / kind.files()[-1]).exists()
-    }
+    beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
     scored = folder / ImportanceRecord.FILE
     return replace(
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,
         curve=_read_curve(folder / CURVE, found.record),
         pruned=None if pruned is None else _read_pruned(pruned, found.rows),
-        **there,
+        **beside,
     )
 
 
-def _read_curve(folder: Path, run: RunRecord) -> tuple[CurvePoints, CurveRecord] | None:
-    if not (folder / CurveRecord.FILE).exists():
-        return None
-    points, record = read_curve(folder)
-    if record.heads != run.sites:
+def _read_curve(folder: Path, run: RunRecord) -> Curve | None:
+    if (found := Curve.read_if_any(folder)) is not None and found.record.heads != run.sites:
         raise InputError(
             f"Expected a curve of the analysed model in {folder}, got one of a model with other "
             "heads. Remove the folder, or run `headcount curve` again."
         )
-    return points, record
+    return found
 
 
 def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:

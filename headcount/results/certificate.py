@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from headcount.core import ModelError, amount
-from headcount.results.json_file import JsonObject, omitted, write_record
+from headcount.core import ModelError, amount, omitted
+from headcount.results.store import Stored
 
 CERTIFICATE = "certificate.json"
 LAPSED = (
@@ -67,8 +67,12 @@ class Comparison:
 
 @final
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Stored):
     """All comparisons of the model that one plan makes."""
+
+    FILE = "certificate.json"
+    COMMAND = "headcount compact"
+    FOLDER = "the folder of a compact model"
 
     plan_sha256: str
     """Hash of the kept heads."""
@@ -83,10 +87,6 @@ class Certificate:
     def is_with_gated(self) -> bool:
         """Whether any comparison shows equality with the gated model."""
         return any(each.is_with_gated for each in self.comparisons)
-
-    def write(self, folder: Path) -> None:
-        """Write `certificate.json`, completely or not at all."""
-        write_record(folder / CERTIFICATE, self)
 
     def joined(self, comparisons: Sequence[Comparison]) -> "Certificate":
         """The same certificate with new comparisons, which replace older ones of the same forms."""
@@ -108,16 +108,6 @@ class Certificate:
         found = weights_sha256(folder)
         same = found == self.weights_sha256
         return self if same else replace(self, weights_sha256=found, comparisons=())
-
-    @classmethod
-    def read(cls, folder: Path) -> "Certificate":
-        """Read the certificate of a folder.
-
-        Raises:
-            InputError: If there is no certificate, or it can't be read.
-        """
-        of_model = "the folder of a compact model"
-        return JsonObject.read(folder / CERTIFICATE, "headcount compact", of_model).decode(cls)
 
 
 def weights_sha256(folder: Path) -> str:

@@ -1,13 +1,11 @@
 """Changes: the numbers of two models on one data set, side by side."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar, final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
 
-from headcount.results.json_file import JsonObject
-
-T = TypeVar("T")
+from headcount.core import JsonObject, OwnJson
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -57,7 +55,6 @@ class MetricChange:
         return f"{reported}, 95 % {self.low:.3g} to {self.high:.3g}"
 
 
-@final
 @dataclass(frozen=True)
 class SliceChange:
     """Score and loss of two models on some examples of a data set."""
@@ -69,50 +66,61 @@ class SliceChange:
     loss: MetricChange
     """The mean loss over everything that was predicted."""
 
-    def to_json(self) -> dict[str, Any]:
-        """The numbers as in `prune.json`."""
-        return {"examples": self.examples, **numbers_json(self)}
-
 
 @final
 @dataclass(frozen=True)
-class DataSetChange:
+class DataSetChange(SliceChange, OwnJson):
     """Score and loss of two models on a data set, also slice by slice."""
 
-    examples: int
-    """Number of examples."""
-    score: MetricChange
-    """The task's score."""
-    loss: MetricChange
-    """The mean loss over everything that was predicted."""
     slices: Mapping[str, SliceChange] = field(default_factory=dict)
     """The same numbers over a third of the examples each, by the slice's name."""
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers as in `prune.json`."""
+        """The numbers as in `prune.json` and `finetune.json`."""
         return {
             "metric": self.score.name,
             "higher_is_better": self.score.higher_is_better,
             "examples": self.examples,
-            **numbers_json(self),
-            "slices": {name: each.to_json() for name, each in self.slices.items()},
+            **_numbers(self),
+            "slices": {
+                name: {"examples": each.examples, **_numbers(each)}
+                for name, each in self.slices.items()
+            },
         }
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "DataSetChange":
-        """The numbers in `prune.json` or `finetune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
+        """The numbers in `prune.json` or `finetune.json`."""
         metric, higher = found.field("metric", str), found.field("higher_is_better", bool)
-        whole = slice_from_json(found, metric, higher, found.field("examples", int))
-        slices = found.field("slices", Mapping[str, JsonObject])
-        parts = {
-            name: slice_from_json(part, metric, higher, part.field("examples", int))
-            for name, part in slices.items()
+        whole = _change(found, found.field("examples", int), metric, higher)
+        slices = {
+            name: _change(each, each.field("examples", int), metric, higher)
+            for name, each in found.field("slices", Mapping[str, JsonObject]).items()
         }
-        return cls(whole.examples, whole.score, whole.loss, parts)
+        return cls(whole.examples, whole.score, whole.loss, slices)
+
+
+@final
+@dataclass(frozen=True)
+class ControlChange(OwnJson):
+    """The control on one data set, beside the dense and the pruned model."""
+
+    trained: DataSetChange
+    """The change from the dense model to the control."""
+    pruned: SliceChange
+    """The change from the control to the pruned model."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers as in `prune.json`."""
+        higher = {"higher_is_better": self.pruned.score.higher_is_better}
+        return {**self.trained.to_json(), "pruned": {**higher, **_numbers(self.pruned)}}
+
+    @classmethod
+    def from_json(cls, found: JsonObject) -> "ControlChange":
+        """The numbers in `prune.json`."""
+        trained, beside = DataSetChange.from_json(found), found.field("pruned", JsonObject)
+        score = trained.score
+        return cls(trained, _change(beside, trained.examples, score.name, score.higher_is_better))
 
 
 def p_beside(p: float, low: float, high: float) -> float:
@@ -126,70 +134,34 @@ def p_beside(p: float, low: float, high: float) -> float:
     return math.nan if p < 0.05 and low <= 0 <= high else p
 
 
-def by_data_set(found: JsonObject, read: Callable[[JsonObject], T]) -> dict[str, T]:
-    """What a reader makes of the numbers on each data set that a record has, by its name."""
-    return {name: read(found.field(name, JsonObject)) for name in DATA_SETS if name in found}
+_ENDS, _DELTA = ("before", "after"), ("delta", "low", "high", "p")
+"""Names in files of the numbers of a change: of its ends, and of what lies between them."""
 
 
-def numbers_json(found: SliceChange | DataSetChange) -> dict[str, Any]:
-    """Score and loss, with the score's drop and the loss's rise, as in `prune.json`."""
+def _numbers(found: SliceChange) -> dict[str, dict[str, float]]:
+    """Score and loss, with the score's drop and the loss's rise, as files hold them."""
     score, loss = found.score, found.loss
-    return {
-        "score": asdict(_Ends(score.before, score.after)),
-        "loss": asdict(_Ends(loss.before, loss.after)),
-        "drop": asdict(_Delta(score.drop, score.low, score.high, score.p)),
-        "rise": asdict(_Delta(loss.drop, loss.low, loss.high, loss.p)),
+    ends = {name: (each.before, each.after) for name, each in (("score", score), ("loss", loss))}
+    delta = {
+        name: (each.drop, each.low, each.high, each.p)
+        for name, each in (("drop", score), ("rise", loss))
+    }
+    return {name: dict(zip(_ENDS, each, strict=True)) for name, each in ends.items()} | {
+        name: dict(zip(_DELTA, each, strict=True)) for name, each in delta.items()
     }
 
 
-def slice_from_json(
-    found: JsonObject, metric: str, higher_is_better: bool, examples: int
-) -> SliceChange:
-    """The numbers that `numbers_json` gives.
+def _change(found: JsonObject, examples: int, metric: str, higher_is_better: bool) -> SliceChange:
+    """What `_numbers` gives, of a score with a name and a direction."""
 
-    Args:
-        found: The object with the numbers.
-        metric: Name of the score.
-        higher_is_better: Whether a better model has a higher score.
-        examples: Number of examples.
+    def change(name: str, higher: bool, ends: str, delta: str) -> MetricChange:
+        both, drop = found.field(ends, JsonObject), found.field(delta, JsonObject)
+        numbers = [*(both.field(each, float) for each in _ENDS)]
+        numbers += [drop.field(each, float) for each in _DELTA]
+        return MetricChange(name, higher, *numbers)
 
-    Raises:
-        InputError: If a field is missing or has another type; the error names it.
-    """
     return SliceChange(
         examples,
-        _change(metric, higher_is_better, found, "score", "drop"),
-        _change("loss", False, found, "loss", "rise"),
+        change(metric, higher_is_better, "score", "drop"),
+        change("loss", False, "loss", "rise"),
     )
-
-
-def _change(
-    name: str, higher_is_better: bool, found: JsonObject, ends: str, delta: str
-) -> MetricChange:
-    both, drop = found.field(ends, _Ends), found.field(delta, _Delta)
-    return MetricChange(
-        name=name,
-        higher_is_better=higher_is_better,
-        before=both.before,
-        after=both.after,
-        drop=drop.delta,
-        low=drop.low,
-        high=drop.high,
-        p=drop.p,
-    )
-
-
-@final
-@dataclass(frozen=True)
-class _Ends:
-    before: float
-    after: float
-
-
-@final
-@dataclass(frozen=True)
-class _Delta:
-    delta: float
-    low: float
-    high: float
-    p: float

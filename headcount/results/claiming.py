@@ -1,5 +1,6 @@
 """The files that runs leave in a folder; whether a run may write into it. Needs no pandas."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,7 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     Raises:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
-    check_is_folder(folder)
-    remove_leftovers(folder, set(OURS).__contains__)
-    remove_leftovers(folder / "state")
-    present = {path.name for path in entries(folder)}
-    foreign = present - set(OURS) - set(FOLDERS)
-    if foreign:
-        raise InputError(
-            f"{folder} holds files that an analysis does not write "
-            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or one with an earlier run."
-        )
+    present = _present(folder, folder / "state", OURS, _ANALYSIS)
     if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
         present -= {"state"}  # left by a run that was refused
     if present:
@@ -70,23 +62,37 @@ def claim_beside(
         InputError: if the folder holds something else, or earlier files that may be neither resumed
             nor replaced.
     """
-    check_is_folder(folder)
     files = kind.files()
     what = Path(files[-1]).stem
-    remove_leftovers(folder, set(OURS).union(files).__contains__)
     state = folder / "state" / what
-    remove_leftovers(state)
-    present = {path.name for path in entries(folder)}
-    foreign = present - set(OURS) - set(FOLDERS)
-    if foreign:
-        raise InputError(
-            f"{folder} holds files that neither {what} nor an analysis write "
-            f"({', '.join(sorted(foreign)[:3])}). Name a new folder or that of an analysis."
-        )
+    ours = f"neither {what} nor an analysis write", "that of an analysis"
+    present = _present(folder, state, (*OURS, *files), ours)
     if not present.isdisjoint(files) or (state.is_dir() and any(state.iterdir())):
         check_no_earlier_run(folder, f"earlier {what}", policy, resumes)
     make_folder(state)
     hold(folder)
+
+
+_ANALYSIS = "an analysis does not write", "one with an earlier run"
+"""What files of others are, and which folder to name instead of theirs."""
+
+
+def _present(folder: Path, state: Path, ours: Iterable[str], words: tuple[str, str]) -> set[str]:
+    """The names in a folder that holds files of ours only; what killed runs left is removed.
+
+    Raises:
+        InputError: if it holds others.
+    """
+    check_is_folder(folder)
+    remove_leftovers(folder, {*ours}.__contains__)
+    remove_leftovers(state)
+    present = {path.name for path in entries(folder)}
+    if foreign := present - {*OURS, *FOLDERS}:
+        raise InputError(
+            f"{folder} holds files that {words[0]} ({', '.join(sorted(foreign)[:3])}). Name a new "
+            f"folder or {words[1]}."
+        )
+    return present
 
 
 def start_over(folder: Path) -> None:

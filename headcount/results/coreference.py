@@ -8,7 +8,6 @@ from headcount.results.store import Record, Result, table
 _ACCURACIES = "accuracies of antecedents"
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class CoreferenceRow:
     """How often one head chooses an antecedent, and how often the baselines do."""
@@ -35,29 +34,11 @@ class CoreferenceRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ChosenHead:
+class ChosenHead(CoreferenceRow):
     """The best head of one half of the documents, on the other half."""
 
-    kind: str
-    """Kind of the mentions that it was chosen for."""
-    head: str
-    """Name of the head."""
     chosen_on: float
-    """Accuracy on the half that it was chosen on."""
-    accuracy: float
-    """Accuracy on the other half."""
-    low: float
-    """Lower end of the 95 % interval of that accuracy."""
-    high: float
-    """Upper end of the 95 % interval of that accuracy."""
-    cases: int
-    """Number of cases in the other half."""
-    nearest: float
-    """Accuracy of the nearest mention on the other half."""
-    head_match: float
-    """Accuracy of the nearest mention with the same head word on the other half."""
-    rules: float
-    """Accuracy of the cascade of rules on the other half."""
+    """Accuracy on the half that it was chosen on; all other numbers are of the other half."""
 
 
 @final

@@ -6,7 +6,7 @@ from pathlib import Path
 from headcount.core import HeadTable, InputError, entries, parse_json, reading
 from headcount.results.analysis import OURS
 from headcount.results.claiming import FOLDERS
-from headcount.results.curve import CURVE_FILES
+from headcount.results.curve import Curve
 from headcount.results.sealing import SEALS
 from headcount.results.store import csv_name
 
@@ -39,7 +39,7 @@ def write_csv(folder: str | Path) -> list[Path]:
 
 def _tables_of(folder: Path) -> list[Path]:
     """The tables in a folder that are ours: by their names, or because a record describes them."""
-    ours = {*OURS, *CURVE_FILES}
+    ours = {*OURS, *Curve.files()}
     for record in folder.glob("*.json"):
         with suppress(ValueError, OSError, RecursionError):
             found = parse_json(record.read_text(encoding="utf-8"))

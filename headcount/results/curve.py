@@ -3,13 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, final
 
-from headcount.core import Head, HeadTable, amount, drawn_html, reading
-from headcount.results.store import Record
+from headcount.core import Head, amount, drawn_html
+from headcount.results.store import Record, Result, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +20,6 @@ RANDOM = "random"
 
 CURVE = "curve"
 """Folder of a curve beside an analysis, whose report shows it."""
-
-CURVE_FILES = ("curve.parquet", "curve.md", "curve.json")
-"""Files that a curve leaves, besides `state/` and `figures/`."""
 
 _CONTROL = "control of "
 """Prefix of a method's name in the rows of its control, in files without `is_control`."""
@@ -189,24 +185,23 @@ class CurveRecord(Record):
     """Sentences on the best method, and on those no better than random heads."""
 
 
-def write_points(folder: Path, points: CurvePoints) -> None:
-    """Write the points of a curve as `curve.parquet`."""
-    HeadTable(points.frame).write(folder / "curve.parquet")
+def _checked(frame: "pd.DataFrame") -> CurvePoints:
+    found = CurvePoints.of(frame)
+    names = [(each.method, each.seed, each.keep, each.is_control) for each in found.points]
+    if not names or len({*names}) < len(names):
+        raise ValueError("it has no point, or one twice")
+    if all(point.method != ALL for point in found.points):
+        raise ValueError("it has no point of the dense model")
+    return found
 
 
-def read_curve(folder: Path) -> tuple[CurvePoints, CurveRecord]:
-    """The points and the record of a curve.
+@final
+@dataclass(frozen=True)
+class Curve(Result[CurveRecord]):
+    """How good a model is with fewer and fewer heads."""
 
-    Raises:
-        InputError: if a file is missing, damaged or of a newer version.
-    """
-    record = CurveRecord.read(folder)
-    path = folder / "curve.parquet"
-    with reading(path, "the points of a curve", "Run `headcount curve` again."):
-        points = CurvePoints.of(HeadTable.read(path).frame)
-        names = [(each.method, each.seed, each.keep, each.is_control) for each in points.points]
-        if not points.points or len({*names}) < len(names):
-            raise ValueError("it has no point, or one twice")
-        if all(point.method != ALL for point in points.points):
-            raise ValueError("it has no point of the dense model")
-    return points, record
+    DOCUMENTS = ("curve.md",)
+
+    record: CurveRecord
+    points: CurvePoints = table("curve.parquet", "the points of a curve", made=_checked)
+    """All points."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.results.json_file import JsonObject, encoded
+from headcount.core import JsonObject, encoded
 from headcount.results.sealing import OWN, SEALS
 from headcount.results.store import Record
 

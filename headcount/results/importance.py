@@ -6,15 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from headcount.core import (
-    SITES,
-    Heads,
-    HeadTable,
-    InputError,
-    LayerId,
-    reading,
-)
-from headcount.results.json_file import omitted
+from headcount.core import SITES, Heads, HeadTable, InputError, LayerId, omitted, reading
 from headcount.results.store import Record
 
 if TYPE_CHECKING:
@@ -39,44 +31,9 @@ REPLACEMENTS = {
 NAN = float("nan")
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """How much worse the model gets without some heads of a layer; positive: they help."""
-
-    site: str
-    """Site of the layer, e.g. `encoder.self`."""
-    layer: int
-    """Number of the layer in its site."""
-    delta: float
-    """Rise of the loss or drop of the score; NaN if unknown."""
-    low: float = NAN
-    """Lower end of the 95 % interval; NaN if unknown."""
-    high: float = NAN
-    """Upper end of the 95 % interval; NaN if unknown."""
-    p: float = NAN
-    """P-value, corrected for the number of tests; NaN if the effect was not tested."""
-    p_each: float = NAN
-    """P-value without correction."""
-    head: str = omitted("")
-    """The only head kept in the layer; empty if all heads of the layer are removed."""
-    halves: tuple[str, ...] = omitted(())
-    """If `head` is the best of its layer: the heads that the two halves of the examples chose, each
-    measured on the other half. All numbers are those of these measurements."""
-
-    def __post_init__(self) -> None:
-        _check_site(self.site)
-
-    @property
-    def layer_id(self) -> LayerId:
-        """Site and number of the layer."""
-        return LayerId(self.site, self.layer)
-
-
-@final
 @dataclass(frozen=True, kw_only=True)
 class SiteEffect:
-    """How much worse the model gets without any of a site's heads."""
+    """How much worse the model gets without any of a site's heads; positive: they help."""
 
     site: str
     """Site, e.g. `encoder.self`."""
@@ -92,12 +49,27 @@ class SiteEffect:
     """P-value without correction."""
 
     def __post_init__(self) -> None:
-        _check_site(self.site)
+        if self.site not in SITES:
+            raise ValueError(f"expected a site among {', '.join(SITES)}, got {self.site!r}")
 
 
-def _check_site(site: str) -> None:
-    if site not in SITES:
-        raise ValueError(f"expected a site among {', '.join(SITES)}, got {site!r}")
+@final
+@dataclass(frozen=True, kw_only=True)
+class Effect(SiteEffect):
+    """How much worse the model gets without some heads of a layer; positive: they help."""
+
+    layer: int
+    """Number of the layer in its site."""
+    head: str = omitted("")
+    """The only head kept in the layer; empty if all heads of the layer are removed."""
+    halves: tuple[str, ...] = omitted(())
+    """If `head` is the best of its layer: the heads that the two halves of the examples chose, each
+    measured on the other half. All numbers are those of these measurements."""
+
+    @property
+    def layer_id(self) -> LayerId:
+        """Site and number of the layer."""
+        return LayerId(self.site, self.layer)
 
 
 Rows = tuple[tuple[float, ...], ...]

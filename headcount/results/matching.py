@@ -1,13 +1,10 @@
 """Matching: heads of two models paired by what they do, with what the pairs have in common."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-from headcount.results.json_file import VERSION, JsonObject, write_record
-
-MATCHING = "matching.json"
-"""File of the record in the folder of a comparison."""
+from headcount.core import VERSION
+from headcount.results.store import Stored
 
 
 @final
@@ -89,8 +86,12 @@ class SiteMatching:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Matching:
+class Matching(Stored):
     """Heads of two runs, matched site by site."""
+
+    FILE = "matching.json"
+    COMMAND = "headcount compare --match"
+    FOLDER = "the folder of a comparison"
 
     version: int = VERSION
     """Version of the format."""
@@ -104,18 +105,3 @@ class Matching:
     """Every site that both models have: across layers, then within them."""
     warnings: tuple[str, ...] = ()
     """Sentences about what could not be matched."""
-
-    def write(self, folder: Path) -> None:
-        """Write the record into a folder, which exists."""
-        write_record(folder / MATCHING, self)
-
-
-def read_matching(folder: Path) -> Matching:
-    """The matching in the folder of a comparison.
-
-    Raises:
-        InputError: if the folder holds none, or it is damaged.
-    """
-    return JsonObject.read(
-        folder / MATCHING, "headcount compare --match", "the folder of a comparison"
-    ).decode(Matching)

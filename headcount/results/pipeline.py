@@ -1,17 +1,11 @@
 """What followed the choice of heads, as `prune.json` holds it: stages, limit and control."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.results.changes import (
-    DataSetChange,
-    SliceChange,
-    by_data_set,
-    numbers_json,
-    slice_from_json,
-)
-from headcount.results.json_file import JsonObject
+from headcount.core import omitted, stored
+from headcount.results.changes import DATA_SETS, ControlChange
 
 
 @final
@@ -44,43 +38,30 @@ class Calibration:
 
 @final
 @dataclass(frozen=True)
-class StagesRecord:
-    """Facts about the stages after the choice of heads."""
+class RecoveryRecord:
+    """What was recorded of the recovery training."""
 
-    calibration: Calibration | None = None
-    """The data for folding and rescaling; None if neither was asked for."""
-    recovery: tuple[Mapping[str, Any], ...] | None = None
-    """Log entries of the recovery training; None without recovery."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The facts as in `prune.json`."""
-        found: dict[str, Any] = {}
-        if self.calibration is not None:
-            found["calibration"] = asdict(self.calibration)
-        if self.recovery is not None:
-            found["recovery"] = {"history": list(self.recovery)}
-        return found
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "StagesRecord":
-        """The facts in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        recovery = found.optional("recovery", JsonObject)
-        return cls(
-            found.optional("calibration", Calibration),
-            recovery and recovery.field("history", tuple[Mapping[str, Any], ...]),
-        )
+    history: tuple[Mapping[str, Any], ...]
+    """Log entries of the training."""
 
 
 @final
 @dataclass(frozen=True)
+class StagesRecord:
+    """Facts about the stages after the choice of heads."""
+
+    calibration: Calibration | None = omitted(None)
+    """The data for folding and rescaling; None if neither was asked for."""
+    recovery: RecoveryRecord | None = omitted(None)
+    """The recovery training; None without recovery."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class ControlTraining:
     """One training of the control, the counterpart of a training of the pruned model."""
 
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = stored(flat=())
     """All fields of the training's settings, by name."""
     taught: bool
     """Whether the pruned model had a teacher in this training."""
@@ -90,110 +71,30 @@ class ControlTraining:
 
 @final
 @dataclass(frozen=True)
-class ControlChange:
-    """The control on one data set, beside the dense and the pruned model."""
-
-    trained: DataSetChange
-    """The change from the dense model to the control."""
-    pruned: SliceChange
-    """The change from the control to the pruned model."""
-
-
-@final
-@dataclass(frozen=True)
 class ControlRecord:
     """The control: the dense model, trained in the same ways, for as many updates."""
 
     trainings: tuple[ControlTraining, ...]
     """Its trainings, in order."""
-    data_sets: Mapping[str, ControlChange]
+    data_sets: Mapping[str, ControlChange] = stored(flat=DATA_SETS)
     """Its numbers by the data set's name: `dev`, and `test` if there is a test set."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The control as in `prune.json`."""
-        trainings = [
-            {**each.settings, "taught": each.taught, "kept": each.kept} for each in self.trainings
-        ]
-        return {
-            "trainings": trainings,
-            **{name: _control_json(each) for name, each in self.data_sets.items()},
-        }
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "ControlRecord":
-        """The control in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        trainings = tuple(
-            ControlTraining(_settings(each), each.field("taught", bool), each.field("kept", bool))
-            for each in found.field("trainings", tuple[JsonObject, ...])
-        )
-        return cls(trainings, by_data_set(found, _control_change))
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PipelineRecord:
     """What followed the choice of heads."""
 
-    stages: tuple[StageResult, ...]
+    stages: tuple[StageResult, ...] = stored("gains")
     """Every stage, or way to compensate, that was tried."""
-    facts: StagesRecord
+    facts: StagesRecord = stored("stages")
     """The data and trainings of these stages."""
-    within_limit: Mapping[str, bool] | None
+    within_limit: Mapping[str, bool] | None = None
     """Whether the final model meets the drop on each data set, or the latency; None if the budget
     was not searched."""
-    latency_ms: float | None
+    latency_ms: float | None = None
     """Latency of the final model in milliseconds; None unless the budget was a latency."""
-    control: ControlRecord | None
+    control: ControlRecord | None = None
     """The control; None if nothing was trained, or no control was wanted."""
     seconds: float
     """Duration of everything, in seconds."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The pipeline as in `prune.json`."""
-        return {
-            "gains": [asdict(each) for each in self.stages],
-            "stages": self.facts.to_json(),
-            "within_limit": self.within_limit,
-            "latency_ms": self.latency_ms,
-            "control": self.control and self.control.to_json(),
-            "seconds": self.seconds,
-        }
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "PipelineRecord":
-        """The pipeline in a `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        control = found.optional("control", JsonObject)
-        return cls(
-            stages=found.field("gains", tuple[StageResult, ...]),
-            facts=StagesRecord.from_json(found.field("stages", JsonObject)),
-            within_limit=found.optional("within_limit", Mapping[str, bool]),
-            latency_ms=found.optional("latency_ms", float),
-            control=control and ControlRecord.from_json(control),
-            seconds=found.field("seconds", float),
-        )
-
-
-def _settings(found: JsonObject) -> dict[str, Any]:
-    own = ("taught", "kept")
-    return {name: each for name, each in found.values.items() if name not in own}
-
-
-def _control_json(found: ControlChange) -> dict[str, Any]:
-    higher = found.pruned.score.higher_is_better
-    beside = {"higher_is_better": higher, **numbers_json(found.pruned)}
-    return found.trained.to_json() | {"pruned": beside}
-
-
-def _control_change(found: JsonObject) -> ControlChange:
-    trained, pruned = DataSetChange.from_json(found), found.field("pruned", JsonObject)
-    higher = pruned.field("higher_is_better", bool)
-    beside = slice_from_json(pruned, trained.score.name, higher, trained.examples)
-    return ControlChange(trained, beside)

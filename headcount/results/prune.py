@@ -6,18 +6,15 @@ further has the choice, but none of the numbers that training made untrue.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, final
 
-from headcount.core import brief_repr
+from headcount.core import brief_repr, omitted, stored
 from headcount.results.cache import CacheRecord
 from headcount.results.certificate import Comparison
-from headcount.results.changes import DataSetChange, by_data_set
-from headcount.results.json_file import JsonObject, encoded, omitted, write_sealed
+from headcount.results.changes import DATA_SETS, DataSetChange
 from headcount.results.pipeline import PipelineRecord
 from headcount.results.speed import SpeedRecord
-
-PRUNE = "prune.json"
+from headcount.results.store import Record
 
 SPARED = ", one head per group spared"
 """Ending of the name of a method that spares a head of each group."""
@@ -98,9 +95,14 @@ class Survival:
 
 
 @final
-@dataclass(frozen=True)
-class PruneRecord:
+@dataclass(frozen=True, kw_only=True)
+class PruneRecord(Record):
     """How a pruned model was made, and every number before and after."""
+
+    FILE = "prune.json"
+    COMMAND = "headcount prune"
+    FOLDER = "the folder of a pruned model"
+    DESCRIBES = ("plan.json",)
 
     __repr__ = brief_repr
 
@@ -108,39 +110,34 @@ class PruneRecord:
     """Name of the dense model."""
     heads: Mapping[str, tuple[int, ...]]
     """Number of heads in each layer of the dense model, by site."""
-    kept: tuple[str, ...]
+    kept: tuple[str, ...] = stored("staying")
     """Names of the kept heads."""
-    pruned: tuple[str, ...]
+    pruned: tuple[str, ...] = stored("leaving")
     """Names of the pruned heads."""
     auto_class: str = "AutoModel"
     """Name of the auto class that loads the model with transformers alone."""
     comparisons: tuple[Comparison, ...] = ()
     """The comparisons of the certificate."""
-    choice: ChoiceRecord | None = None
+    choice: ChoiceRecord | None = stored(flat=("method",), default=None)
     """How the heads were chosen; None for a plan of unknown origin."""
-    pipeline: PipelineRecord | None = None
+    pipeline: PipelineRecord | None = stored(flat=("gains",), default=None)
     """What followed the choice; None if nothing did, or training made it untrue."""
-    ceiling: CeilingRecord | None = None
+    ceiling: CeilingRecord | None = omitted(None)
     """The largest possible speedup; None if it is unknown."""
-    cache: CacheRecord | None = None
+    cache: CacheRecord | None = omitted(None)
     """What the key/value cache costs; None for a model that generates nothing."""
-    data_sets: Mapping[str, DataSetChange] = field(default_factory=dict)
+    data_sets: Mapping[str, DataSetChange] = stored(flat=DATA_SETS, default_factory=dict)
     """Numbers before and after, by the data set's name: `dev` and `test`."""
-    compensated_by: tuple[str, ...] | None = None
+    compensated_by: tuple[str, ...] | None = stored("mended", default=None)
     """Stages that had changed the weights before further training; None without such training."""
-    trained_on: int | None = None
+    trained_on: int | None = omitted(None)
     """Number of updates of further training; None without it."""
-    functions: tuple[Survival, ...] | None = None
+    functions: tuple[Survival, ...] | None = omitted(None)
     """What became of every role; None if the dense model's analysis was not given."""
-    speed: SpeedRecord | None = None
+    speed: SpeedRecord | None = omitted(None)
     """The measured speed; None if it was not measured."""
-    warnings: tuple[str, ...] = ()
-    """A sentence for everything that the user was warned of."""
-    signature: str | None = None
-    """Signature of everything that the numbers depend on."""
-    arguments: Mapping[str, Any] | None = None
-    """Arguments of the command that made the model; in Python, the options of the method and of the
-    recovery that differ from their defaults."""
+    signature: str = omitted("")
+    """Signature of everything that the numbers depend on; empty for a plan of unknown origin."""
 
     @property
     def kept_stages(self) -> tuple[str, ...]:
@@ -149,75 +146,3 @@ class PruneRecord:
             return self.compensated_by
         stages = () if self.pipeline is None else self.pipeline.stages
         return tuple(each.stage for each in stages if each.kept)
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of `prune.json`; parts that are None are left out."""
-        found: dict[str, Any] = {
-            "model": self.model,
-            "heads": self.heads,
-            "staying": self.kept,
-            "leaving": self.pruned,
-            "auto_class": self.auto_class,
-            "comparisons": self.comparisons,
-        }
-        found |= {} if self.choice is None else encoded(self.choice)
-        found |= {} if self.pipeline is None else self.pipeline.to_json()
-        found |= {name: each.to_json() for name, each in self.data_sets.items()}
-        if self.warnings or self.signature is not None:
-            found["warnings"] = self.warnings
-        optional = {
-            "ceiling": self.ceiling,
-            "cache": self.cache,
-            "mended": self.compensated_by,
-            "trained_on": self.trained_on,
-            "signature": self.signature,
-            "arguments": self.arguments,
-            "functions": self.functions,
-            "speed": self.speed and self.speed.numbers,
-        }
-        given = {name: each for name, each in optional.items() if each is not None}
-        return encoded(found | given)
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "PruneRecord":
-        """The record in the contents of `prune.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        speed = found.optional("speed", JsonObject)
-        return cls(
-            model=found.field("model", str),
-            heads=found.field("heads", Mapping[str, tuple[int, ...]]),
-            kept=found.field("staying", tuple[str, ...]),
-            pruned=found.field("leaving", tuple[str, ...]),
-            auto_class=found.optional("auto_class", str) or "AutoModel",
-            comparisons=found.optional("comparisons", tuple[Comparison, ...]) or (),
-            choice=found.decode(ChoiceRecord) if "method" in found else None,
-            pipeline=PipelineRecord.from_json(found) if "gains" in found else None,
-            ceiling=found.optional("ceiling", CeilingRecord),
-            cache=found.optional("cache", CacheRecord),
-            data_sets=by_data_set(found, DataSetChange.from_json),
-            compensated_by=found.optional("mended", tuple[str, ...]),
-            trained_on=found.optional("trained_on", int),
-            functions=found.optional("functions", tuple[Survival, ...]),
-            speed=speed and SpeedRecord.from_json(speed),
-            warnings=found.optional("warnings", tuple[str, ...]) or (),
-            signature=found.optional("signature", str),
-            arguments=found.optional("arguments", Mapping[str, Any]),
-        )
-
-    def write(self, folder: Path) -> None:
-        """Write `prune.json` with the hash of the plan; the certificate has that of the weights."""
-        plan = [path.name for path in folder.glob("plan.json")]
-        write_sealed(folder / PRUNE, self.to_json(), plan)
-
-    @classmethod
-    def read(cls, folder: Path) -> "PruneRecord":
-        """Read the record of a folder.
-
-        Raises:
-            InputError: If there is none, or it can't be read; the error names file and field.
-        """
-        of_model = "the folder of a pruned model"
-        return cls.from_json(JsonObject.read_sealed(folder / PRUNE, "headcount prune", of_model))

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import InputError
-from headcount.results.json_file import omitted
+from headcount.core import InputError, omitted
 
 
 @final

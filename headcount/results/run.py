@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import final
 
-from headcount.core import Grid, LayerId, amount
-from headcount.results.json_file import VERSION, omitted
+from headcount.core import VERSION, Grid, LayerId, amount, omitted
 from headcount.results.roles import Role, Thresholds
 from headcount.results.store import Record
 

@@ -13,7 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headcount.core import InputError, inside, reading, sha256_of
+from headcount.core import (
+    HeadTable,
+    InputError,
+    JsonObject,
+    encoded,
+    inside,
+    reading,
+    sha256_of,
+    write_json,
+)
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
@@ -25,9 +34,50 @@ Described = Mapping[str, Sequence[str] | None]
 """Names of files that a record describes, each with the columns if it is not the entire file."""
 
 
+def write_record(path: Path, record: Any) -> None:
+    """Write a record, or its JSON, completely or not at all."""
+    write_json(path, encoded(record))
+
+
+def write_sealed(path: Path, record: Any, files: Described | Iterable[str] = ()) -> None:
+    """Write a record with the hashes of all files that it describes.
+
+    `read_sealed` reads it and checks these hashes, and the record's own, its last field.
+
+    Args:
+        path: File of the record, e.g. `OUT/curve.json`.
+        record: The record, or its JSON.
+        files: Names of the files beside it that were written before and that it describes; a
+            mapping gives the columns of a table of which other records describe other columns.
+    """
+    found = encoded(record) | sealed(path.parent, files)
+    write_json(path, found | {OWN: record_sha256(found)})
+
+
+def read_sealed(path: Path, command: str, folder: str = "a run folder") -> JsonObject:
+    """The object in a file that `write_sealed` wrote, once the files that it describes fit.
+
+    Args:
+        path: the file.
+        command: the command that writes it.
+        folder: the kind of folder that has such a file, for errors.
+
+    Raises:
+        InputError: as in `JsonObject.read`, and if a file that it describes is missing or another.
+    """
+    found = JsonObject.read(path, command, folder)
+    check_sealed(path, found.values, command)
+    return found
+
+
+def by_name(files: Described | Iterable[str]) -> Described:
+    """Files that a record describes, entirely unless it says which columns."""
+    return files if isinstance(files, Mapping) else dict.fromkeys(files)
+
+
 def sealed(folder: Path, files: Described | Iterable[str]) -> dict[str, Any]:
     """The field of a record that holds the hashes of the files that it describes."""
-    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
+    described = by_name(files)
     return {SEALS: {name: _seal(folder / name, described[name]) for name in sorted(described)}}
 
 
@@ -100,8 +150,6 @@ def columns_sha256(file: Path, columns: Sequence[str], advice: str = "") -> str:
     Raises:
         InputError: If the table can't be read, or lacks a column.
     """
-    from headcount.core import HeadTable  # imports pandas, which files do without
-
     with reading(file, f"a table with the columns {', '.join(map(str, columns))}", advice):
         frame = HeadTable.read(file).frame
         given = {name: frame[name].astype(object) for name in columns}

@@ -4,7 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.results.json_file import JsonObject
+from headcount.core import JsonObject, OwnJson
+
+
+@final
+@dataclass(frozen=True)
+class Speedup:
+    """A ratio of times with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @final
@@ -20,38 +30,15 @@ class SpeedCase:
     """Number of tokens in an example."""
     new_tokens: int
     """Number of tokens to generate; 0 in a forward pass."""
-    speedup: float
+    speedup: Speedup
     """Time of the dense model divided by that of the pruned one."""
-    low: float
-    """Lower end of the 95 % interval of `speedup`."""
-    high: float
-    """Upper end of that interval."""
     ceiling: float
     """Largest speedup if time is proportional to FLOPs."""
-
-    @classmethod
-    def from_json(cls, found: JsonObject) -> "SpeedCase":
-        """A case in a `prune.json` or `speed.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        speedup = found.field("speedup", JsonObject)
-        return cls(
-            mode=found.field("mode", str),
-            batch=found.field("batch", int),
-            length=found.field("length", int),
-            new_tokens=found.field("new_tokens", int),
-            speedup=speedup.field("value", float),
-            low=speedup.field("low", float),
-            high=speedup.field("high", float),
-            ceiling=found.field("ceiling", float),
-        )
 
 
 @final
 @dataclass(frozen=True)
-class SpeedRecord:
+class SpeedRecord(OwnJson):
     """The speed of a pruned model beside the dense one."""
 
     cases: tuple[SpeedCase, ...]
@@ -66,12 +53,15 @@ class SpeedRecord:
         """The speed that was just measured, from the contents of `speed.json`."""
         return cls.from_json(JsonObject.of(numbers, "the measured speed", "headcount speed"))
 
+    def to_json(self) -> Mapping[str, Any]:
+        """The contents of `speed.json`."""
+        return self.numbers
+
     @classmethod
     def from_json(cls, found: JsonObject) -> "SpeedRecord":
-        """The speed in a `prune.json` or `speed.json`.
-
-        Raises:
-            InputError: If a field is missing or has another type; the error names it.
-        """
-        cases = tuple(map(SpeedCase.from_json, found.field("cases", tuple[JsonObject, ...])))
-        return cls(cases, found.field("warnings", tuple[str, ...]), found.values)
+        """The speed in a `prune.json` or `speed.json`."""
+        cases, warnings = (
+            found.field("cases", tuple[SpeedCase, ...]),
+            found.field("warnings", tuple[str, ...]),
+        )
+        return cls(cases, warnings, found.values)

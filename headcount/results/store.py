@@ -7,7 +7,7 @@ writing, sealing, claiming and copying to CSV go by these declarations.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -25,21 +25,21 @@ from typing import (
     get_type_hints,
 )
 
-from headcount.core import HeadTable, InputError, reading
-from headcount.results.json_file import JsonObject, encoded, write_sealed
-from headcount.results.sealing import Described
+from headcount.core import HeadTable, InputError, JsonObject, encoded, reading
+from headcount.results.sealing import Described, by_name, read_sealed, write_record, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
 
+One = TypeVar("One", bound="Stored")
 Rec = TypeVar("Rec", bound="Record")
 Res = TypeVar("Res", bound="Result[Any]")
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """Facts that the record of every command holds."""
+@dataclass(frozen=True)
+class Stored:
+    """A dataclass that is one file."""
 
     FILE: ClassVar[str]
     """Name of its file."""
@@ -47,6 +47,27 @@ class Record:
     """Command that writes it, e.g. `headcount cluster`."""
     FOLDER: ClassVar[str] = "a run folder"
     """Kind of folder that it lies in, for errors."""
+
+    @classmethod
+    def read(cls: type[One], folder: Path) -> One:
+        """What the file in a folder says.
+
+        Raises:
+            InputError: if there is none, or it is damaged or of a newer version.
+        """
+        return JsonObject.read(folder / cls.FILE, cls.COMMAND, cls.FOLDER).decode(cls)
+
+    def write(self, folder: Path) -> None:
+        """Write the file, completely or not at all."""
+        write_record(folder / self.FILE, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Stored):
+    """Facts that the record of every command holds."""
+
+    DESCRIBES: ClassVar[tuple[str, ...]] = ()
+    """Patterns of files beside it that it describes, besides those that `write` is given."""
 
     signature: str
     """Model, data, options and versions that the numbers depend on, in one text."""
@@ -71,7 +92,7 @@ class Record:
             InputError: if there is none, it is damaged or of a newer version, or a file that it
                 describes is missing or another.
         """
-        return cls.from_json(JsonObject.read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
+        return cls.from_json(read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
 
     @classmethod
     def from_json(cls: type[Rec], found: JsonObject) -> Rec:
@@ -84,7 +105,9 @@ class Record:
 
     def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
         """Write the record with the hashes of the files that it describes, which exist."""
-        write_sealed(folder / self.FILE, self.to_json(), files)
+        beside = [path.name for each in self.DESCRIBES for path in folder.glob(each)]
+        described = {**dict.fromkeys(beside), **by_name(files)}
+        write_sealed(folder / self.FILE, self.to_json(), described)
 
 
 R = TypeVar("R", bound=Record)
@@ -103,6 +126,8 @@ class Table:
     """Columns that a data frame has."""
     key: tuple[str, ...] = ()
     """Columns that name a row; no two rows may have the same name."""
+    made: "Callable[[pd.DataFrame], Any] | None" = None
+    """Makes the table from its data frame; None for typed rows, or the data frame itself."""
 
 
 def table(file: str, holds: str, /, **more: Any) -> Any:
@@ -111,7 +136,7 @@ def table(file: str, holds: str, /, **more: Any) -> Any:
     Args:
         file: name of the file.
         holds: what it holds, for errors.
-        more: `columns` and `key` of a `Table`; `default`, with which no file is written, or
+        more: `columns`, `key` and `made` of a `Table`; `default`, with which no file is written, or
             `default_factory`.
     """
     default = {name: more.pop(name) for name in ("default", "default_factory") if name in more}
@@ -149,14 +174,27 @@ class Result(Generic[R]):
                 found[each.name] = read_table(path, hints[each.name], stored, advice)
         return cast("Any", cls)(record=record, **found)
 
-    def write(self, folder: Path) -> None:
-        """Write the tables and, last, the record."""
+    @classmethod
+    def read_if_any(cls: type[Res], folder: Path) -> Res | None:
+        """The result in a folder; None if the folder has no such record."""
+        there = (folder / _record_type(cls).FILE).exists()
+        return cls.read(folder) if there else None
+
+    def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
+        """Write the tables and, last, the record.
+
+        Args:
+            folder: the folder, which exists.
+            files: other files in it that the record describes, see `write_sealed`.
+        """
         frames = self.frames()
         for _, stored in _tables(type(self)):
             if stored.file not in frames:  # of an earlier run, with its copy
                 for name in (stored.file, csv_name(stored.file)):
                     (folder / name).unlink(missing_ok=True)
-        write_sealed(folder / self.record.FILE, self.record.to_json(), tables=frames)
+        for name, frame in frames.items():
+            HeadTable(frame).write(folder / name)
+        self.record.write(folder, {**dict.fromkeys(frames), **by_name(files)})
 
     def frames(self) -> "dict[str, pd.DataFrame]":
         """The data frame of every file."""
@@ -261,7 +299,7 @@ def read_table(path: Path, kind: Any, stored: Table, advice: str) -> Any:
             rows = tuple(decoded(get_args(kind)[0], row) for row in found.to_pylist())
         else:
             rows = found.to_pandas()
-            rows = HeadTable(rows) if HeadTable in (kind, *get_args(kind)) else rows
+            rows = rows if stored.made is None else stored.made(rows)
     if twice:
         words = " ".join(map(str, twice[0]))
         raise InputError(f"Expected every row of {path} once, got {words} twice. {advice}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from headcount.core import InputError, Plan, name_of
 from headcount.models import Loaded, check_has_heads, load
 from headcount.reports import report_view
-from headcount.results import PRUNE, Analysis, PruneRecord, read_run
+from headcount.results import Analysis, PruneRecord, read_run
 from headcount.serve.live_model import Findings, LiveModel
 
 PLAN = "plan.json"
@@ -38,7 +38,7 @@ def open_model(
     """
     folder = Path(name)
     run = read_run(folder) if (folder / "run.json").exists() else None
-    is_pruned = run is None and (folder / PRUNE).exists()
+    is_pruned = run is None and (folder / PruneRecord.FILE).exists()
     if run is not None:
         model = model or run.record.model
     elif is_pruned:

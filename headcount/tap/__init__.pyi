@@ -37,3 +37,4 @@ from .tap import FunctionListener as FunctionListener
 from .tap import Listener as Listener
 from .tap import Replacement as Replacement
 from .tap import Tap as Tap
+from .tap import WholeMap as WholeMap

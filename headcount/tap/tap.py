@@ -63,6 +63,30 @@ class Block:
     """Weights times the columns that the listener asked for in addition to the values."""
 
 
+@final
+class WholeMap:
+    """All weights of one layer, put together from its blocks.
+
+    Args:
+        value_BHKD: the layer's values.
+        num_queries: the number of its queries.
+        dtype: data type of the weights; that of the values by default.
+    """
+
+    def __init__(
+        self,
+        value_BHKD: Float[Tensor, "batch head key dim"],
+        num_queries: int,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        rows, heads, keys, _ = value_BHKD.shape
+        self.weights_BHQK = value_BHKD.new_zeros(rows, heads, num_queries, keys, dtype=dtype)
+
+    def add(self, block: Block) -> None:
+        """Put a block in its place."""
+        self.weights_BHQK[block.rows, block.heads, block.queries] = block.weights_BHQK
+
+
 @runtime_checkable
 class Listener(Protocol):
     """Receives attention: for each layer `begin`, then `block` at least once, then `end`."""

@@ -11,7 +11,7 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from headcount.core import InputError, amount
-from headcount.corpora import Encoded, Encoder, Table, chat_tokens, present
+from headcount.corpora import Encoded, Encoder, Table, chat_tokens, groups_by_length, present
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
 
@@ -128,13 +128,7 @@ def groups(
         raise InputError(
             f"Expected at least 1 token a batch, got {max_tokens}. Use a larger number."
         )
-    group: list[int] = []
-    for index in np.argsort(length_N, kind="stable"):
-        if group and (len(group) + 1) * length_N[index] > max_tokens:
-            yield np.array(group)
-            group = []
-        group.append(int(index))
-    if group:
+    for group in groups_by_length(range(len(length_N)), length_N.__getitem__, max_tokens):
         yield np.array(group)
 
 

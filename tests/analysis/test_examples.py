@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from headcount.analysis.examples import Drawn, GroupedMap, Side, best
+from headcount.core import encoded
 from headcount.corpora import Sentence, Tree
 from headcount.results import Role
 from headcount.tap import AttentionLayer, Block
@@ -92,7 +93,7 @@ def test_block_shows_weight_on_the_own_segment() -> None:
 def test_weights_are_bytes_row_by_row() -> None:
     one = drawn(0, 2, 3, 2, 0)
     (shown,) = best([one], 0, None)
-    weights = np.frombuffer(base64.b64decode(shown.to_json()["weights"]), np.uint8).reshape(5, 5)
+    weights = np.frombuffer(base64.b64decode(encoded(shown)["weights"]), np.uint8).reshape(5, 5)
     np.testing.assert_allclose(weights / 255, one.weights_HQK[0], atol=0.5 / 255)
 
 

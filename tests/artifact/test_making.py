@@ -9,7 +9,7 @@ import pytest
 
 import headcount
 from headcount.artifact import staging
-from headcount.core import InputError, nulls_for_nan
+from headcount.core import InputError, encoded
 from headcount.results import Certificate, PruneRecord
 from headcount.tasks import build
 from tests import saved
@@ -40,7 +40,7 @@ def test_ten_lines_prune_certify_and_save(
     record, pruned = names["record"], names["pruned"]
     written = json.loads((tmp_path / "PRUNED" / "prune.json").read_text())
     assert list(written.pop("files")) == ["plan.json"] and written.pop("sha256")
-    assert nulls_for_nan(record.to_json()) == written and written["test"]["examples"] == 3
+    assert encoded(record.to_json()) == written and written["test"]["examples"] == 3
     assert PruneRecord.read(tmp_path / "PRUNED").choice == record.choice
     assert len(record.kept) == len(names["smaller"].heads) == 4
     assert record.pipeline.control.trainings[0].taught

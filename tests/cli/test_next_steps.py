@@ -48,10 +48,10 @@ def pruned(low: float, high: float, num_kept: int = 4) -> PruneRecord:
     none = MetricChange("bleu", True, 30.0, 30.0, 0.0, -1.0, 1.0, 1.0)
     loss = MetricChange("loss", False, 1.0, 1.1, 0.1, 0.0, 0.2, 0.1)
     return PruneRecord(
-        "bert",
-        {"encoder.self": (8,)},
-        tuple(NAMES[:num_kept]),
-        tuple(NAMES[num_kept:]),
+        model="bert",
+        heads={"encoder.self": (8,)},
+        kept=tuple(NAMES[:num_kept]),
+        pruned=tuple(NAMES[num_kept:]),
         choice=ChoiceRecord("fisher, one head per group spared", "", {"keep": 4}, 4),
         data_sets={"dev": DataSetChange(9, none, loss), "test": DataSetChange(9, score, loss)},
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headcount import speed
-from headcount.core import write_checkpoint
 from headcount.papers import ContributionTable, TunedMaps, read_gates, train_pattern_classifier
 from headcount.papers.reproduce import kovaleva2019, michel2019_pruning
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
@@ -141,7 +140,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     state = json.loads(file.read_text())
     names = list(state["done"])
     assert [name.split()[0] for name in names] == ["scratch/0/6", "scratch/0/4", "scratch/0/2"]
-    write_checkpoint(file, state["key"], {names[0]: state["done"][names[0]]})
+    file.write_text(json.dumps({"key": state["key"], "done": {names[0]: state["done"][names[0]]}}))
     assert pruning("voita2019", bert, texts, tmp_path / "out", *again)[0] == 0
     assert (tmp_path / "out" / "voita2019_table2.md").read_text(encoding="utf-8") == text
     other = ("--keep", 4, 2, "--tune", "updates=4", "--scratch", "updates=2", "--resume")

@@ -9,16 +9,15 @@ import torch
 
 from headcount.core import (
     InputError,
-    read_checkpoint,
+    Kept,
     read_json,
     reason,
     visible,
-    write_atomically,
-    write_checkpoint,
     write_json,
     write_readable,
     write_text,
 )
+from headcount.core.files import write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -95,22 +94,12 @@ def test_a_named_pipe_is_refused_where_it_would_be_waited_for(tmp_path: Path) ->
 def test_what_is_no_json_is_refused_by_its_file(content: bytes, why: str, tmp_path: Path) -> None:
     path = tmp_path / "points.json"
     path.write_bytes(content)
-    for read in (lambda: read_json(path, "points", "Run it again."), lambda: _points(path)):
+    for read in (
+        lambda: read_json(path, "points", "Run it again."),
+        lambda: Kept(path, "key", "points", float),
+    ):
         with pytest.raises(InputError, match=rf"points in .*points\.json, but .*{why}.*again"):
             read()
-
-
-def _points(path: Path) -> dict:
-    return read_checkpoint(path, "key", "points")
-
-
-def test_a_checkpoint_of_other_contents_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "points.json"
-    write_checkpoint(path, "key", {"norm/0/4": 1.25})
-    assert _points(path) == {"norm/0/4": 1.25}
-    path.write_text(path.read_text().replace("1.25", "1.75"))
-    with pytest.raises(InputError, match=r"points\.json.* was changed since it was written"):
-        _points(path)
 
 
 CONTROLS = "a\x1b[2J\x07\x9b\u202e\udcffz\r\n\tnaïve"

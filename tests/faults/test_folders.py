@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headcount.artifact.head_card import card
 from headcount.core import Heads, Plan
 from headcount.reports import render, report_view
-from headcount.results import Certificate, PruneRecord, read_curve, read_run
+from headcount.results import Certificate, Curve, PruneRecord, read_run
 from tests.cli.conftest import headcount
 from tests.faults.damage import Damage, damaged, damages, number_of_tries
 from tests.faults.tally import survive
@@ -39,7 +39,7 @@ def check(what: str, folder: Path, damage: Damage, read: Read, sealed: bool = Tr
 
 
 def _curve(folder: Path) -> None:
-    points, _ = read_curve(folder)
+    points = Curve.read(folder).points
     assert points.methods is not None and points.keeps is not None and points.dense in points.points
 
 

@@ -97,7 +97,7 @@ def test_batches_are_padded_with_zeros_and_special_tokens_come_last(
 def test_an_interrupted_pass_resumes_after_the_last_batch_on_disk(
     loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.probes.extraction.SAVE_EVERY", 1)
+    monkeypatch.setattr("headcount.core.units.SAVE_EVERY", 1)
     treebank = treebank_of(loaded)
     expected = extracted(loaded, treebank, tmp_path / "whole", max_tokens=20)
     features = features_of(loaded, treebank, tmp_path / "cut", maps=True, states=True)

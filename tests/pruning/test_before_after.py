@@ -36,7 +36,7 @@ HEADS = Heads({"encoder.self": (2, 2)})
 
 def card_of(**record: Any) -> str:
     """The card of a record that has little else."""
-    return card(PruneRecord("m", {}, (), (), **record))
+    return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record))
 
 
 def test_the_card_says_whose_heads_are_named() -> None:

@@ -15,7 +15,7 @@ from headcount.pruning.methods.subset import Subset
 from headcount.reports import CurveFacts, write_curve
 from headcount.reports.curve_document import document, sentences
 from headcount.reports.figures.curves import curve_figures
-from headcount.results import ALL, CurvePoints, read_curve
+from headcount.results import ALL, Curve, CurvePoints
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate, some
 from headcount.training import FinetuneConfig, TrainingRun, finetune
@@ -246,7 +246,7 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     assert [(point.keep, point.seed) for point in shown] == [(3, 0), (7, 0), (10, 0)]
     text = (tmp_path / "curve.md").read_text()
     assert "**Warning**: a warning." in text and "## perplexity, test set" in text
-    assert read_curve(tmp_path)[0] == points
+    assert Curve.read(tmp_path).points == points
 
 
 @pytest.mark.usefixtures("one_format")

@@ -8,6 +8,7 @@ from headcount.results import (
     RANDOM,
     CeilingRecord,
     ChoiceRecord,
+    Curve,
     CurvePoint,
     CurvePoints,
     CurveRecord,
@@ -16,7 +17,6 @@ from headcount.results import (
     PruneRecord,
     Survival,
     read_run,
-    write_points,
 )
 
 BUDGETS = (17, 11, 5)
@@ -53,14 +53,13 @@ def write_curve_beside(run_folder: Path) -> CurvePoints:
     run, folder = read_run(run_folder), run_folder / "curve"
     points = curve_points([row.head for row in run.rows])
     folder.mkdir()
-    write_points(folder, points)
     record = CurveRecord(
         metric="bleu",
         heads=run.record.sites,
         signature="task:similarity",
         sentences=("Best mean BLEU: norm (25.9).",),
     )
-    record.write(folder)
+    Curve(record, points).write(folder)
     return points
 
 

@@ -80,6 +80,6 @@ def test_a_long_map_is_cut_on_both_sides_of_its_own():
     """The query is far to the right, its key at the beginning."""
     weights_QK = np.full((100, 100), 30, dtype=np.uint8)
     words = tuple(f"w{place}" for place in range(100))
-    view = example_view(Example("positional", "", words, words, weights_QK, ((90, 10),)))
+    view = example_view(Example("positional", "", words, words, weights_QK.tobytes(), ((90, 10),)))
     query, key = view.arcs
     assert view.keys is not None and (view.queries[query], view.keys[key]) == ("w90", "w10")

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from headcount.core import InputError
 from headcount.reports import match_heads, write_comparison
-from headcount.results import Analysis, Matching, SiteMatching, read_matching, read_run
+from headcount.results import Analysis, Matching, SiteMatching, read_run
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.run_folder import TRAITS, Wish, write_run
@@ -178,7 +178,7 @@ def test_the_command_writes_the_matching(tmp_path: Path) -> None:
     status, output, errors = headcount("compare", one, other, "--match", "--out", out)
     assert status == 0, errors
     assert "Encoder self-attention, across layers: Held-out traits of matched heads" in output
-    found = read_matching(out)
+    found = Matching.read(out)
     assert [site.across_layers for site in found.sites] == [True, False]
     assert found.runs == ("one", "other") and len(found.sites[0].pairs) == 14
     for name in ("comparison.md", "comparison.html"):

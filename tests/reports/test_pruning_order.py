@@ -14,6 +14,7 @@ from headcount.results import (
     ALL,
     RANDOM,
     Analysis,
+    Curve,
     CurvePoint,
     CurvePoints,
     CurveRecord,
@@ -109,7 +110,7 @@ def test_curves_are_compared_at_budgets_that_both_have(run: Analysis) -> None:
     def with_curve(*points: CurvePoint) -> Analysis:
         record = CurveRecord.__new__(CurveRecord)
         curve = CurvePoints((point(ALL, names), *points))
-        return replace(scored(run, lambda row: np.nan), curve=(curve, record))
+        return replace(scored(run, lambda row: np.nan), curve=Curve(record, curve))
 
     one = with_curve(
         point("l0", names[30:], is_control=True),

@@ -17,6 +17,7 @@ from headcount.results import (
     Analysis,
     ControlChange,
     ControlRecord,
+    Curve,
     CurvePoints,
     MetricChange,
     PipelineRecord,
@@ -57,7 +58,7 @@ def run(dense: Path, pruned: Path) -> Analysis:
 
 def of_curve(run: Analysis) -> CurvePoints:
     assert run.curve is not None
-    return run.curve[0]
+    return run.curve.points
 
 
 def test_axis_ticks_are_the_budgets_that_were_run(run: Analysis):
@@ -107,9 +108,9 @@ def test_controls_stand_below_the_dense_model(run: Analysis):
     control = replace(
         points[1], is_control=True, keep=24, numbers={**points[1].numbers, "test_score": 43.25}
     )
-    record = run.curve and run.curve[1]
+    record = run.curve and run.curve.record
     assert record is not None
-    view = curve_view(replace(run, curve=(CurvePoints((*points, control)), record)))
+    view = curve_view(replace(run, curve=Curve(record, CurvePoints((*points, control)))))
     assert view is not None
     rows = dict(view.tables[0].rows)
     assert rows["24 (all)"] == ("41.3",) * 3 and rows["24 (all), control"] == ("43.2", "–", "–")
@@ -177,7 +178,7 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
         89, MetricChange("bleu", True, 43.1, 37.1, 6.0, 2.0, 9.5, 0.004), test.loss
     )
     control = ControlRecord((), {"test": ControlChange(dev, against)})
-    pipeline = PipelineRecord((), StagesRecord(), None, None, control, 1.0)
+    pipeline = PipelineRecord(stages=(), facts=StagesRecord(), control=control, seconds=1.0)
     kept, more = ("enc.0.1", "enc.0.3"), ("enc.0.2",)
     record = replace(
         run.pruned,

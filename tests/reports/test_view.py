@@ -17,6 +17,7 @@ from headcount.reports.page.null_view import role_counts
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.results import (
+    Curve,
     CurvePoint,
     CurvePoints,
     CurveRecord,
@@ -250,7 +251,7 @@ def test_a_head_shows_all_that_beat_and_at_least_three():
 
 def _example(weights_QK: np.ndarray, arcs: tuple[tuple[int, int], ...]) -> Example:
     queries, keys = (tuple(f"w{i}" for i in range(size)) for size in weights_QK.shape)
-    return Example("syntactic", "nsubj dependent->head", queries, keys, weights_QK, arcs)
+    return Example("syntactic", "nsubj dependent->head", queries, keys, weights_QK.tobytes(), arcs)
 
 
 def test_example_keeps_strong_lines_the_largest_of_each_query_and_all_arcs():
@@ -297,7 +298,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
         for (method, keep), (loss, score) in ({("all heads", 12): (1.0, 45.39)} | losses).items()
     ]
     record = CurveRecord(metric="bleu", heads={}, signature="")
-    run = replace(shared_run(profiled), curve=(CurvePoints(tuple(points)), record))
+    run = replace(shared_run(profiled), curve=Curve(record, CurvePoints(tuple(points))))
     assert dict(report_view(run).answers)["How many can be pruned"] == (
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."

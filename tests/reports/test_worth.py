@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError
+from headcount.core import InputError, JsonObject
 from headcount.reports import numbers, render, report_view, site_sentence
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
 from headcount.reports.page.worth_view import (
@@ -23,7 +23,7 @@ from headcount.reports.page.worth_view import (
     without,
     worth_view,
 )
-from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, JsonObject, read_run
+from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 

@@ -13,15 +13,15 @@ import pytest
 import torch
 
 import headcount
-from headcount.core import Plan
+from headcount.core import Plan, encoded
 from headcount.reports import render, report_view, write_report
 from headcount.results import (
+    Curve,
     CurvePoints,
     CurveRecord,
     EvaluationRecord,
     ImportanceRecord,
     RunRecord,
-    read_curve,
     read_run,
 )
 
@@ -52,8 +52,7 @@ def test_records_lose_nothing(kind: type, name: str):
 
 def test_examples_lose_nothing():
     run, path = read_run(DATA / "run"), DATA / "run" / "examples.json"
-    found = {head: [one.to_json() for one in each] for head, each in run.examples.items()}
-    assert found == json.loads(path.read_text(encoding="utf-8"))
+    assert encoded(run.examples) == json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_an_analysis_with_an_assessment_is_shown(tmp_path: Path):
@@ -72,7 +71,8 @@ def test_an_evaluation_has_its_score():
 
 
 def test_a_curve_has_its_points():
-    points, record = read_curve(DATA / "curve")
+    found = Curve.read(DATA / "curve")
+    points, record = found.points, found.record
     assert points.methods == ["norm", "random"] and points.keeps == [4, 2]
     assert record.metric == "perplexity" and record.heads == {"encoder.self": (3, 3)}
     assert len(points.dense.heads) == 6 and points.dense.kept == {"encoder.self": 6}

@@ -20,10 +20,10 @@ from headcount.results import (
     DataSetChange,
     FinetuneChange,
     FinetuneRecord,
-    JsonObject,
     MetricChange,
     PipelineRecord,
     PruneRecord,
+    RecoveryRecord,
     SliceChange,
     SpeedRecord,
     StageResult,
@@ -75,11 +75,11 @@ RECORD = PruneRecord(
     ),
     pipeline=PipelineRecord(
         stages=(StageResult("folding", 2.0, 1.5), StageResult("recovery", 1.5, 1.75, False)),
-        facts=StagesRecord(Calibration("00", 7, 40), ({"step": 2},)),
+        facts=StagesRecord(Calibration("00", 7, 40), RecoveryRecord(({"step": 2},))),
         within_limit={"dev": True, "test": False},
         latency_ms=2.5,
         control=ControlRecord(
-            (ControlTraining({"updates": 3, "trained": "all"}, taught=True, kept=False),),
+            (ControlTraining(settings={"updates": 3, "trained": "all"}, taught=True, kept=False),),
             {"dev": ControlChange(CHANGE, SliceChange(7, SCORE, LOSS))},
         ),
         seconds=3.5,
@@ -89,7 +89,7 @@ RECORD = PruneRecord(
     compensated_by=("folding",),
     trained_on=4,
     functions=(Survival("sink", 2, ("enc.0.0",), ("enc.0.0",), ()), Survival("rare", 1, ())),
-    speed=SpeedRecord.from_json(JsonObject.of(SPEED, "speed.json", "headcount speed")),
+    speed=SpeedRecord.of(SPEED),
     warnings=("--data and --test share examples",),
     signature="headcount:0.1.0",
     arguments={"keep": [1]},
@@ -99,11 +99,14 @@ RECORD = PruneRecord(
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     RECORD.write(tmp_path)
     assert PruneRecord.read(tmp_path) == RECORD
-    bare = PruneRecord("m", {"encoder.self": (2,)}, ("enc.0.0",), ("enc.0.1",))
+    bare = PruneRecord(
+        model="m", heads={"encoder.self": (2,)}, kept=("enc.0.0",), pruned=("enc.0.1",)
+    )
     bare.write(tmp_path)
     assert PruneRecord.read(tmp_path) == bare
-    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons", "files", "sha256"}
-    assert json.loads((tmp_path / "prune.json").read_text()).keys() == keys
+    keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons"}
+    shared = {"warnings", "arguments", "files", "sha256"}
+    assert json.loads((tmp_path / "prune.json").read_text()).keys() == keys | shared
     none = replace(bare, functions=())
     none.write(tmp_path)
     assert PruneRecord.read(tmp_path).functions == ()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headcount.core import InputError
-from headcount.results import Counts, JsonObject, Role, RunRecord, Thresholds
+from headcount.core import InputError, JsonObject
+from headcount.results import Counts, Role, RunRecord, Thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
 """Records are written by hand here."""

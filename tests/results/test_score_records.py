@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headcount.core import InputError
+from headcount.core import InputError, JsonObject
 from headcount.results import (
     AblationFacts,
     Across,
@@ -16,7 +16,6 @@ from headcount.results import (
     Effect,
     EvaluationRecord,
     ImportanceRecord,
-    JsonObject,
     Matrix,
     SiteEffect,
 )

@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headcount.core import Heads, HeadTable, InputError
+from headcount.core import Heads, HeadTable, InputError, JsonObject
 from headcount.results import (
     PROFILE_COLUMNS,
     Analysis,
     Counts,
     ImportanceRecord,
-    JsonObject,
     RunRecord,
     read_head_table,
     read_run,
+    read_sealed,
     write_scores,
     write_sealed,
 )
@@ -56,8 +56,9 @@ def assessed(folder: Path, gradient: float = 1.0) -> Path:
 
 def test_tables_and_record_are_read_as_they_were_written(tmp_path: Path):
     path = tmp_path / "probe.json"
-    write_sealed(path, {"accuracy": 0.9}, tables={"probe.parquet": pd.DataFrame({"a": [1, 2]})})
-    found = JsonObject.read_sealed(path, "headcount probe")
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "probe.parquet")
+    write_sealed(path, {"accuracy": 0.9}, ["probe.parquet"])
+    found = read_sealed(path, "headcount probe")
     assert found.values["accuracy"] == 0.9
     assert list(pd.read_parquet(tmp_path / "probe.parquet")["a"]) == [1, 2]
 

@@ -312,7 +312,8 @@ def test_opening_a_pruned_model_opens_the_dense_one(tmp_path: Path) -> None:
     pruned.mkdir()
     Plan.keeping(heads, list(heads)[1:]).write(pruned / "plan.json")
     names = tuple(map(str, heads))
-    PruneRecord("lost", dict(heads.counts), names[1:], names[:1]).write(pruned)
+    lost = PruneRecord(model="lost", heads=heads.counts, kept=names[1:], pruned=names[:1])
+    lost.write(pruned)
     assert open_model(str(pruned), model=str(folder)).pruned == ("enc.0.0",)
     with pytest.raises(InputError, match="names its model as lost.*--model"):
         open_model(str(pruned))

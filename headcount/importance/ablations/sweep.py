@@ -9,6 +9,7 @@ Translations under ablations take one beam search each. A killed run resumes fro
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, final
@@ -16,24 +17,20 @@ from typing import Literal, final
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from safetensors import safe_open
-from safetensors.numpy import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
     MAX_TOKENS,
     Head,
+    Kept,
     LayerId,
     ModelError,
     amount,
-    arrays_sha256,
-    check_arrays,
     check_same_key,
-    read_checkpoint,
+    read_arrays,
     reading,
-    write_atomically,
-    write_checkpoint,
+    write_arrays,
 )
 from headcount.importance.ablations.reuse import Attentions, Blocks
 from headcount.importance.folder import TRANSLATIONS
@@ -64,10 +61,8 @@ class SweepTable:
 
 
 def save_sweep(path: Path, key: str, table: SweepTable) -> None:
-    """Write the progress, completely or not at all; nothing is pickled."""
-    arrays = {name: getattr(table, name) for name in _ARRAYS}
-    about = {"key": key, "sha256": arrays_sha256(arrays, {"key": key})}
-    write_atomically(path, lambda file: save_file(arrays, file, metadata=about))
+    """Write the progress, completely or not at all."""
+    write_arrays(path, {name: getattr(table, name) for name in _ARRAYS}, {"key": key})
 
 
 def load_sweep(path: Path | None, key: str, num_rows: int, task: Task) -> SweepTable:
@@ -78,15 +73,14 @@ def load_sweep(path: Path | None, key: str, num_rows: int, task: Task) -> SweepT
     """
     if path is None or not path.exists():
         return SweepTable.empty(num_rows, task)
-    with reading(path, "an interrupted sweep"), safe_open(path, framework="np") as file:
-        metadata = file.metadata() or {}
-        arrays = {name: file.get_tensor(name).copy() for name in _ARRAYS}
-        check_arrays(arrays, metadata)
-        rows, examples = arrays["loss_AN"].shape
-    made = f"{metadata.get('key')}, {amount(rows, 'loss')} of {amount(examples, 'example')}"
+    found, about = read_arrays(path, "an interrupted sweep")
+    with reading(path, "an interrupted sweep"):
+        table = SweepTable(**{name: found[name] for name in _ARRAYS})
+        rows, examples = table.loss_AN.shape
+    made = f"{about.get('key')}, {amount(rows, 'loss')} of {amount(examples, 'example')}"
     wanted = f"{key}, {amount(num_rows, 'loss')} of {amount(task.num_examples, 'example')}"
     check_same_key(path, made, wanted)
-    return SweepTable(**arrays)
+    return table
 
 
 TOGETHER = 4096
@@ -321,18 +315,18 @@ def ablated_texts(
     """
     model = setting.model
     file = None if state is None else state / TRANSLATIONS
-    texts_of = read_checkpoint(file, key, "the translations of an interrupted run")
-    found = []
+    kept = Kept(file, key, "the translations of an interrupted run", tuple[str, ...])
+
+    def texts(row: int) -> tuple[str, ...]:
+        gates = {str(head): 0.0 for head in swept.ablations[row].heads}
+        with tapped(model, None, gates, setting.anatomy, setting.replacement):
+            made = setting.task.with_texts(swept.evaluation(row), model, setting.max_tokens)
+        return tuple(made.outcome_N.tolist())
+
+    found = list[Evaluation]()
     progress(len(found), len(rows))
-    for row in rows:
-        ablation, evaluation = swept.ablations[row], swept.evaluation(row)
-        if ablation.name not in texts_of:
-            gates = {str(head): 0.0 for head in ablation.heads}
-            with tapped(model, None, gates, setting.anatomy, setting.replacement):
-                made = setting.task.with_texts(evaluation, model, setting.max_tokens)
-            texts_of[ablation.name] = made.outcome_N.tolist()
-            write_checkpoint(file, key, texts_of)
-        texts_N = np.array(texts_of[ablation.name], dtype=object)
-        found.append(replace(evaluation, outcome_N=texts_N))
+    units = ((swept.ablations[row].name, partial(texts, row)) for row in rows)
+    for row, made in zip(rows, kept.results(units), strict=True):
+        found.append(replace(swept.evaluation(row), outcome_N=np.array(made, dtype=object)))
         progress(len(found), len(rows))
     return found

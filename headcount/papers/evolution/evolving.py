@@ -1,26 +1,22 @@
 """Evolving: every quantity of every model, layer by layer; a killed run resumes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import final
 
 from transformers import PreTrainedModel
 
 from headcount.analysis import versions
 from headcount.core import (
+    Kept,
     Progress,
     check_single_process,
-    nan_for_nulls,
-    nulls_for_nan,
-    read_checkpoint,
     remove_state,
     silent,
-    write_checkpoint,
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
@@ -46,8 +42,22 @@ from headcount.papers.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTEN
 from headcount.papers.evolution.subjects import Subject, subjects_of
 
 Found = Iterator[EvolutionRow | EvolutionPoint]
-Unit = Callable[[], Found]
-"""One part of the work, which a resumed run does not repeat."""
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """What one unit of the work found."""
+
+    rows: tuple[EvolutionRow, ...] = ()
+    points: tuple[EvolutionPoint, ...] = ()
+
+    @classmethod
+    def of(cls, measure: Callable[[], Found]) -> "Part":
+        """What is measured, by its type."""
+        found = [*measure()]
+        rows = tuple(each for each in found if isinstance(each, EvolutionRow))
+        return cls(rows, tuple(each for each in found if isinstance(each, EvolutionPoint)))
 
 
 def evolve(
@@ -105,42 +115,27 @@ class _Run:
         self.folder, self.progress = folder, progress
         self.stores = Stores(self.subjects, corpus, options, folder, progress)
         self.key = self._key()
-        self.timings: dict[str, float] = {}
+        what = "the finished parts of a run"
+        self.kept = Kept(self.folder / "done.json", self.key, what, Part)
 
     def run(self) -> Evolution:
         """Run every part that is not done, in order."""
         self.stores.check()
-        checkpoint = self.folder / "done.json"
-        done = read_checkpoint(checkpoint, self.key, "the finished parts of a run")
-        rows, points = list[EvolutionRow](), list[EvolutionPoint]()
-        for name, unit in self.units().items():
-            if name not in done:
-                start = perf_counter()
-                found = list(unit())
-                done[name] = {
-                    "rows": [
-                        nulls_for_nan(asdict(row)) for row in found if isinstance(row, EvolutionRow)
-                    ],
-                    "points": [asdict(row) for row in found if isinstance(row, EvolutionPoint)],
-                    "seconds": round(perf_counter() - start, 1),
-                }
-                write_checkpoint(checkpoint, self.key, done)
-            rows += [EvolutionRow(**row) for row in nan_for_nulls(done[name]["rows"])]
-            points += [EvolutionPoint(**point) for point in done[name]["points"]]
-            self.timings[name] = done[name]["seconds"]
-        return Evolution(self.record(), tuple(rows), tuple(points))
+        units = [(name, partial(Part.of, measure)) for name, measure in self.units()]
+        parts = list(self.kept.results(units))
+        rows = tuple(row for part in parts for row in part.rows)
+        points = tuple(point for part in parts for point in part.points)
+        return Evolution(self.record(), rows, points)
 
-    def units(self) -> dict[str, Unit]:
-        """The parts of the work by name, in order."""
-        found: dict[str, Unit] = {}
+    def units(self) -> Iterator[tuple[str, Callable[[], Found]]]:
+        """The units of the work by name, in order."""
         for subject in self.subjects:
             for name, unit in self._units_of(subject):
-                found[f"{subject.label}: {name}"] = unit
+                yield f"{subject.label}: {name}", unit
         if "distance" in self.options.measure:
-            found["distance between models"] = self._between
-        return found
+            yield "distance between models", self._between
 
-    def _units_of(self, subject: Subject) -> Iterator[tuple[str, Unit]]:
+    def _units_of(self, subject: Subject) -> Iterator[tuple[str, Callable[[], Found]]]:
         """The parts of one model; those of a view are followed by the deletion of its states."""
         measure = self.options.measure
         if "information" in measure:
@@ -253,7 +248,7 @@ class _Run:
             clusters=options.clusters or default_clusters(states),
             peak_bytes=self.stores.peak_bytes,
             warnings=tuple(self._warnings()),
-            timings=self.timings,
+            timings=self.kept.seconds,
             versions=versions(),
         )
 

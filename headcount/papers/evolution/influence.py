@@ -27,12 +27,12 @@ from jaxtyping import Bool, Float32
 from torch import Tensor
 
 from headcount.core import Progress
-from headcount.corpora import present
+from headcount.corpora import groups_by_length, present
 from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pwcca import Basis, pwcca
 from headcount.papers.evolution.record import EvolutionRow
-from headcount.papers.evolution.state_store import Row, StateStore, batches_of, run
+from headcount.papers.evolution.state_store import Row, StateStore, length, run
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn
 from headcount.tap import StateId, heard
@@ -167,7 +167,7 @@ def _of_group(
 ) -> Iterator[EvolutionRow]:
     listener = _Listener(subject)
     with heard(subject.loaded.model, subject.loaded.anatomy, hidden_states=listener):
-        for batch in batches_of(rows, options.max_tokens):
+        for batch in groups_by_length(rows, length, options.max_tokens):
             listener.read(batch)
     for layer, (with_SD, without_SD) in enumerate(listener.pairs()):
         if len(with_SD) >= FEWEST * subject.width:

@@ -31,17 +31,14 @@ import torch
 from jaxtyping import Float16, Float32, Int64
 from torch import Tensor
 
-from headcount.core import ModelError, Progress, memory_map, read_checkpoint, write_checkpoint
-from headcount.corpora import padded, present
+from headcount.core import Kept, ModelError, Progress, fill, memory_map
+from headcount.corpora import groups_by_length, padded, present
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens
 from headcount.tap import StateId, evaluating, heard, without_cache
 
 SHARE_MASKED = 0.15
 """Largest share of the tokens of a sentence that are masked at once, but at least one token."""
-
-SAVE_EVERY = 50
-"""Number of batches between two checkpoints."""
 
 
 @final
@@ -111,6 +108,11 @@ class Row:
     """Their positions in the input."""
 
 
+def length(row: Row) -> int:
+    """Number of tokens that are fed."""
+    return len(row.ids)
+
+
 def rows_of(
     subject: Subject, tokens: Tokens, occurrences: Occurrences, view: str, seed: int = 0
 ) -> Iterator[Row]:
@@ -158,7 +160,7 @@ def _replaced(
         yield Row(fed, numbers[taken], positions[taken])
 
 
-def fill(
+def write_states(
     subject: Subject,
     store: StateStore,
     rows: Sequence[Row],
@@ -182,33 +184,17 @@ def fill(
     Raises:
         ModelError: if a state is too large for float16.
     """
-    checkpoint = store.path.with_suffix(".json")
-    first = int(read_checkpoint(checkpoint, key, "the progress of a state store").get("batches", 0))
-    groups = list(batches_of(rows, max_tokens))
+    kept = Kept(store.path.with_suffix(".json"), key, "the progress of a state store", int)
+    batches = list(groups_by_length(rows, length, max_tokens))
     store.open()
-    seen = sum(map(len, groups[:first]))
     writer = _Writer(subject, store)
+
+    def write(batch: Sequence[Row]) -> None:
+        writer.start(batch)
+        run(subject, [row.ids for row in batch])
+
     with heard(subject.loaded.model, subject.loaded.anatomy, hidden_states=writer):
-        for number, group in enumerate(groups[first:], start=first + 1):
-            writer.start(group)
-            run(subject, [row.ids for row in group])
-            seen += len(group)
-            progress(stage, seen, len(rows))
-            if number % SAVE_EVERY == 0 or number == len(groups):
-                store.flush()
-                write_checkpoint(checkpoint, key, {"batches": number})
-
-
-def batches_of(rows: Sequence[Row], max_tokens: int) -> Iterator[list[Row]]:
-    """Batches of inputs of similar length, up to a number of padded tokens."""
-    group: list[Row] = []
-    for row in sorted(rows, key=lambda row: len(row.ids)):
-        if group and (len(group) + 1) * len(row.ids) > max_tokens:
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
+        fill(kept, batches, write, store.flush, lambda seen: progress(stage, seen, len(rows)))
 
 
 def run(

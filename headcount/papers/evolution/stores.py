@@ -9,7 +9,13 @@ from headcount.corpora import Corpus
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import Pictured, pictured
 from headcount.papers.evolution.record import StoreFacts
-from headcount.papers.evolution.state_store import Row, StateStore, fill, has_output, rows_of
+from headcount.papers.evolution.state_store import (
+    Row,
+    StateStore,
+    has_output,
+    rows_of,
+    write_states,
+)
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
 
@@ -103,7 +109,7 @@ class Stores:
         which = subject.label, view
         if which not in self._open:
             store = self.planned(subject, view)
-            fill(
+            write_states(
                 subject,
                 store,
                 list(self._rows(subject, store.occurrences, view)),

@@ -8,10 +8,10 @@ Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), sect
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any, final
 
 import numpy as np
@@ -24,14 +24,11 @@ from headcount.core import (
     Head,
     Heads,
     InputError,
+    Kept,
     Progress,
     check_single_process,
-    nan_for_nulls,
-    nulls_for_nan,
-    read_checkpoint,
     remove_state,
     silent,
-    write_checkpoint,
 )
 from headcount.corpora import Corpus
 from headcount.importance import ablation, correlation, gradient, norm, relevance, sink
@@ -54,6 +51,9 @@ from headcount.papers.following.record import (
 )
 from headcount.results import Correlation
 from headcount.tasks import Task, evaluate, some
+
+_NUMBERS = "numbers"
+"""Name of the one unit of a checkpoint, which has a key of its own."""
 
 Build = Callable[[Loaded], Task]
 """Makes the task for a model."""
@@ -146,20 +146,19 @@ class _Measured:
 
     loss: float
     score: float
-    halves: list[list[float]]
+    halves: tuple[tuple[float, ...], ...]
     """Importance on each half of the data."""
-    confidence: list[float]
-    roles: list[list[str]]
-    tendencies: list[list[str]]
+    confidence: tuple[float, ...]
+    roles: tuple[tuple[str, ...], ...]
+    tendencies: tuple[tuple[str, ...], ...]
     share: float
     low: float
     high: float
-    losses: dict[str, float]
+    losses: Mapping[int, float]
     signature: str
     task: _TaskFacts
-    heads: dict[str, list[int]]
-    warnings: list[str]
-    seconds: float
+    heads: Mapping[str, tuple[int, ...]]
+    warnings: tuple[str, ...]
 
     @property
     def halves_2H(self) -> Float[np.ndarray, "half head"]:
@@ -182,12 +181,13 @@ class _Run:
 
     def followed(self, checkpoints: Sequence[Checkpoint]) -> Followed:
         """Measure every checkpoint that is not done, in order, and compare each with the last."""
-        measured = []
+        measured, timings = list[_Measured](), dict[str, float]()
         for number, checkpoint in enumerate(checkpoints):
             self.progress("checkpoints", number, len(checkpoints))
-            measured.append(self._measured_once(number, checkpoint))
+            found, timings[checkpoint.name] = self._measured_once(number, checkpoint)
+            measured.append(found)
         self.progress("checkpoints", len(checkpoints), len(checkpoints))
-        heads = Heads({site: tuple(each) for site, each in measured[-1].heads.items()})
+        heads = Heads(measured[-1].heads)
         rows = [
             row
             for place, (checkpoint, each) in enumerate(zip(checkpoints, measured, strict=True))
@@ -197,10 +197,10 @@ class _Run:
             _point(checkpoint, each, measured[-1])
             for checkpoint, each in zip(checkpoints, measured, strict=True)
         )
-        return Followed(self._record(points, measured, heads), tuple(rows))
+        return Followed(self._record(points, measured, timings), tuple(rows))
 
-    def _measured_once(self, number: int, checkpoint: Checkpoint) -> _Measured:
-        """The numbers of a checkpoint; those of an interrupted run are not measured again."""
+    def _measured_once(self, number: int, checkpoint: Checkpoint) -> tuple[_Measured, float]:
+        """The numbers of a checkpoint, and the seconds that they took; measured only once."""
         loaded = load_checkpoint(checkpoint, self.read)
         check_has_heads(loaded)
         task = self.build(loaded)
@@ -208,15 +208,9 @@ class _Run:
         how = f"batches:{self.max_tokens}|limit:{self.corpus.limit}|pruned on the other half"
         key = f"{signed}|{self.options}|{how}"
         file = self.state / f"checkpoint-{number}.json"
-        done = read_checkpoint(file, key, "the numbers of a checkpoint")
-        if not done:
-            start = perf_counter()
-            found = self._measure(loaded, task)
-            found = replace(found, seconds=round(perf_counter() - start, 1))
-            done = nulls_for_nan(asdict(found))
-            write_checkpoint(file, key, done)
-        numbers = nan_for_nulls(done)
-        return _Measured(task=_TaskFacts(**numbers.pop("task")), **numbers)
+        kept = Kept(file, key, "the numbers of a checkpoint", _Measured)
+        found = kept.once(_NUMBERS, partial(self._measure, loaded, task))
+        return found, kept.seconds[_NUMBERS]
 
     def _measure(self, loaded: Loaded, task: Task) -> _Measured:
         options = self.options
@@ -246,19 +240,18 @@ class _Run:
         return _Measured(
             loss=base.loss,
             score=task.score(base) if scored else float("nan"),
-            halves=halves_2H.tolist(),
-            confidence=[float(each) for each in frame["confidence"]],
-            roles=[list(each) for each in frame["roles"]],
-            tendencies=[list(each) for each in frame["tendencies"]],
+            halves=tuple(map(tuple, halves_2H.tolist())),
+            confidence=tuple(map(float, frame["confidence"])),
+            roles=tuple(map(tuple, frame["roles"])),
+            tendencies=tuple(map(tuple, frame["tendencies"])),
             share=pruned.share,
             low=pruned.low,
             high=pruned.high,
-            losses={str(number): loss for number, loss in pruned.losses.items()},
+            losses=pruned.losses,
             signature=self._signature(loaded, task),
             task=_TaskFacts(task.name, task.metric, task.num_examples),
-            heads={site: list(counts) for site, counts in loaded.heads.counts.items()},
-            warnings=[*task.warnings(), *analysis.record.warnings],
-            seconds=0.0,
+            heads=loaded.heads.counts,
+            warnings=(*task.warnings(), *analysis.record.warnings),
         )
 
     def _halves(self, loaded: Loaded, task: Task) -> Float[np.ndarray, "half head"]:
@@ -287,7 +280,10 @@ class _Run:
         )
 
     def _record(
-        self, points: tuple[FollowedCheckpoint, ...], measured: Sequence[_Measured], heads: Heads
+        self,
+        points: tuple[FollowedCheckpoint, ...],
+        measured: Sequence[_Measured],
+        timings: Mapping[str, float],
     ) -> FollowRecord:
         last, options = measured[-1], self.options
         warnings = dict.fromkeys(warning for each in measured for warning in each.warnings)
@@ -300,15 +296,13 @@ class _Run:
             method=options.method,
             within=options.within,
             num_examples=last.task.examples,
-            heads=heads.counts,
+            heads=last.heads,
             corpora=self.corpus.names,
             checkpoints=points,
             signature=last.signature,
             sentences=tuple(sentences_of(points, options.within)),
             warnings=tuple(warnings),
-            timings={
-                point.name: each.seconds for point, each in zip(points, measured, strict=True)
-            },
+            timings=timings,
             versions=versions(),
         )
 
@@ -343,7 +337,7 @@ def _point(checkpoint: Checkpoint, here: _Measured, last: _Measured) -> Followed
         prunable=here.share,
         prunable_low=here.low,
         prunable_high=here.high,
-        losses={int(number): loss for number, loss in here.losses.items()},
+        losses=here.losses,
         roles=dict(sorted(Counter(name for names in here.roles for name in {*names}).items())),
         tendencies=dict(
             sorted(Counter(name for names in here.tendencies for name in {*names}).items())
@@ -362,8 +356,8 @@ def _rows(checkpoint: Checkpoint, place: int, heads: Heads, here: _Measured) -> 
             first_half=float(halves_2H[0, number]),
             second_half=float(halves_2H[1, number]),
             confidence=here.confidence[number],
-            roles=tuple(here.roles[number]),
-            tendencies=tuple(here.tendencies[number]),
+            roles=here.roles[number],
+            tendencies=here.tendencies[number],
         )
         for number, head in enumerate(heads)
     ]

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -25,6 +25,7 @@ from headcount.core import (
     check_not_read,
     check_one_folder,
     processes,
+    stored,
 )
 from headcount.models import Loaded, load, place_of
 from headcount.papers.pretraining.config import PretrainingConfig, as_today
@@ -134,15 +135,9 @@ class TrainingResult:
     """Versions of the packages."""
     history: Sequence[Mapping[str, Any]]
     """Log entries of the Trainer."""
-    counts: Counts
+    counts: Counts = stored(flat=())
     seconds: float
     """Duration of the training, that of a resumed one since it was resumed."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The contents of the file."""
-        found = asdict(self)
-        counts, seconds = found.pop("counts"), found.pop("seconds")
-        return found | counts | {"seconds": seconds}
 
 
 @final
@@ -358,7 +353,7 @@ def _write(trained: Trained, out: Path) -> None:
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
         weights = [path.name for path in out.glob("*.safetensors")]
-        write_sealed(out / RESULT, trained.result.to_json(), [*weights, "config.json"])
+        write_sealed(out / RESULT, trained.result, [*weights, "config.json"])
     except (OSError, SafetensorError) as error:
         raise InputError(
             f"The model could not be written into {out} ({error}). Its checkpoints are complete. "

@@ -25,11 +25,10 @@ from headcount.core import (
     SITE_COLOURS,
     SITES,
     Head,
+    Kept,
     amount,
     new_figure,
-    read_checkpoint,
     table,
-    write_checkpoint,
 )
 from headcount.gates import Stretched
 from headcount.papers.reproduce.gates import GateRow, write_gates
@@ -43,6 +42,8 @@ NEAR = 0.1
 
 BINS = 20
 """Number of bars from 0 to 1, besides those of exactly 0 and exactly 1."""
+
+_WHAT = "the gates of a training"
 
 SHAPE = Stretched()
 """Temperature and limits of the gates, which `l0` leaves at their defaults."""
@@ -82,7 +83,7 @@ class GateRecorder(Method):
         if context.state is not None:
             kept = selection.plan.kept_heads(context.units.heads)
             file = context.state / f"gates-{len(kept)}.json"
-            write_checkpoint(file, repr(self), dict(selection.scores))
+            Kept(file, repr(self), _WHAT, float).keep(selection.scores)
         return selection
 
 
@@ -101,8 +102,7 @@ def recorded_gates(recorder: GateRecorder, state: Path, points: CurvePoints) -> 
         folder = state / f"{point.method}-{point.seed}"
         if point.method == recorder.curve_name and not point.is_control:
             file = folder / f"gates-{len(point.heads)}.json"
-            log_a = read_checkpoint(file, repr(recorder), "the gates of a training")
-            if log_a:
+            if log_a := Kept(file, repr(recorder), _WHAT, float):
                 rows += gate_rows(point, log_a)
     return rows
 

@@ -16,7 +16,7 @@ from headcount.pruning.compensation.recovery import recover
 from headcount.pruning.compensation.rescaling import Per, rescale
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Selection
-from headcount.results import Calibration, StageResult, StagesRecord
+from headcount.results import Calibration, RecoveryRecord, StageResult, StagesRecord
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig
 
@@ -71,7 +71,7 @@ def run_stages(
     )
     before, after = (_loss(each, selection, context, dev) for each in (done.loaded, tuned.loaded))
     result = StageResult("recovery", before, after, after < before)
-    facts = replace(done.facts, recovery=tuple(tuned.history))
+    facts = replace(done.facts, recovery=RecoveryRecord(tuple(tuned.history)))
     loaded = tuned.loaded if result.kept else done.loaded
     return CompensatedModel(loaded, (*done.results, result), facts)
 

@@ -13,12 +13,13 @@ score difference, measured once), https://arxiv.org/abs/1905.10650.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
 import torch
 
-from headcount.core import LayerId, Plan, read_checkpoint, write_checkpoint
+from headcount.core import Kept, LayerId, Plan
 from headcount.importance import Ablation, AblationSetting, Scores, Swept, sweep
 from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
@@ -80,14 +81,19 @@ def _harm_to_texts(
 ) -> list[float]:
     """The drop in a score of texts (BLEU or chrF) without each unit; scores so far are saved."""
     loaded, task = context.loaded, context.sample
-    done = read_checkpoint(state, key, "scores without heads")
-    for number, each in enumerate([Ablation("no ablation", ()), *ablations]):
-        if each.name not in done:
-            plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(each.heads))
-            done[each.name] = task.score(evaluate_gated(loaded, plan, task, context.max_tokens))
-            write_checkpoint(state, key, done)
-        context.progress(f"ablation of {len(ablations)}", number, len(ablations))
-    return [done["no ablation"] - done[each.name] for each in ablations]
+    kept = Kept(state, key, "scores without heads", float)
+
+    def score(ablation: Ablation) -> float:
+        plan = Plan.keeping(loaded.heads, set(loaded.heads) - set(ablation.heads))
+        return task.score(evaluate_gated(loaded, plan, task, context.max_tokens))
+
+    scores = list[float]()
+    for each in kept.results(
+        (each.name, partial(score, each)) for each in (Ablation("no ablation", ()), *ablations)
+    ):
+        context.progress(f"ablation of {len(ablations)}", len(scores), len(ablations))
+        scores.append(each)
+    return [scores[0] - each for each in scores[1:]]
 
 
 def _by_place(context: PruningContext, left: Sequence[Unit], harm: Sequence[float]) -> Scores:

@@ -28,6 +28,16 @@ class Order:
     scores: Mapping[Head, float] = field(default_factory=dict)
     """Score of each head when it is pruned; higher means more important."""
 
+    @classmethod
+    def of(cls, scores: Mapping[Head, float]) -> "Order":
+        """The order in which heads have scores."""
+        return cls(tuple(scores), scores)
+
+    @property
+    def by_head(self) -> dict[Head, float]:
+        """The scores in the order of the heads."""
+        return {head: self.scores[head] for head in self.heads}
+
     def then(self, following: "Order", heads: Sequence[Head]) -> "Order":
         """The order extended by some heads of another order, with their scores there."""
         scores = {head: following.scores[head] for head in heads}

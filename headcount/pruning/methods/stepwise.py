@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import Head, Plan, read_checkpoint, reading, write_checkpoint
+from headcount.core import Head, Kept, Plan
 from headcount.importance import Scores
 from headcount.models import signature
 from headcount.pruning.budget import Keep, Unit, Units
@@ -25,7 +25,8 @@ from headcount.pruning.methods.method import Order, Ranking, ascending, by_mean
 from headcount.pruning.options import StepOptions
 from headcount.tap import Tap
 
-_WHAT = "an order of heads"
+_PARTS = ("gone", "left")
+"""Fields of `Progressed`, as they are kept."""
 Room = Mapping[str | None, int]
 """Number of heads still to prune, in all or at each site."""
 
@@ -72,7 +73,8 @@ class Stepwise(StepOptions, Ranking):
             return Order(())
         size = max(1, round(self.step * len(units.units)))
         file, key = _file(context), self._key(context, units, keep)
-        so_far = done = read_order(file, key)
+        kept = Kept(file, key, "an order of heads", Mapping[Head, float])
+        so_far = done = Progressed(*(Order.of(kept.get(part, {})) for part in _PARTS))
         total = sum(_room(units, Order(()), keep).values())
         # Everything is scored once, even if nothing is pruned, since scores are reported.
         while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
@@ -80,7 +82,7 @@ class Stepwise(StepOptions, Ranking):
             context.progress("ranking", total - sum(room.values()), total)
             found = self._scored(context, done.gone, left)
             done = done.after(found, _going(found, units, size, room), units.units)
-            write_order(file, key, done)
+            kept.keep({part: getattr(done, part).by_head for part in _PARTS})
         if done is not so_far:
             context.progress("ranking", total, total)
         return done.dense
@@ -136,37 +138,6 @@ class Progressed:
         scores = {**self.left.scores, **found.scores}
         still = [unit for unit in units if unit[0] in scores and unit[0] not in gone.scores]
         return Progressed(gone, by_mean(still, {head: scores[head] for u in still for head in u}))
-
-
-def read_order(file: Path | None, key: str) -> Progressed:
-    """The order so far; empty if there is no file.
-
-    Raises:
-        InputError: if the file is damaged, or belongs to another model, data, units or method.
-    """
-    done = read_checkpoint(file, key, _WHAT)
-    if file is None or not done:
-        return Progressed()
-    with reading(file, _WHAT):
-        return Progressed(*(_order(done[part]) for part in ("gone", "left")))
-
-
-def write_order(file: Path | None, key: str, done: Progressed) -> None:
-    """Write the order so far, completely or not at all; do nothing if the file is None."""
-    parts = {"gone": done.gone, "left": done.left}
-    write_checkpoint(
-        file,
-        key,
-        {
-            part: {str(head): each.scores[head] for head in each.heads}
-            for part, each in parts.items()
-        },
-    )
-
-
-def _order(scores: Mapping[str, float]) -> Order:
-    found = {Head.parse(name): float(score) for name, score in scores.items()}
-    return Order(tuple(found), found)
 
 
 def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:

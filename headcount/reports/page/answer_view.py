@@ -110,7 +110,7 @@ def pruning_answer(run: Analysis) -> str:
     """
     if run.curve is None:
         return ""
-    points, record = run.curve
+    points, record = run.curve.points, run.curve.record
     best = best_method(points)
     columns = [name for name in ("test_score", "score", "test_loss", "loss") if name in points]
     if best is None or not columns:

@@ -80,11 +80,12 @@ def _cut(example: Example) -> Example:
     query = _start(len(example.queries), first_query)
     key = _start(len(example.keys), first_key)
     arcs = [(q - query, k - key) for q, k in example.arcs]
+    cut_QK = example.weights_QK[query : query + MAX_WORDS, key : key + MAX_WORDS]
     return replace(
         example,
         queries=example.queries[query : query + MAX_WORDS],
         keys=example.keys[key : key + MAX_WORDS],
-        weights_QK=example.weights_QK[query : query + MAX_WORDS, key : key + MAX_WORDS],
+        weights=cut_QK.tobytes(),
         arcs=tuple((q, k) for q, k in arcs if 0 <= q < MAX_WORDS and 0 <= k < MAX_WORDS),
     )
 

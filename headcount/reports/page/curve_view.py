@@ -54,7 +54,7 @@ def curve_view(run: Analysis) -> CurveView | None:
     """The view of the curve; None without one, or if it has no number."""
     if run.curve is None:
         return None
-    points, record = run.curve
+    points, record = run.curve.points, run.curve.record
     columns = _columns(points, record)
     if not columns or not points.keeps:
         return None

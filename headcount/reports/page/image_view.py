@@ -40,6 +40,6 @@ def image_view(example: Example, grid: Grid) -> ImageView:
         columns=grid.columns,
         special=grid.special,
         queries=example.queries,
-        weights=base64.b64encode(example.weights_QK.tobytes()).decode(),
+        weights=base64.b64encode(example.weights).decode(),
         largest=example.largest,
     )

@@ -58,11 +58,11 @@ def _pruned(run: Analysis) -> tuple[Keeping, ...]:
 
 def curve_keepings(run: Analysis) -> tuple[Keeping, ...]:
     """The choices of the best method of a curve, the most heads first; none without a curve."""
-    method = None if run.curve is None else best_method(run.curve[0])
+    method = None if run.curve is None else best_method(run.curve.points)
     if run.curve is None or method is None:
         return ()
-    total = run.curve[0].dense.keep
-    chosen = [each for each in run.curve[0].first_seed(method) if each.heads]
+    total = run.curve.points.dense.keep
+    chosen = [each for each in run.curve.points.first_seed(method) if each.heads]
     points = [each for each in reversed(chosen) if each.keep < total]
     everything = numbers.of(total, "head", "heads")
     return tuple(

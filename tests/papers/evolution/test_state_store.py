@@ -12,7 +12,7 @@ import headcount
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.papers.evolution.options import EvolutionOptions
-from headcount.papers.evolution.state_store import StateStore, fill, rows_of
+from headcount.papers.evolution.state_store import StateStore, rows_of, write_states
 from headcount.papers.evolution.stores import Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of
 from headcount.papers.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
@@ -51,7 +51,7 @@ def filled(
     store = StateStore(folder / "s.f16", len(subject.states), chosen, subject.width)
     rows = list(rows_of(subject, tokens, chosen, view, more.pop("seed", 0)))
     given: dict = {"max_tokens": 90, "stage": "", "progress": lambda *_: None} | more
-    fill(subject, store, rows, key="key", **given)
+    write_states(subject, store, rows, key="key", **given)
     return store
 
 
@@ -110,7 +110,7 @@ def test_states_that_predict(subject: Subject, tokens: Tokens, tmp_path: Path) -
 def test_an_interrupted_pass_resumes_to_the_same_numbers(
     subject: Subject, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.papers.evolution.state_store.SAVE_EVERY", 1)
+    monkeypatch.setattr("headcount.core.units.SAVE_EVERY", 1)
     chosen, seen = of_sentences(tokens, 9, 0), list[int]()
     expected = filled(subject, tokens, chosen, "sentences", tmp_path / "once", max_tokens=40)
 
@@ -136,7 +136,9 @@ def test_an_interrupted_pass_resumes_to_the_same_numbers(
     for layer in range(3):
         np.testing.assert_array_equal(store.layer(layer), expected.layer(layer))
     with pytest.raises(InputError, match="needs the same model"):
-        fill(subject, store, [], key="other", max_tokens=9, stage="", progress=lambda *_: None)
+        write_states(
+            subject, store, [], key="other", max_tokens=9, stage="", progress=lambda *_: None
+        )
 
 
 def test_occurrences_are_balanced_and_know_their_neighbours(tokens: Tokens) -> None:

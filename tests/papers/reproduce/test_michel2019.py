@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from headcount.core import SITES, Heads, HeadTable, InputError, styled
+from headcount.core import SITES, Heads, HeadTable, InputError, JsonObject, styled
 from headcount.papers import michel2019_document, write_michel2019
 from headcount.papers.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
-from headcount.results import ImportanceRecord, JsonObject
+from headcount.results import ImportanceRecord
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({"encoder.self": (2, 3)})

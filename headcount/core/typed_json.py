@@ -1,31 +1,26 @@
-"""The JSON of a run folder: records are written as they are, and read with a check of every field.
+"""JSON by types: a dataclass is written as it is, and read with a check of every field.
 
-A record is a dataclass. A field's type says what its JSON must be: `int`, `str`, `bool`, `float`
-(null is NaN), `Any`, `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`, `T | None`, another
-dataclass, or `JsonObject` for an object to read by hand. Fields that a newer version added are
-ignored.
+A type says what its JSON must be: `int`, `str`, `bool`, `float` (null is NaN), `Any`, `bytes` (as
+Base64), `Head` (its name), `tuple[T, ...]`, `Mapping[str, T]`, `Mapping[int, T]`,
+`Mapping[Head, T]`, `T | None`, a dataclass, or `JsonObject` for an object to read by hand. `stored`
+and `OwnJson` say how a layout differs from that of the fields. Fields that a newer version added
+are ignored.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, final, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
 
-from headcount.core import (
-    InputError,
-    is_number,
-    nulls_for_nan,
-    parse_json,
-    reason,
-    write_json,
-)
-from headcount.results.sealing import OWN, Described, check_sealed, record_sha256, sealed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from headcount.core.errors import InputError
+from headcount.core.files import parse_json, reason
+from headcount.core.heads import Head, is_number
 
 T = TypeVar("T")
 
@@ -50,48 +45,68 @@ def omitted(default: Any) -> Any:
     return field(default=default, metadata={"omitted": True})
 
 
+def stored(name: str = "", *, flat: tuple[str, ...] | None = None, **more: Any) -> Any:
+    """A field that its file holds in another way than under its own name.
+
+    Args:
+        name: the name in the file.
+        flat: for a dataclass or a mapping whose fields lie among those of the record: the names by
+            which they are known, of which there may be none if the field has a default. Without
+            names, a mapping has all that the record does not declare.
+        more: `default` or `default_factory`, with which the file leaves the field out.
+    """
+    facts = {"name": name} if name else {"flat": flat}
+    return field(metadata=facts | ({"omitted": True} if more else {}), **more)
+
+
+class OwnJson(ABC):
+    """A dataclass that files hold in another layout than that of its fields."""
+
+    @abstractmethod
+    def to_json(self) -> Any:
+        """What the file holds: other dataclasses, or JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, found: "JsonObject") -> Any:
+        """What an object of a file says.
+
+        Raises:
+            InputError: if a field is missing, or does not fit the others; the error names it.
+        """
+
+
 def encoded(value: Any) -> Any:
-    """The JSON of a record: objects for dataclasses, lists for tuples, null for NaN."""
+    """The JSON of a record: objects for dataclasses, lists for tuples, null for NaN and infinity.
+
+    >>> encoded({"p": (0.5, math.nan), "head": Head("encoder.self", 3, 7)})
+    {'p': [0.5, None], 'head': 'enc.3.7'}
+    """
+    if isinstance(value, Head):
+        return str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, OwnJson):
+        return encoded(value.to_json())
     if is_dataclass(value):
-        kept = [each for each in fields(value) if not _is_left_out(each, value)]
-        return {each.name: encoded(getattr(value, each.name)) for each in kept}
+        found = dict[str, Any]()
+        for each in fields(value):
+            part = encoded(getattr(value, each.name))
+            if "flat" in each.metadata:
+                found |= part or {}
+            elif not _is_left_out(each, value):
+                found[_name(each)] = part
+        return found
     if isinstance(value, Mapping):
         return {str(name): encoded(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [encoded(each) for each in value]
-    return nulls_for_nan(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write_record(path: Path, record: Any) -> None:
-    """Write a record, or its JSON, completely or not at all."""
-    write_json(path, encoded(record))
-
-
-def write_sealed(
-    path: Path,
-    record: Any,
-    files: Described | Iterable[str] = (),
-    tables: "Mapping[str, pd.DataFrame] | None" = None,
-) -> None:
-    """Write tables and, last, the record with the hashes of all files that it describes.
-
-    `JsonObject.read_sealed` reads it and checks these hashes, and the record's own, its last field.
-
-    Args:
-        path: File of the record, e.g. `OUT/curve.json`.
-        record: The record, or its JSON.
-        files: Names of the files beside it that were written before and that it describes; a
-            mapping gives the columns of a table of which other records describe other columns.
-        tables: Tables to write beside it, by file name, e.g. `curve.parquet`.
-    """
-    from headcount.core import HeadTable  # imports pandas, which reading does without
-
-    tables = tables or {}
-    for name, table in tables.items():
-        HeadTable(table).write(path.parent / name)
-    described = files if isinstance(files, Mapping) else dict.fromkeys(files)
-    found = encoded(record) | sealed(path.parent, {**dict.fromkeys(tables), **described})
-    write_json(path, found | {OWN: record_sha256(found)})
+def _name(each: Field) -> str:
+    """The name of a field in its file."""
+    return each.metadata.get("name", each.name)
 
 
 def _is_left_out(each: Field, record: Any) -> bool:
@@ -108,8 +123,8 @@ class JsonObject:
     """Values by field."""
     file: str
     """The file that holds the object, for errors."""
-    command: str
-    """Command that writes the file, e.g. `headcount analyze`."""
+    advice: str
+    """What to do about a damaged file, e.g. which command to run again."""
     place: str = ""
     """The object's place in the file, e.g. `dev.loss`, for errors; empty for the entire file."""
 
@@ -138,37 +153,22 @@ class JsonObject:
         return cls.of(value, str(path), command)
 
     @classmethod
-    def read_sealed(cls, path: Path, command: str, folder: str = "a run folder") -> "JsonObject":
-        """The object in a file that `write_sealed` wrote, once the files that it describes fit.
-
-        Args:
-            path: the file.
-            command: the command that writes it.
-            folder: the kind of folder that has such a file, for errors.
-
-        Raises:
-            InputError: as in `read`, and if a file that it describes is missing or another.
-        """
-        found = cls.read(path, command, folder)
-        check_sealed(path, found.values, command)
-        return found
-
-    @classmethod
     def of(cls, value: Any, file: str, command: str) -> "JsonObject":
         """The object that is all of a file.
 
         Raises:
             InputError: if the value is no object, or of another version.
         """
+        advice = f"Run `{command}` again."
         if not isinstance(value, Mapping):
-            raise cls({}, file, command).error("the contents", _WORDS[Mapping], value)
+            raise cls({}, file, advice).error("the contents", _WORDS[Mapping], value)
         version = value.get("version", VERSION)
         if type(version) is not int or version != VERSION:  # True is no version
             raise InputError(
                 f"Expected version {VERSION} in {file}, got {version!r}. Use the version of "
                 f"headcount that wrote it, or run `{command}` again."
             )
-        return cls(value, file, command)
+        return cls(value, file, advice)
 
     def __contains__(self, name: str) -> bool:
         """Whether the object has a field that is not null."""
@@ -199,12 +199,7 @@ class JsonObject:
         Raises:
             InputError: if a field is missing or has another type.
         """
-        return self._record(kind)
-
-    @property
-    def advice(self) -> str:
-        """What to do about a damaged file."""
-        return f"Run `{self.command}` again."
+        return self._object(kind)
 
     def error(self, place: str, expected: str, value: Any) -> InputError:
         """The error that a value is not what was expected."""
@@ -226,12 +221,20 @@ class JsonObject:
             raise InputError(f"Expected {place} in {self.file}, got none. {self.advice}")
         return self._value(kind, self.values[name], place)
 
+    def _object(self, kind: Any) -> Any:
+        return kind.from_json(self) if issubclass(kind, OwnJson) else self._record(kind)
+
     def _record(self, kind: Any) -> Any:
-        hints, found = get_type_hints(kind), {}
+        hints, found = _hints(kind), {}
         for each in fields(kind):
             has_default = each.default is not MISSING or each.default_factory is not MISSING
-            if each.name in self.values or not has_default:
-                found[each.name] = self._field(each.name, hints[each.name])
+            if "flat" in each.metadata:
+                names = each.metadata["flat"]
+                if not has_default or any(name in self for name in names):
+                    own = {_name(other) for other in fields(kind)}
+                    found[each.name] = self._flat(hints[each.name], names, own)
+            elif _name(each) in self.values or not has_default:
+                found[each.name] = self._field(_name(each), hints[each.name])
         try:
             return kind(**found)
         except InputError:
@@ -239,23 +242,41 @@ class JsonObject:
         except ValueError as error:
             raise self.damaged(error) from error
 
+    def _flat(self, kind: Any, names: tuple[str, ...], own: set[str]) -> Any:
+        """A dataclass or a mapping whose fields lie among those of its record, which are `own`."""
+        if get_origin(kind) is UnionType:
+            kind = get_args(kind)[0]
+        if get_origin(kind) is not Mapping:
+            return self._object(kind)
+        there = [name for name in names if name in self]
+        there = there if names else [name for name in self.values if name not in own]
+        return {name: self._field(name, get_args(kind)[1]) for name in there}
+
     def _value(self, kind: Any, value: Any, place: str) -> Any:
         origin, inner = get_origin(kind), get_args(kind)
         if origin is UnionType:
             return self._either(inner, value, place)
         if kind is Any:
             return value
+        if kind is Head:
+            return self._head(value, place)
+        if kind is bytes:
+            return self._bytes(value, place)
         if kind is JsonObject or is_dataclass(kind):
             self._check(Mapping, dict, value, place)
-            found = JsonObject(value, self.file, self.command, place)
-            return found if kind is JsonObject else found._record(kind)
+            found = JsonObject(value, self.file, self.advice, place)
+            return found if kind is JsonObject else found._object(kind)
         if origin is tuple:
             self._check(tuple, list, value, place)
+            if inner[-1] is not Ellipsis and len(inner) != len(value):
+                raise self.error(place, f"a list of {len(inner)}", value)
             places = (f"{place}[{number}]" for number in range(len(value)))
             return tuple(map(self._value, inner[:1] * len(value), value, places))
         if origin is Mapping:
             self._check(Mapping, dict, value, place)
             named = {name: self._value(inner[1], value[name], f"{place}.{name}") for name in value}
+            if inner[0] is Head:
+                return {self._head(name, place): each for name, each in named.items()}
             return self._numbered(named, place) if inner[0] is int else named
         return self._scalar(kind, value, place)
 
@@ -272,6 +293,18 @@ class JsonObject:
             raise self.error(place, "an object with whole numbers as names", named)
         return {int(name): each for name, each in named.items()}
 
+    def _head(self, value: Any, place: str) -> Head:
+        try:
+            return Head.parse(value)
+        except InputError as error:
+            raise self.error(place, "a head such as enc.3.7", value) from error
+
+    def _bytes(self, value: Any, place: str) -> bytes:
+        try:
+            return b64decode(value, validate=True)
+        except (TypeError, ValueError) as error:
+            raise self.error(place, "a text in Base64", value) from error
+
     def _scalar(self, kind: Any, value: Any, place: str) -> Any:
         if kind is float and value is None:
             return math.nan
@@ -287,3 +320,9 @@ class JsonObject:
     def _check(self, kind: Any, allowed: Any, value: Any, place: str) -> None:
         if not isinstance(value, allowed):
             raise self.error(place, _WORDS[kind], value)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of the fields of a record, which are looked up once for all records."""
+    return get_type_hints(kind)

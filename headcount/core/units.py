@@ -1,0 +1,205 @@
+"""Units: parts of a run that are done one by one, and kept, so that none of them is done twice.
+
+The units of a run have names, and depend on its model, data and options only, not on where the run
+was stopped. Their results are read in the order of the units, so that a run that was stopped ends
+with the same numbers. What is kept has the run's key, a signature of model, data and options: a run
+resumes only from files with its own key.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+
+from headcount.core.errors import InputError
+from headcount.core.files import START_AGAIN, parse_json, reading, write_atomically, write_json
+from headcount.core.typed_json import JsonObject, Kind, encoded
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TypeVar("T")
+
+SAVE_EVERY = 50
+"""Number of batches that `fill` writes between two saves."""
+
+_BATCHES = "batches"
+
+
+@final
+class Kept(Mapping[str, T], Generic[T]):
+    """Results of the units that are done, by name, in memory and in a file.
+
+    The file is written completely or not at all.
+
+    Args:
+        file: the file; None keeps the results in memory only.
+        key: the key of this run.
+        what: what the file holds, in words.
+        kind: type of a result, which says how it is written (see `typed_json.py`).
+        every: smallest number of seconds between two writes; 0 writes after every unit.
+
+    Raises:
+        InputError: if the file is damaged, belongs to another run or holds other results.
+    """
+
+    def __init__(
+        self, file: Path | None, key: str, what: str, kind: Kind[T], every: float = 0.0
+    ) -> None:
+        self._file, self._key, self._every = file, key, every
+        self._results, self._stored = dict[str, T](), dict[str, Any]()
+        self._saved, self._is_saved = monotonic(), True
+        self.seconds = dict[str, float]()
+        """How long each unit took that `once` or `results` did."""
+        if file is not None and file.exists():
+            self._read(file, what, kind)
+
+    def _read(self, file: Path, what: str, kind: Kind[T]) -> None:
+        with reading(file, what):
+            found = parse_json(file.read_text(encoding="utf-8"))
+            made, done = found["key"], dict(found["done"])
+            if found.get("sha256", _sha256(done)) != _sha256(done):
+                raise ValueError("it was changed since it was written")
+            seconds = {str(name): float(each) for name, each in found.get("seconds", {}).items()}
+        check_same_key(file, made, self._key)
+        by_name: Any = Mapping[str, kind]  # type: ignore[valid-type]
+        results = JsonObject({"done": done}, str(file), START_AGAIN).field("done", by_name)
+        self._results, self._stored, self.seconds = results, done, seconds
+
+    def __getitem__(self, name: str) -> T:
+        return self._results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def results(self, units: Iterable[tuple[str, Callable[[], T]]]) -> Generator[T, None, None]:
+        """The result of each unit in turn; those that are not done are done, and kept.
+
+        Args:
+            units: the name of each unit, and what does it.
+        """
+        try:
+            for name, do in units:
+                yield self.once(name, do)
+        finally:  # after Ctrl-C too
+            self.save()
+
+    def once(self, name: str, do: Callable[[], T]) -> T:
+        """The result of one unit, which is done and kept if it is not done yet."""
+        if name not in self:
+            start = perf_counter()
+            found = do()
+            self.seconds[name] = round(perf_counter() - start, 1)
+            self.keep({name: found})
+        return self[name]
+
+    def keep(self, results: Mapping[str, T]) -> None:
+        """Keep results, in place of earlier ones of the same names."""
+        self._results |= results
+        self._stored |= encoded(results)
+        self._is_saved = False
+        if monotonic() - self._saved >= self._every:
+            self.save()
+
+    def save(self) -> None:
+        """Write what is not in the file yet."""
+        if self._file is not None and not self._is_saved:
+            held = {"seconds": self.seconds, "sha256": _sha256(self._stored), "done": self._stored}
+            write_json(self._file, {"key": self._key, **held})
+            self._saved, self._is_saved = monotonic(), True
+
+
+def fill(
+    kept: Kept[int],
+    batches: Sequence[Sequence[T]],
+    write: Callable[[Sequence[T]], object],
+    flush: Callable[[], object],
+    progress: Callable[[int], object],
+) -> None:
+    """Write batches to files whose size is known before; resumes after the last that is on disk.
+
+    Args:
+        kept: the number of batches on disk.
+        batches: all batches.
+        write: reads a batch and writes what belongs to it to its place in the files.
+        flush: brings the files to disk.
+        progress: called with the number of items of the batches so far.
+    """
+    first = kept.get(_BATCHES, 0)
+    seen = sum(map(len, batches[:first]))
+    for number, batch in enumerate(batches[first:], start=first + 1):
+        write(batch)
+        seen += len(batch)
+        progress(seen)
+        if number % SAVE_EVERY == 0 or number == len(batches):
+            flush()
+            kept.keep({_BATCHES: number})
+
+
+def write_arrays(file: Path, arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> None:
+    """Write named arrays and texts about them, completely or not at all; nothing is pickled."""
+    from safetensors.numpy import save_file  # only here: texts are read and written without
+
+    sealed = {**about, "sha256": _arrays_sha256(arrays, about)}
+    write_atomically(file, lambda part: save_file({**arrays}, part, metadata=sealed))
+
+
+def read_arrays(file: Path, what: str) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
+    """The arrays that `write_arrays` wrote, and the texts about them.
+
+    Args:
+        file: the file.
+        what: what it holds, in words.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    from safetensors import safe_open
+
+    with reading(file, what), safe_open(file, framework="np") as opened:
+        about = opened.metadata() or {}
+        arrays = {name: opened.get_tensor(name).copy() for name in opened.keys()}
+        found = _arrays_sha256(arrays, about)
+        if about.get("sha256", found) != found:  # older files have none
+            raise ValueError("it was changed since it was written")
+    return arrays, about
+
+
+def check_same_key(file: Path, made: str | None, key: str) -> None:
+    """Check that a file belongs to this run.
+
+    Args:
+        file: the file.
+        made: its key.
+        key: the key of this run.
+
+    Raises:
+        InputError: if they differ.
+    """
+    if made != key:
+        raise InputError(
+            f"--resume needs the same model, data and options. {file} belongs to the run\n  "
+            f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
+            "--overwrite instead of --resume."
+        )
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _arrays_sha256(arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> str:
+    """Hash of named arrays and of the texts about them."""
+    import numpy as np
+
+    digest = hashlib.sha256(json.dumps({**about, "sha256": ""}, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {arrays[name].shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

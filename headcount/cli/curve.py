@@ -8,23 +8,21 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, pruning, reports, results
-from headcount.cli.arguments import recorded
-from headcount.cli.console import Report, plain_console, print_markdown, print_warnings
+from headcount.cli.console import Report
 from headcount.cli.data_arguments import Inputs, TrialArguments, check_calibration
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import ResultCommand
 from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_curve
-from headcount.core import InputError, ResumePolicy, claim, options_of
+from headcount.core import InputError, options_of
 from headcount.pruning import METHOD_OPTIONS
 
 
 @dataclass(frozen=True)
-class Curve(ResumableArguments, Measuring["Inputs[pruning.Roles | None]", "results.CurvePoints"]):
+class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "results.Curve"]):
     """Plot score against kept heads for every method, and random, under the same budgets."""
 
-    RECORD = results.CurveRecord.FILE
-    HAS_TABLES = True
+    RESULT = results.Curve
 
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)
@@ -73,20 +71,14 @@ class Curve(ResumableArguments, Measuring["Inputs[pruning.Roles | None]", "resul
         """The options of each method."""
         return vars(self.options)
 
-    def claim(self, policy: ResumePolicy) -> None:
-        """Check that the folder is new, or holds a curve that is resumed or replaced."""
-        claim(self.out, results.Curve.files(), self.out / "state", policy)
-
     def prepare(self) -> "Inputs[pruning.Roles | None]":
         """Load the model, its roles and the data."""
         loaded = self.on.load()
         roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
         return Inputs(loaded, self.on.splits(loaded), roles)
 
-    def measure(
-        self, read: "Inputs[pruning.Roles | None]", progress: Report
-    ) -> "results.CurvePoints":
-        """Measure every point, and write everything into `out`."""
+    def measure(self, read: "Inputs[pruning.Roles | None]", progress: Report) -> "results.Curve":
+        """Measure every point."""
         loaded, splits = read.loaded, read.splits
         changed = [
             f"{name}.{each}" for name, own in self._chosen().items() for each in options_of(own)
@@ -102,19 +94,11 @@ class Curve(ResumableArguments, Measuring["Inputs[pruning.Roles | None]", "resul
         seeds = range(self.on.seed, self.on.seed + self.seeds)
         points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
         facts = reports.CurveFacts.of(loaded, splits, chosen, key, read.more, left_out)
-        print_warnings(facts.warnings[len(splits.warnings) :], plain_console(soft_wrap=False))
-        reports.write_curve(points, facts, self.out, recorded(self) | {"options": changed})
-        return points
-
-    def show(self, read: "Inputs[pruning.Roles | None]", found: "results.CurvePoints") -> None:
-        """Print the points, and where the document is."""
-        console, column = plain_console(soft_wrap=False), "score" if self.scores else "loss"
-        print_markdown(reports.numbers_table(found, column, by_method=True), console)
-        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
+        return facts.curve(points, {"options": changed})
 
     def next_steps(
-        self, read: "Inputs[pruning.Roles | None]", found: "results.CurvePoints"
+        self, read: "Inputs[pruning.Roles | None]", found: "results.Curve"
     ) -> Iterable[str]:
         """Which budget to take."""
         dev = read.splits.dev
-        return after_curve(self.on, found, dev.metric, dev.higher_is_better)
+        return after_curve(self.on, found.points, dev.metric, dev.higher_is_better)

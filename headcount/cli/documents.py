@@ -13,7 +13,7 @@ FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 
 DOCUMENTED: "tuple[type[results.Result[Any]], ...]" = (
     *(results.Probed, results.Sensitivity, results.Clusters, results.Coreference),
-    *(results.Alignment, papers.Evolution, papers.Followed),
+    *(results.Alignment, results.Curve, papers.Evolution, papers.Followed),
 )
 """Results with a document."""
 
@@ -23,14 +23,14 @@ def document_of(found: "results.Result[Any]", analysis: Path | None = None) -> D
 
     Args:
         found: The result.
-        analysis: Folder of an analysis, if there is one, whose roles colour the map of clusters.
+        analysis: Folder of an analysis, if there is one, whose roles clusters and curves show.
     """
     if isinstance(found, papers.Evolution):
         return papers.evolution_document(found)
     if isinstance(found, papers.Followed):
         return papers.followed_document(found)
     roles = None
-    if isinstance(found, results.Clusters) and analysis is not None:
+    if isinstance(found, results.Clusters | results.Curve) and analysis is not None:
         if (analysis / results.RunRecord.FILE).exists():
             roles = {row.head: row.roles for row in results.Analysis.read(analysis).rows}
     return reports.document_of(found, *([] if roles is None else [roles]))

@@ -2,9 +2,9 @@ from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison import document as document
 from .comparison_files import write_comparison as write_comparison
-from .curve_document import CurveFacts as CurveFacts
-from .curve_document import numbers_table as numbers_table
-from .curve_document import write_curve as write_curve
+from .documents.curve import CurveFacts as CurveFacts
+from .documents.curve import numbers_table as numbers_table
+from .documents.curve import write_curve as write_curve
 from .documents.results import document_of as document_of
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers

@@ -84,5 +84,5 @@ class PruningExperiment:
     ) -> CurveFacts:
         """Write the files of a curve; returns what is common to all of its points."""
         facts = CurveFacts.of(self.loaded, self.splits, methods, signature)
-        write_curve(points, facts, self.out, self.arguments)
+        write_curve(facts.curve(points, self.arguments), self.out)
         return facts

@@ -7,14 +7,16 @@ from headcount.core import Document
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.clusters import clusters_document
 from headcount.reports.documents.coreference import coreference_document
+from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.probes import probes_document
 from headcount.reports.documents.sensitivity import sensitivity_document
-from headcount.results import Alignment, Clusters, Coreference, Probed, Result, Sensitivity
+from headcount.results import Alignment, Clusters, Coreference, Curve, Probed, Result, Sensitivity
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Alignment: alignment_document,
     Clusters: clusters_document,
     Coreference: coreference_document,
+    Curve: curve_document,
     Probed: probes_document,
     Sensitivity: sensitivity_document,
 }
@@ -26,7 +28,7 @@ def document_of(found: Result[Any], *more: object) -> Document:
 
     Args:
         found: the result.
-        more: what else its document takes: of clusters, the roles of the heads.
+        more: what else its document takes: of clusters and curves, the roles of the heads.
     """
     shown = DOCUMENTS[type(found)](found, *more)
     return shown.ending(found.record.warnings, found.record.signature)

@@ -140,16 +140,16 @@ def _left(points: CurvePoints) -> str:
     return f"heads kept, of {points.dense.keep}"
 
 
-CURVE_FIGURES = (
-    "curve_score",
-    "curve_loss",
-    "curve_test_score",
-    "curve_test_loss",
-    "sites",
-    "layers",
-    "functions",
-)
-"""The names of all figures that a curve can have."""
+CURVE_FIGURES = {
+    "curve_score": "Score by kept heads, development set",
+    "curve_loss": "Loss by kept heads, development set",
+    "curve_test_score": "Score by kept heads, test set",
+    "curve_test_loss": "Loss by kept heads, test set",
+    "sites": "Kept heads of every site",
+    "layers": "Kept heads of every layer",
+    "functions": "Kept heads of every role",
+}
+"""All figures that a curve can have, with what they show."""
 
 
 def curve_figures(

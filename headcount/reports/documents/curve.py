@@ -1,21 +1,12 @@
-"""The files of a curve: the table, the figures, and a document that shows the numbers."""
+"""What a curve shows: how good a model is with fewer and fewer heads, by method."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import (
-    FORMATS,
-    Heads,
-    amount,
-    code,
-    save,
-    styled,
-    table,
-    write_readable,
-)
+from headcount.core import Block, Chart, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
@@ -73,76 +64,90 @@ class CurveFacts:
             updates={name: tuning.updates for name, tuning in trained(measured).items()},
         )
 
+    def curve(self, points: CurvePoints, arguments: Mapping[str, Any] | None = None) -> Curve:
+        """The curve of some points.
+
+        Args:
+            points: the points.
+            arguments: arguments of the command, for the record.
+        """
+        record = CurveRecord(
+            metric=self.metric,
+            heads=self.heads.counts,
+            warnings=self.warnings,
+            sentences=tuple(sentences(points, self)),
+            signature=self.signature,
+            arguments=arguments or {},
+        )
+        return Curve(record, points)
+
 
 def write_curve(
-    points: CurvePoints,
-    facts: CurveFacts,
-    folder: Path,
-    arguments: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """Write the table, the document, the figures, and the record last.
+    found: Curve, folder: Path, roles: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Write the table and the record of a curve, then its document and figures.
 
-    Returns:
-        The paths of the figures.
+    Args:
+        found: the curve.
+        folder: the folder.
+        roles: roles of every head, whose survival is drawn.
     """
-    figures = curve_figures(points, facts.heads, facts.metric, facts.roles)
-    paths = []
-    with styled():
-        for name, draw in figures.items():
-            figure = draw()
-            paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in FORMATS]
-    for stale in set(CURVE_FIGURES) - set(figures):  # of an earlier run with more data
-        for kind in FORMATS:
-            (folder / "figures" / f"{stale}.{kind}").unlink(missing_ok=True)
-    write_readable(folder / "curve.md", document(points, facts, list(figures)))
-    record = CurveRecord(
-        metric=facts.metric,
-        heads=facts.heads.counts,
-        warnings=facts.warnings,
-        sentences=tuple(sentences(points, facts)),
-        signature=facts.signature,
-        arguments=arguments or {},
+    found.write(folder)
+    record = found.record
+    shown = curve_document(found, roles).ending(record.warnings, record.signature)
+    shown.write(folder / found.DOCUMENTS[0])
+
+
+def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = None) -> Document:
+    """The document of a curve: a table for each number, their summary, and figures.
+
+    Args:
+        found: the curve.
+        roles: roles of every head; None without an analysis of the model.
+    """
+    record, points, heads = found.record, found.points, Heads(found.record.heads)
+    drawn = curve_figures(points, heads, record.metric, roles)
+    return Document(
+        "How many heads can be pruned",
+        (
+            *(Text(sentence, "lede") for sentence in record.sentences),
+            Text(f"{heads}."),
+            *(
+                block
+                for column, title in _columns(points, record.metric)
+                for block in _numbers(points, column, title)
+            ),
+            *(
+                Chart(name, says, drawn.get(name, lambda: None))
+                for name, says in CURVE_FIGURES.items()
+            ),
+        ),
     )
-    Curve(record, points).write(folder, ["curve.md"])
-    return paths
 
 
-def document(points: CurvePoints, facts: CurveFacts, figures: Sequence[str]) -> str:
-    """One table per number, their summary, and the figures."""
-    parts = ["# How many heads can be pruned", f"{facts.heads}.", *sentences(points, facts)]
-    parts += [f"**Warning**: {warning}." for warning in facts.warnings]
-    for column, title in _columns(points, facts.metric):
-        parts += [f"## {title}", numbers_table(points, column)]
-    parts += ["## Figures", *(f"![{name}](figures/{name}.svg)" for name in figures)]
-    return "\n\n".join([*parts, code(str(facts.signature))]) + "\n"
+def _numbers(points: CurvePoints, column: str, title: str) -> Iterator[Block]:
+    yield Heading(title)
+    yield numbers_table(points, column, title)
 
 
-def numbers_table(points: CurvePoints, column: str, by_method: bool = False) -> str:
-    """One row per budget, one column per method; random shows the mean and range of its seeds.
+def numbers_table(points: CurvePoints, column: str, title: str = "") -> Table:
+    """A row for each method, a column for each budget; random shows mean and range of its seeds.
 
     Args:
         points: the curve.
-        column: `score` or `loss`.
-        by_method: use one row per method instead, for a narrow terminal.
+        column: `score` or `loss`, with the prefix `test_` for the test set.
+        title: what the numbers are.
     """
-    dense = points.dense
-    first = [f"{dense.keep} (all)"] + [
-        _cell(points.values(method, dense.keep, column) or [dense.numbers[column]])
-        for method in points.methods
-    ]
-    controls = [
-        _cell([points.controls[name].numbers[column]] if name in points.controls else [])
-        for name in points.methods
-    ]
-    beside = [[f"{dense.keep} (all), control", *controls]] if points.controls else []
-    rest = [
-        [str(keep), *(_cell(points.values(method, keep, column)) for method in points.methods)]
-        for keep in points.keeps
-    ]
-    rows = [["heads kept", *points.methods], first, *beside, *rest]
-    if by_method:
-        rows = list(map(list, zip(*rows, strict=True)))
-    return table(rows[0], rows[1:])
+    dense, keeps, controls = points.dense, points.keeps, points.controls
+    headers = ["heads kept", f"{dense.keep} (all)"]
+    headers += [f"{dense.keep} (all), control"] if controls else []
+    rows = []
+    for method in points.methods:
+        row = [method, _cell(points.values(method, dense.keep, column) or [dense.numbers[column]])]
+        if controls:
+            row.append(_cell([controls[method].numbers[column]] if method in controls else []))
+        rows.append([*row, *(_cell(points.values(method, keep, column)) for keep in keeps)])
+    return Table.of([*headers, *map(str, keeps)], rows, title)
 
 
 def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:

@@ -17,7 +17,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import plain_console, print_warnings, shown
 from headcount.cli.folder_arguments import FolderArguments
-from headcount.core import amount, claim
+from headcount.core import InputError, amount, claim
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import FollowOptions
 
@@ -77,7 +77,11 @@ class Follow(FolderArguments, TaskArguments):
         return replace(self, model=str(folder)).loaded()
 
     def _corpus(self) -> Corpus:
-        if self.corpus or self.as_words:
+        if self.as_words and not self.corpus:
+            raise InputError(
+                "Expected --corpus TREEBANK.conllu for --as-words, got none. Leave it out."
+            )
+        if self.corpus:
             corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
             check_reading(corpus)
             return corpus

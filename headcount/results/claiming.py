@@ -55,14 +55,14 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
 
 
 def claim_beside(
-    folder: Path, kind: type[Result[Any]], what: str, policy: ResumePolicy, resumes: bool = True
+    folder: Path, kind: type[Result[Any]], policy: ResumePolicy, resumes: bool = True
 ) -> None:
     """Check that a command may write into a folder, beside an analysis; nothing is deleted.
 
     Args:
         folder: the folder.
-        kind: the command's result.
-        what: what it is in one word; the state of an unfinished run is in the folder `state/WHAT`.
+        kind: the command's result; the state of an unfinished run is in a folder of its record's
+            name in `state`.
         policy: what to do with earlier files of the command.
         resumes: whether the command can resume.
 
@@ -72,6 +72,7 @@ def claim_beside(
     """
     check_is_folder(folder)
     files = kind.files()
+    what = Path(files[-1]).stem
     remove_leftovers(folder, set(OURS).union(files).__contains__)
     state = folder / "state" / what
     remove_leftovers(state)

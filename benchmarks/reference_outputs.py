@@ -119,7 +119,7 @@ def steps() -> Iterator[Step]:
     yield "prune", ("prune", bert, *lm, *pruned, "--analysis", "analyze", "--out", "pruned")
     yield "report", ("report", "analyze", "--pruned", "pruned")
     yield "prune_auto", ("prune", bert, *lm, "--keep", "3", "--out", "pruned_auto")
-    l0 = ("--method", "l0", "--set", "tuning.updates=5")
+    l0 = ("--method", "l0", "--method.tuning.updates", "5")
     yield "prune_l0", ("prune", bert, *lm, *l0, "--keep", "3", "--out", "pruned_l0")
     yield "compact", ("compact", bert, "--plan", "pruned/plan.json", "--out", "compact")
     yield "finetune", ("finetune", bert, *lm, "--set", "updates=2", "--out", "finetuned")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import InputError, brief_repr, check_seed
+from headcount.core import MAX_TOKENS, InputError, brief_repr, check_seed
 from headcount.results import Thresholds
 
 
@@ -29,7 +29,7 @@ class Options:
     windows: bool = False
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     pool: int = 2000
     """Number of sentences sorted by length at a time; a larger pool needs less padding."""

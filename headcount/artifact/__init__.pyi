@@ -10,6 +10,7 @@ from .making import save_pruned as save_pruned
 from .saving import save as save
 from .staging import FINETUNED as FINETUNED
 from .staging import claim_artifact as claim_artifact
+from .staging import may_replace as may_replace
 from .staging import state_of as state_of
 from .surviving_roles import DenseAnalysis as DenseAnalysis
 from .surviving_roles import analysed_corpus as analysed_corpus

@@ -20,7 +20,7 @@ from headcount.artifact.making import certify, heads_record
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
-from headcount.core import ModelError, Plan, Progress, brief_repr, name_of, silent
+from headcount.core import MAX_TOKENS, ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.models import (
     Loaded,
     check_is_loaded,
@@ -200,7 +200,7 @@ class FurtherTraining:
     """The model to distil from, e.g. the dense one."""
     seed: int = 0
     """Seed of batches, dropout and resamples."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch of an evaluation."""
     state: Path | None = None
     """Folder for checkpoints, from which an interrupted training resumes; None for none."""

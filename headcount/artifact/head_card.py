@@ -94,11 +94,11 @@ def _about(record: PruneRecord) -> str:
 def _options(arguments: Mapping[str, Any]) -> str:
     """The options besides method and budget.
 
-    >>> _options({"preset": None, "set": ["step=0.1"], "recover": 90, "tune": ["distilled=0.5"]})
-    'step=0.1, a recovery of 90 updates (distilled=0.5)'
+    >>> _options({"preset": None, "options": ["step=0.1"], "recover": 9, "tune": ["distilled=0.5"]})
+    'step=0.1, a recovery of 9 updates (distilled=0.5)'
     """
     parts = [f"preset {arguments['preset']}"] if arguments.get("preset") else []
-    parts += _texts(arguments.get("set"))
+    parts += _texts(arguments.get("options", arguments.get("set")))  # "set" before version 0.3
     if isinstance(updates := arguments.get("recover"), int) and updates:
         tuned = ", ".join(_texts(arguments.get("tune")))
         parts.append(

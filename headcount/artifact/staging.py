@@ -181,7 +181,7 @@ def state_of(out: Path) -> Path:
 
 def claim_artifact(
     out: Path, policy: ResumePolicy, kind: Kind = COMPACT, read: Iterable[Path] = ()
-) -> bool:
+) -> None:
     """Check that a model may be written, and make the folder for the state.
 
     Args:
@@ -189,10 +189,6 @@ def claim_artifact(
         policy: What to do with an interrupted run or an earlier model.
         kind: Kind of model that may be replaced.
         read: Paths that the run reads, none in the folder, which is replaced entirely.
-
-    Returns:
-        Whether the run may replace a model in the folder: it, or the run that it resumes, was
-        started to overwrite.
 
     Raises:
         InputError: If there is a model that may not be replaced, an interrupted run that may not be
@@ -222,7 +218,12 @@ def claim_artifact(
     make_folder(state)
     hold(state)
     mark(state, f"{kind.name}\n{REPLACES}" if overwrite else kind.name)
-    return overwrite
+
+
+def may_replace(out: Path) -> bool:
+    """Whether a run may replace a model in its folder: the run was started to overwrite."""
+    _, replaces = _mark_of(state_of(out))
+    return replaces
 
 
 def forget_run(out: Path, kind: Kind) -> None:

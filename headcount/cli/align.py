@@ -1,6 +1,7 @@
 """`headcount align`: which heads link words to their translations."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -8,50 +9,26 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import probes, reports, results
-from headcount.cli.arguments import CorpusArguments, check_data, check_model, recorded
-from headcount.cli.beside_arguments import ParallelArguments
-from headcount.cli.console import plain_console, print_warnings, shown
+from headcount import models, probes, results
+from headcount.cli.arguments import ParallelArguments, check_data
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import BesideArguments
+from headcount.cli.frame import BesideCommand
 from headcount.core import amount
-from headcount.corpora import read_links
+from headcount.corpora import Corpus, read_links
 from headcount.probes import AlignmentOptions
 
 SHOWN = 5
 """Number of heads that are printed."""
 
 
-def print_best(found: "results.Alignment", console: Console) -> None:
-    """Print the best heads and layers, each in its best direction."""
-    record = found.record
-    console.print(
-        f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
-        f"{amount(record.possible, 'possible link')}"
-    )
-    table = Table(
-        *("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"),
-        box=None,
-        pad_edge=False,
-    )
-    for level in ("aligner", "head", "layer"):
-        for row in found.ranked(level)[: 1 if level == "layer" else SHOWN]:
-            interval = f"{row.aer_low:.3f}-{row.aer_high:.3f}"
-            numbers = (f"{each:.3f}" for each in (row.precision, row.recall, row.accuracy))
-            table.add_row(
-                row.head, row.quantity, row.direction, f"{row.aer:.3f}", interval, *numbers
-            )
-    console.print(table)
-    for sentence in record.sentences:
-        console.print(sentence, soft_wrap=True)
-    print_warnings(record.warnings, console)
-    console.print(record.signature, style="dim", soft_wrap=True)
-
-
 @dataclass(frozen=True)
-class Align(CorpusArguments, ParallelArguments):
+class Align(
+    ParallelArguments, BesideArguments, BesideCommand["models.Loaded", "results.Alignment"]
+):
     """Measure how well every head links words to their translations, against gold links."""
 
-    RECORD = results.AlignmentRecord.FILE
-    HAS_TABLES = True
+    RESULT = results.Alignment
 
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
     """Parallel text: .tsv (source<TAB>target); with --columns text=NAME target=NAME, a .tsv, .csv,
@@ -62,16 +39,40 @@ class Align(CorpusArguments, ParallelArguments):
         default_factory=AlignmentOptions
     )
 
-    def run(self) -> int:
-        """Align and write everything into `out`."""
-        check_model(self.model)
+    @cached_property
+    def texts(self) -> Corpus:
+        """The parallel text."""
+        return self.read(self.pairs, self.source, self.target)
+
+    def check(self) -> None:
+        """Check everything that needs no model, the links included."""
+        super().check()
         check_data([self.gold, *self.how.compare])
-        corpus = self.read(self.pairs, self.source, self.target)
-        read_links(self.gold, sum(1 for _ in corpus))  # refused before the model is loaded
-        self.claim(results.Alignment, "alignment")
-        with shown() as progress:
-            found = probes.align(self.loaded_beside(), corpus, self.gold, self.how, progress)
-        found.recorded(recorded(self)).write(self.out)
-        path = reports.write_alignment_document(self.out)
-        print_best(found, plain_console(soft_wrap=False))
-        return self.finish(path)
+        read_links(self.gold, sum(1 for _ in self.texts))
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Alignment":
+        """Align."""
+        return probes.align(read, self.texts, self.gold, self.how, progress)
+
+    def summarize(self, found: "results.Alignment", console: Console) -> None:
+        """Print the best heads and layers, each in its best direction."""
+        record = found.record
+        console.print(
+            f"Aligned {amount(record.pairs, 'pair')} with {record.sure:,} sure and "
+            f"{amount(record.possible, 'possible link')}"
+        )
+        table = Table(
+            *("head", "read from", "direction", "AER", "95 %", "precision", "recall", "accuracy"),
+            box=None,
+            pad_edge=False,
+        )
+        for level in ("aligner", "head", "layer"):
+            for row in found.ranked(level)[: 1 if level == "layer" else SHOWN]:
+                interval = f"{row.aer_low:.3f}-{row.aer_high:.3f}"
+                numbers = (f"{each:.3f}" for each in (row.precision, row.recall, row.accuracy))
+                table.add_row(
+                    row.head, row.quantity, row.direction, f"{row.aer:.3f}", interval, *numbers
+                )
+        console.print(table)
+        for sentence in record.sentences:
+            console.print(sentence, soft_wrap=True)

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from headcount import models, tasks
-from headcount.core import CorpusError, InputError, ModelError, name_of
+from headcount.cli.console import plain_console, print_warnings
+from headcount.core import MAX_TOKENS, CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
     are_chats,
@@ -50,6 +51,18 @@ class DeviceArguments(TrustArguments):
     )
     """Number format of the model; float32 is the most exact."""
 
+    def load_model(
+        self, name: str | Path, languages: tuple[str, str] | None = None
+    ) -> "models.Loaded":
+        """Load a model.
+
+        Args:
+            name: Its name or folder.
+            languages: Languages of source and target, for a multilingual translator.
+        """
+        trusted = self.trust_remote_code
+        return models.load(name, self.device, self.dtype, languages, trust_remote_code=trusted)
+
 
 @dataclass(frozen=True)
 class ModelArguments(DeviceArguments):
@@ -60,11 +73,17 @@ class ModelArguments(DeviceArguments):
     languages: tuple[str, str] | None = field(default=None, kw_only=True)
     """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
 
-    def loaded(self) -> "models.Loaded":
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If an argument can't be used.
+        """
+        check_model(self.model)
+
+    def load(self) -> "models.Loaded":
         """Load the model."""
-        trusted = self.trust_remote_code
-        how = (self.device, self.dtype, self.languages)
-        return models.load(self.model, *how, trust_remote_code=trusted)
+        return self.load_model(self.model, self.languages)
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,16 @@ class CorpusArguments(ColumnArguments):
 
 
 @dataclass(frozen=True)
+class ParallelArguments(CorpusArguments):
+    """How a command reads its corpus, which may be parallel text in two files."""
+
+    source: Path | None = field(default=None, kw_only=True)
+    """Source side of parallel text (.txt or .conllu)."""
+    target: Path | None = field(default=None, kw_only=True)
+    """Target side, line by line."""
+
+
+@dataclass(frozen=True)
 class TaskArguments(ModelArguments):
     """A model and the task to score it on."""
 
@@ -156,7 +185,7 @@ class TaskArguments(ModelArguments):
     character."""
     limit: int | None = None
     """Largest number of examples of each data set; all by default."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:
@@ -169,7 +198,7 @@ class TaskArguments(ModelArguments):
         Raises:
             InputError: If a file does not exist, or an option does not fit the task.
         """
-        check_model(self.model)
+        super().check()
         check_limit(self.limit)
         self.check_data(self.data)
         check_metric(self.task, self.metric)
@@ -225,6 +254,14 @@ class TaskArguments(ModelArguments):
         """Build the task on some files, with masks drawn by a seed."""
         columns = named_columns(self.columns)
         return tasks.build(self.task, loaded, files, columns, **self.options(seed))
+
+    def task_on(
+        self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0
+    ) -> "tasks.Task":
+        """Build the task on some files, and print its warnings."""
+        task = self.built(loaded, files, seed)
+        print_warnings(task.warnings(), plain_console())
+        return task
 
     def options(self, seed: int = 0) -> dict[str, Any]:
         """The options of the task, with masks drawn by a seed.

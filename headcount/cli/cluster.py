@@ -1,6 +1,7 @@
 """`headcount cluster`: which heads look at the same places."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -8,49 +9,27 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headcount import artifact, probes, reports, results
-from headcount.cli.arguments import CorpusArguments, check_model, recorded
-from headcount.cli.beside_arguments import ParallelArguments
-from headcount.cli.console import plain_console, print_warnings, shown
+from headcount import artifact, models, probes, results
+from headcount.cli.arguments import ParallelArguments
+from headcount.cli.console import Report
+from headcount.cli.documents import FORMATS, write_documents
+from headcount.cli.folder_arguments import BesideArguments
+from headcount.cli.frame import BesideCommand
 from headcount.core import amount
+from headcount.corpora import Corpus
 from headcount.probes import ClusterOptions
 
 SHOWN = 5
 """Number of pairs and of groups that are printed."""
 
 
-def print_clusters(found: "results.Clusters", console: Console) -> None:
-    """Print the nearest heads, the largest groups, and the tests of the layers."""
-    record, groups = found.record, found.groups
-    console.print(
-        f"Compared {amount(len(found.places), 'head')} on "
-        f"{amount(record.sentences, 'sentence')}: {amount(len(groups), 'group')} "
-        f"within {record.within} nats"
-    )
-    table = Table("nearest heads", "nats", box=None, pad_edge=False)
-    for row in found.distances.nsmallest(SHOWN, "distance").to_dict("records"):
-        table.add_row(f"{row['head_a']}, {row['head_b']}", f"{row['distance']:.3f}")
-    console.print(table)
-    largest = [group for group in sorted(groups, key=len, reverse=True) if len(group) > 1]
-    for group in largest[:SHOWN]:
-        console.print(f"Group of {len(group)}: {', '.join(group)}", soft_wrap=True)
-    for test in record.tests:
-        console.print(
-            f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of "
-            f"different layers {test.other_layers:.3f} (p = {test.p:.2g}, "
-            f"{amount(test.permutations, 'permutation')})",
-            soft_wrap=True,
-        )
-    print_warnings(record.warnings, console)
-    console.print(record.signature, style="dim", soft_wrap=True)
-
-
 @dataclass(frozen=True)
-class Cluster(CorpusArguments, ParallelArguments):
+class Cluster(
+    ParallelArguments, BesideArguments, BesideCommand["models.Loaded", "results.Clusters"]
+):
     """Measure the distances between all heads, and group those that look at the same places."""
 
-    RECORD = results.ClustersRecord.FILE
-    HAS_TABLES = True
+    RESULT = results.Clusters
 
     corpus: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
@@ -64,17 +43,50 @@ class Cluster(CorpusArguments, ParallelArguments):
     Without one, layers do."""
     how: Annotated[ClusterOptions, tyro.conf.arg(name="")] = field(default_factory=ClusterOptions)
 
-    def run(self) -> int:
-        """Compare the heads and write everything into `out`."""
-        check_model(self.model)
-        corpus = self.read(self.corpus, self.source, self.target, self.limit)
-        self.claim(results.Clusters, "clusters")
-        loaded = self.loaded_beside()
-        analysis = self.analysis or (self.out if (self.out / "run.json").exists() else None)
-        roles = None if analysis is None else artifact.read_roles(analysis, loaded)
-        with shown() as progress:
-            found = probes.cluster(loaded, corpus, self.how, progress)
-        found.recorded(recorded(self)).write(self.out)
-        path = reports.write_clusters_document(self.out, roles)
-        print_clusters(found, plain_console(soft_wrap=False))
-        return self.finish(path)
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus."""
+        return self.read(self.corpus, self.source, self.target, self.limit)
+
+    def check(self) -> None:
+        """Check everything that needs no model, the corpus included."""
+        super().check()
+        self.texts  # noqa: B018
+
+    def load(self) -> "models.Loaded":
+        """Load the model, and check that the analyses are of exactly this one."""
+        loaded = super().load()
+        if self.analysis is not None:
+            artifact.read_roles(self.analysis, loaded)
+        return loaded
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Clusters":
+        """Compare the heads."""
+        return probes.cluster(read, self.texts, self.how, progress)
+
+    def write_document(self, found: "results.Clusters") -> None:
+        """Write the document and the map, coloured by roles."""
+        write_documents(found, self.out, FORMATS, self.analysis or self.out)
+
+    def summarize(self, found: "results.Clusters", console: Console) -> None:
+        """Print the nearest heads, the largest groups, and the tests of the layers."""
+        record, groups = found.record, found.groups
+        console.print(
+            f"Compared {amount(len(found.places), 'head')} on "
+            f"{amount(record.sentences, 'sentence')}: {amount(len(groups), 'group')} "
+            f"within {record.within} nats"
+        )
+        table = Table("nearest heads", "nats", box=None, pad_edge=False)
+        for row in found.distances.nsmallest(SHOWN, "distance").to_dict("records"):
+            table.add_row(f"{row['head_a']}, {row['head_b']}", f"{row['distance']:.3f}")
+        console.print(table)
+        largest = [group for group in sorted(groups, key=len, reverse=True) if len(group) > 1]
+        for group in largest[:SHOWN]:
+            console.print(f"Group of {len(group)}: {', '.join(group)}", soft_wrap=True)
+        for test in record.tests:
+            console.print(
+                f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of "
+                f"different layers {test.other_layers:.3f} (p = {test.p:.2g}, "
+                f"{amount(test.permutations, 'permutation')})",
+                soft_wrap=True,
+            )

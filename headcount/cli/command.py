@@ -3,17 +3,18 @@
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import tyro
 
 from headcount import __version__
 from headcount.cli.console import plain_console, quietly
+from headcount.cli.frame import Command
 from headcount.cli.stopping import stoppable
 from headcount.cli.words import check_given_once, check_not_empty
 from headcount.core import (
@@ -181,19 +182,6 @@ def lost_process(error: BaseException) -> str | None:
     return None
 
 
-@runtime_checkable
-class Command(Protocol):
-    """Arguments of one command, which `run` obeys.
-
-    Its class may name the record that it writes into --out, which --json prints: `RECORD`. If
-    `HAS_TABLES` is true, --out gets tables, of which --csv writes copies.
-    """
-
-    def run(self) -> int:
-        """Run the command; returns the exit status."""
-        ...
-
-
 def command_class(name: str) -> type[Command]:
     """The class of a command; only its own module is imported."""
     return cast("type[Command]", getattr(import_module(f"headcount.cli.{name}"), COMMANDS[name]))
@@ -210,20 +198,31 @@ def parse(arguments: Sequence[str]) -> Command:
     check_known("a command", name, COMMANDS)
     check_not_empty(others)
     check_given_once(others)
-    readable = [shortened(visible(each), LONGEST) for each in others]
-    if readable == others:
-        return _parsed(name, others)
     try:
         with redirect_stderr(StringIO()):
             return _parsed(name, others)
     except SystemExit as error:
-        if error.code:  # the same error again, shorter and without signs that a terminal obeys
-            _parsed(name, readable)
+        if not error.code:  # help, which was printed
+            raise
+        if (refused := _refused(error)) is not None:
+            raise refused from None
+        # The same error again, now printed, shorter and without signs that a terminal obeys.
+        _parsed(name, [shortened(visible(each), LONGEST) for each in others])
         raise
 
 
+def _refused(error: BaseException) -> InputError | None:
+    """The error of a dataclass of options, which the parser turned into one of its own."""
+    while error.__context__ is not None:
+        error = error.__context__
+        if isinstance(error, InputError):
+            return error
+    return None
+
+
 def _parsed(name: str, arguments: Sequence[str]) -> Command:
-    return tyro.cli(command_class(name), args=arguments, prog=f"headcount {name}")
+    kind = command_class(name).parsed_by(arguments)
+    return tyro.cli(kind, args=arguments, prog=f"headcount {name}")
 
 
 def record_of(name: str, command: Command) -> Path:
@@ -232,9 +231,9 @@ def record_of(name: str, command: Command) -> Path:
     Raises:
         InputError: If the command writes no record, or has no --out to write it into.
     """
-    record: str | None = getattr(command, "RECORD", None)
+    record = command.record_name()
     if record is None:
-        raise _writes_none(name, "a record", "RECORD", JSON)
+        raise _writes_none(name, "a record", Command.record_name, JSON)
     return _out(command, f"{JSON} prints the record") / record
 
 
@@ -244,17 +243,17 @@ def tables_of(name: str, command: Command) -> Path:
     Raises:
         InputError: If the command writes no table, or has no --out to write it into.
     """
-    if not getattr(command, "HAS_TABLES", False):
-        raise _writes_none(name, "tables", "HAS_TABLES", CSV)
+    if not command.writes_tables():
+        raise _writes_none(name, "tables", Command.writes_tables, CSV)
     return _out(command, f"{CSV} copies the tables")
 
 
-def _writes_none(name: str, what: str, declared: str, option: str) -> InputError:
+def _writes_none(name: str, what: str, declared: Callable[[], object], option: str) -> InputError:
     """The error that a command does not write what an option needs; it names those that do."""
-    others = ", ".join(each for each in COMMANDS if hasattr(command_class(each), declared))
+    others = [each for each in COMMANDS if getattr(command_class(each), declared.__name__)()]
     return InputError(
-        f"Expected a command that writes {what} ({others}), got {name}, which writes none. Leave "
-        f"{option} out."
+        f"Expected a command that writes {what} ({', '.join(others)}), got {name}, which writes "
+        f"none. Leave {option} out."
     )
 
 

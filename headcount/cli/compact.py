@@ -1,19 +1,21 @@
 """`headcount compact`: a model without the heads that a plan prunes."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from rich.console import Console
 
 from headcount import artifact, models, results
-from headcount.cli.arguments import ColumnArguments, ModelArguments, check_model
-from headcount.cli.console import plain_console, shown
+from headcount.cli.arguments import ColumnArguments, ModelArguments
+from headcount.cli.console import Report, plain_console
+from headcount.cli.frame import Measuring
 from headcount.core import Plan, amount, check_not_read
 from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Compact(ColumnArguments, ModelArguments):
+class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "results.Certificate"]):
     """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
 
     plan: Path = field(kw_only=True)
@@ -27,33 +29,39 @@ class Compact(ColumnArguments, ModelArguments):
     overwrite: bool = False
     """Replace a compact model in --out once the new one is complete."""
 
-    def run(self) -> int:
-        """Compact the model, compare it with the gated one, and save it."""
-        check_model(self.model)
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        super().check()
         self.check_texts(self.data, self.limit)
         check_not_read(
             self.out, [Path(models.place_of(self.model)), self.plan, *map(Path, self.data)]
         )
-        plan = Plan.read(self.plan)
+        plan = self.given  # read before the model's configuration
         models.Stated.of(self.model, self.trust_remote_code).check_plan(plan)
-        loaded = self.loaded()
+
+    @cached_property
+    def given(self) -> Plan:
+        """The plan."""
+        return Plan.read(self.plan)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Certificate":
+        """Compact the model, compare it with the gated one, and save it."""
         columns = named_columns(self.columns)
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
-        with shown() as progress:
-            certificate = artifact.save_compact(
-                loaded, plan, self.out, corpus, self.overwrite, progress
-            )
+        corpus = artifact.certificate_corpus(read, self.data, self.limit, columns)
+        return artifact.save_compact(read, self.given, self.out, corpus, self.overwrite, progress)
+
+    def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
+        """Print what was kept, the comparisons, and how to load the model."""
         console = plain_console()
-        kept = len(plan.kept_heads(loaded.heads))
+        kept = len(self.given.kept_heads(read.heads))
         console.print(
-            f"Kept {kept:,} of {amount(len(loaded.heads), 'head')}; {_size(self.out)} of weights",
+            f"Kept {kept:,} of {amount(len(read.heads), 'head')}; {_size(self.out)} of weights",
         )
-        print_certificate(certificate, console)
+        print_certificate(found, console)
         console.print(
             f"Saved: {self.out}; load it with headcount.load({str(self.out)!r}), or with "
             "transformers alone: from_pretrained(..., trust_remote_code=True)",
         )
-        return 0
 
 
 def print_certificate(certificate: "results.Certificate", console: Console) -> None:

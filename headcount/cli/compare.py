@@ -9,12 +9,13 @@ from rich.console import Console
 
 from headcount import reports, results
 from headcount.cli.console import plain_console, print_warnings
+from headcount.cli.frame import Command
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Command):
     """Compare two runs on one page: what heads do, relations with intervals, scores."""
 
     one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]

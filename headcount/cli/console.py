@@ -96,6 +96,13 @@ def show_document(path: Path) -> int:
     return 0
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print sentences and commands, one a line and never wrapped, so that they can be pasted."""
+    console = plain_console(soft_wrap=True)
+    for line in lines:
+        console.print(line)
+
+
 def print_warnings(sentences: Iterable[str], console: Console) -> None:
     """Print each warning on its own line; on standard error if the console is quiet."""
     console = plain_console(stderr=True) if console.quiet else console

@@ -1,6 +1,7 @@
 """`headcount curve`: every method under the same budgets."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +9,18 @@ import tyro
 
 from headcount import artifact, pruning, reports, results
 from headcount.cli.arguments import recorded
-from headcount.cli.console import plain_console, print_markdown, print_warnings, shown
-from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.next_steps import after_curve, print_steps
-from headcount.core import InputError, ResumePolicy, claim
-from headcount.pruning import METHOD_OPTIONS, check_method
+from headcount.cli.console import Report, plain_console, print_markdown, print_warnings
+from headcount.cli.data_arguments import Inputs, TrialArguments, check_calibration
+from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.frame import Measuring
+from headcount.cli.method_arguments import values_of, with_options
+from headcount.cli.next_steps import after_curve
+from headcount.core import InputError, ResumePolicy, claim, options_of
+from headcount.pruning import METHOD_OPTIONS
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(ResumableArguments, Measuring["Inputs[pruning.Roles | None]", "results.CurvePoints"]):
     """Plot score against kept heads for every method, and random, under the same budgets."""
 
     RECORD = results.CurveRecord.FILE
@@ -25,12 +29,10 @@ class Curve:
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
-    out: Path = field(kw_only=True)
-    """Folder for the table, the document and the figures."""
     methods: tuple[str, ...] = ("all",)
     """Methods to compare; all by default."""
-    set: tuple[str, ...] = ()
-    """Set options of methods, as METHOD.NAME=VALUE, e.g. gradient.step=0.1."""
+    options: Annotated[object, tyro.conf.Suppress] = None
+    """Options of the methods, given as --methods.METHOD.NAME VALUE."""
     seeds: int = 5
     """Number of random orders to draw."""
     scores: bool = True
@@ -39,41 +41,18 @@ class Curve:
     """Also train and measure the dense model for as many updates as a method's point."""
     analysis: Path | None = None
     """Folder of `headcount analyze` of this model, to report the functions of the kept heads."""
-    resume: bool = False
-    """Resume an interrupted run in --out; no point is measured twice."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
 
-    def run(self) -> int:
-        """Measure every point and write everything into `out`."""
-        policy = self._check()
-        chosen = {name: pruning.method(name, self._options(name)) for name in self._names()}
-        claim(self.out, results.Curve.files(), self.out / "state", policy)
-        loaded = self.on.loaded()
-        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
-        splits, console = self.on.splits(loaded), plain_console(soft_wrap=False)
-        print_warnings(splits.warnings, console)
-        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(self.set)}"
-        left_out: dict[str, str] = {}
-        # "all" means all methods that suit this model.
-        unsuited = left_out.__setitem__ if "all" in self.methods else None
-        with shown() as progress:
-            settings = self.on.settings(self.out / "state", progress, roles)
-            context = settings.context(loaded, splits.train)
-            trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
-            seeds = range(self.on.seed, self.on.seed + self.seeds)
-            points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        facts = reports.CurveFacts.of(loaded, splits, chosen, key, roles, left_out)
-        print_warnings(facts.warnings[len(splits.warnings) :], console)
-        reports.write_curve(points, facts, self.out, recorded(self))
-        column = "score" if self.scores else "loss"
-        print_markdown(reports.numbers_table(points, column, by_method=True), console)
-        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
-        print_steps(after_curve(self.on, points, splits.dev.metric, splits.dev.higher_is_better))
-        return 0
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> type["Curve"]:
+        """The same class, with the options of the methods that are named."""
+        names = values_of(arguments, "--methods") or cls.methods
+        names = METHOD_OPTIONS if "all" in names else dict.fromkeys(names)
+        kinds = {name: pruning.options_of_method(name) for name in names}
+        fields = [(name, kind, field(default=kind())) for name, kind in kinds.items()]
+        return with_options(cls, "methods", make_dataclass("Options", fields, frozen=True)())
 
-    def _check(self) -> ResumePolicy:
-        """Check everything that needs no model; returns what to do with an earlier run."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
         if not (self.keep and self.methods):
             raise InputError(
                 "Expected at least one budget and one method, got none. Name them with "
@@ -84,24 +63,58 @@ class Curve:
                 f"Expected --seeds of at least 1, got {self.seeds}. To draw no random order, "
                 "name the other --methods."
             )
-        if self.seeds != Curve.seeds and "random" not in self._names():
+        if self.seeds != Curve.seeds and "random" not in self._chosen():
             raise InputError("Only the method random reads --seeds. Leave --seeds out.")
-        for name in self._names():
-            check_method(name, self._options(name))
-        check_calibration(self.on.calibration, self._names())
+        check_calibration(self.on.calibration, self._chosen().values())
         self.on.check()
         self.on.check_heads(max(self.keep), self.analysis)
-        return ResumePolicy.of(self.resume, self.overwrite)
 
-    def _names(self) -> list[str]:
-        return list(METHOD_OPTIONS) if "all" in self.methods else list(dict.fromkeys(self.methods))
+    def _chosen(self) -> "dict[str, pruning.MethodOptions]":
+        """The options of each method."""
+        return vars(self.options)
 
-    def _options(self, name: str) -> list[str]:
-        """The options of one method."""
-        for option in self.set:
-            if option.partition(".")[0] not in self._names():
-                raise InputError(
-                    f"Expected options as METHOD.NAME=VALUE with a method out of "
-                    f"{', '.join(self._names())}, got {option!r}."
-                )
-        return [option.partition(".")[2] for option in self.set if option.startswith(f"{name}.")]
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a curve that is resumed or replaced."""
+        claim(self.out, results.Curve.files(), self.out / "state", policy)
+
+    def prepare(self) -> "Inputs[pruning.Roles | None]":
+        """Load the model, its roles and the data."""
+        loaded = self.on.load()
+        roles = None if self.analysis is None else artifact.read_roles(self.analysis, loaded)
+        return Inputs(loaded, self.on.splits(loaded), roles)
+
+    def measure(
+        self, read: "Inputs[pruning.Roles | None]", progress: Report
+    ) -> "results.CurvePoints":
+        """Measure every point, and write everything into `out`."""
+        loaded, splits = read.loaded, read.splits
+        changed = [
+            f"{name}.{each}" for name, own in self._chosen().items() for each in options_of(own)
+        ]
+        key = f"{self.on.signature(loaded, splits)}|scores:{self.scores}|set:{','.join(changed)}"
+        chosen = {name: pruning.with_options(own) for name, own in self._chosen().items()}
+        left_out: dict[str, str] = {}
+        # "all" means all methods that suit this model.
+        unsuited = left_out.__setitem__ if "all" in self.methods else None
+        settings = self.on.settings(self.out / "state", progress, read.more)
+        context = settings.context(loaded, splits.train)
+        trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
+        seeds = range(self.on.seed, self.on.seed + self.seeds)
+        points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
+        facts = reports.CurveFacts.of(loaded, splits, chosen, key, read.more, left_out)
+        print_warnings(facts.warnings[len(splits.warnings) :], plain_console(soft_wrap=False))
+        reports.write_curve(points, facts, self.out, recorded(self) | {"options": changed})
+        return points
+
+    def show(self, read: "Inputs[pruning.Roles | None]", found: "results.CurvePoints") -> None:
+        """Print the points, and where the document is."""
+        console, column = plain_console(soft_wrap=False), "score" if self.scores else "loss"
+        print_markdown(reports.numbers_table(found, column, by_method=True), console)
+        console.print(f"Document: {self.out / 'curve.md'}", soft_wrap=True)
+
+    def next_steps(
+        self, read: "Inputs[pruning.Roles | None]", found: "results.CurvePoints"
+    ) -> Iterable[str]:
+        """Which budget to take."""
+        dev = read.splits.dev
+        return after_curve(self.on, found, dev.metric, dev.higher_is_better)

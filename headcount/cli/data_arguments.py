@@ -3,15 +3,27 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from headcount import models, pruning, tasks
 from headcount.cli.arguments import TaskArguments
+from headcount.cli.console import plain_console, print_warnings
 from headcount.core import InputError, Progress, check_seed, silent
 from headcount.corpora import named_columns
-from headcount.pruning import CALIBRATION, uses_examples
+from headcount.pruning import CALIBRATION
 
+More = TypeVar("More")
 Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]
+
+
+@dataclass(frozen=True)
+class Inputs(Generic[More]):
+    """What a command that trains or prunes has read."""
+
+    loaded: "models.Loaded"
+    splits: "tasks.TaskSplits"
+    more: More
+    """A teacher, or what is known of the heads."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +59,8 @@ class LearningArguments(TaskArguments):
         ]
 
     def splits(self, loaded: "models.Loaded") -> "tasks.TaskSplits":
-        """The task on all data sets, with the warnings about them."""
-        return tasks.TaskSplits.build(
+        """The task on all data sets, once the warnings about them are printed."""
+        found = tasks.TaskSplits.build(
             self.task,
             loaded,
             train=self.data,
@@ -58,6 +70,8 @@ class LearningArguments(TaskArguments):
             names=("--data", "--dev", "--test"),
             **self.options(self.seed),
         )
+        print_warnings(found.warnings, plain_console())
+        return found
 
     def signature(self, loaded: "models.Loaded", splits: "tasks.TaskSplits", **more: object) -> str:
         """The signature of everything that the numbers depend on."""
@@ -142,13 +156,13 @@ class TrialArguments(LearningArguments):
         return super().signature(loaded, splits, **signed, **more)
 
 
-def check_calibration(calibration: int, methods: Iterable[str]) -> None:
+def check_calibration(calibration: int, methods: "Iterable[pruning.MethodOptions]") -> None:
     """Raise an error if --calibration was set and no method scores heads on examples.
 
     Raises:
         InputError: If --calibration would have no effect.
     """
-    if calibration != CALIBRATION and not any(map(uses_examples, methods)):
+    if calibration != CALIBRATION and not any(each.uses_data for each in methods):
         raise InputError(
             "--calibration only affects scores of heads, folding and rescaling, and this run has "
             "none of them. Leave it out."

@@ -10,6 +10,7 @@ import tyro
 from headcount import analysis, importance, models, reports, results, tasks
 from headcount.cli.arguments import TrustArguments, check_model
 from headcount.cli.console import plain_console, shown
+from headcount.cli.frame import Command
 from headcount.core import ResumePolicy
 from headcount.corpora import Corpus
 
@@ -21,7 +22,7 @@ PAIRS = 60
 
 
 @dataclass(frozen=True)
-class Demo(TrustArguments):
+class Demo(TrustArguments, Command):
     """Analyse our English-German model on our own parallel treebank sample; needs no network."""
 
     HAS_TABLES = True

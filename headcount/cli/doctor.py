@@ -9,10 +9,11 @@ from rich.text import Text
 
 from headcount.cli.arguments import DeviceArguments
 from headcount.cli.console import plain_console
+from headcount.cli.frame import Command
 
 
 @dataclass(frozen=True)
-class Doctor(DeviceArguments):
+class Doctor(DeviceArguments, Command):
     """Report what works for a model and what does not, before anything runs."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from headcount import results, statistics, tasks
+from headcount import models, results, statistics, tasks
 from headcount.cli.arguments import TaskArguments, recorded
-from headcount.cli.console import plain_console, print_warnings
+from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.frame import Measuring
 from headcount.core import check_is_folder
 
 
 @dataclass(frozen=True)
-class Evaluate(TaskArguments):
+class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
     """Measure a model's loss and score on a task; translations are scored by BLEU and chrF."""
 
     RECORD = results.EvaluationRecord.FILE
@@ -18,18 +19,27 @@ class Evaluate(TaskArguments):
     out: Path | None = None
     """Folder for evaluation.json and, for a translation, translations.txt."""
 
-    def run(self) -> int:
-        """Evaluate the model, print the numbers, and write them if `out` is given."""
-        self.check()
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        super().check()
         if self.out is not None:
             check_is_folder(self.out)
-        loaded = self.loaded()
-        task, console = self.built(loaded, self.data), plain_console()
-        scored = tasks.score(loaded, task, self.max_tokens)
-        print_warnings([*task.warnings(), *statistics.rough_score(task.num_examples)], console)
-        for name, value in scored.record.numbers().items():
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "tasks.Scored":
+        """Evaluate the model."""
+        task = self.built(read, self.data)
+        warnings = [*task.warnings(), *statistics.rough_score(task.num_examples)]
+        print_warnings(warnings, plain_console())
+        return tasks.score(read, task, self.max_tokens)
+
+    def store(self, found: "tasks.Scored") -> None:
+        """Write the numbers if `out` is given."""
+        if self.out is not None:
+            found.write(self.out, recorded(self))
+
+    def show(self, read: "models.Loaded", found: "tasks.Scored") -> None:
+        """Print the numbers."""
+        console = plain_console()
+        for name, value in found.record.numbers().items():
             shown = f"{value:,.4f}" if isinstance(value, float) else value
             console.print(f"{name:<18} {shown}")
-        if self.out is not None:
-            scored.write(self.out, recorded(self))
-        return 0

@@ -1,6 +1,7 @@
 """`headcount evolve MODEL [MODEL...] CORPUS --out OUT`: what every layer keeps and builds."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,10 +17,11 @@ from headcount.cli.arguments import (
     check_model,
     recorded,
 )
-from headcount.cli.console import plain_console, print_warnings, show_document, shown
-from headcount.cli.folder_arguments import FolderArguments
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.frame import PaperCommand, ResultCommand
 from headcount.cli.train import training_shown
-from headcount.core import InputError, amount, claim
+from headcount.core import InputError, amount
 from headcount.corpora import Corpus
 from headcount.papers import EvolutionOptions
 
@@ -28,11 +30,15 @@ SHOWN = ("mi-miller-madow", "pwcca")
 
 
 @dataclass(frozen=True)
-class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
+class Evolve(
+    CorpusArguments,
+    ResumableArguments,
+    DeviceArguments,
+    ResultCommand["list[models.Loaded]", "papers.Evolution"],
+):
     """Compare layers and models: what each layer keeps of a token and its neighbours."""
 
-    RECORD = papers.EvolutionRecord.FILE
-    HAS_TABLES = True
+    RESULT = papers.Evolution
 
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL [MODEL ...] CORPUS")
@@ -46,37 +52,60 @@ class Evolve(CorpusArguments, FolderArguments, DeviceArguments):
         default_factory=EvolutionOptions
     )
 
-    def run(self) -> int:
-        """Measure every layer, and write and print the numbers."""
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus."""
+        return self.read(self.inputs[-1:], limit=self.limit)
+
+    def check(self) -> None:
+        """Check everything that needs no model, the corpus included."""
         if len(self.inputs) < 2:
             raise InputError(
                 "Expected models and a corpus, got "
                 f"{', '.join(self.inputs) or 'nothing'}. Name at least one model and one corpus."
             )
-        *names, file = self.inputs
-        for name in names:
+        for name in self.inputs[:-1]:
             check_model(name)
-        check_data([file])
-        corpus = self.read([file], limit=self.limit)
-        claim(self.out, papers.Evolution.files(), self.out / "state", self.policy)
-        loaded = [self._loaded(name) for name in names]
-        with shown() as progress:
-            found = papers.evolve(loaded, corpus, self.how, self.out, progress)
-        found = found.recorded(recorded(self))
-        found.write(self.out)
-        path = papers.write_evolution(found, self.out)
-        papers.forget_evolution(self.out)
-        print_evolution(found, plain_console(soft_wrap=False))
-        plain_console().print(f"Figures and what they show: {path}")
-        return 0
+        check_data(self.inputs[-1:])
+        self.texts  # noqa: B018
 
-    def _loaded(self, name: str) -> "models.Loaded":
-        return models.load(name, self.device, self.dtype, trust_remote_code=self.trust_remote_code)
+    def prepare(self) -> "list[models.Loaded]":
+        """Load the models."""
+        return [self.load_model(name) for name in self.inputs[:-1]]
+
+    def forget(self) -> None:
+        """Delete the measured quantities."""
+        papers.forget_evolution(self.out)
+
+    def measure(self, read: "list[models.Loaded]", progress: Report) -> "papers.Evolution":
+        """Measure every layer."""
+        return papers.evolve(read, self.texts, self.how, self.out, progress)
+
+    def summarize(self, found: "papers.Evolution", console: Console) -> None:
+        """Print what was stored, and the main curves."""
+        for facts in found.record.stores:
+            if facts.occurrences:
+                console.print(
+                    f"{facts.objective}-{facts.seed}, {facts.view}: "
+                    f"{amount(facts.types, 'token')} x {amount(facts.occurrences, 'occurrence')}"
+                )
+        layers = sorted({row.layer for row in found.rows})
+        table = Table("quantity", "against", "model", *map(str, layers), box=None, pad_edge=False)
+        curves: dict[tuple[str, str, str], dict[int, float]] = {}
+        for row in found.rows:
+            if row.quantity in SHOWN and " at " not in row.against:
+                curves.setdefault((row.quantity, row.against, row.label), {})[row.layer] = row.value
+        for names, values in sorted(curves.items()):
+            cells = (f"{values[each]:.3f}" if each in values else "" for each in layers)
+            table.add_row(*names, *cells)
+        console.print(table)
 
 
 @dataclass(frozen=True)
-class Voita2019Evolution(FolderArguments):
+class Voita2019Evolution(ResumableArguments, PaperCommand["list[models.Loaded]"]):
     """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
+
+    RESULT = papers.Evolution
 
     models: Path
     """Folder with the models translation-1, causal-lm-1, masked-lm-1, translation-2 ...; those that
@@ -90,40 +119,22 @@ class Voita2019Evolution(FolderArguments):
     device: Literal["cpu", "cuda"] = "cpu"
     """Device to train on."""
 
-    def run(self) -> int:
-        """Train what is missing, measure every layer, and write the document."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
         check_data((*self.data, *self.dev))
         if self.seeds < 1:
             raise InputError(f"Expected at least 1 seed, got {self.seeds}. Give --seeds 2.")
-        claim(self.out, papers.Evolution.files(), self.out / "state", self.policy)
+
+    def prepare(self) -> "list[models.Loaded]":
+        """Load the models, after training those that are missing."""
         trainings = papers.evolution_trainings(self.data, self.dev, self.seeds, self.device)
         with training_shown() as tell:
-            loaded = papers.trained_models(self.models, trainings, tell)
-        with shown() as progress:
-            path = papers.reproduce_voita2019evolution(
-                loaded, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
-            )
+            return papers.trained_models(self.models, trainings, tell)
+
+    def measure(self, read: "list[models.Loaded]", progress: Report) -> Path:
+        """Measure every layer, and write the document."""
+        path = papers.reproduce_voita2019evolution(
+            read, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
+        )
         papers.forget_evolution(self.out)
-        return show_document(path)
-
-
-def print_evolution(found: "papers.Evolution", console: Console) -> None:
-    """Print what was stored, and the main curves."""
-    for facts in found.record.stores:
-        if facts.occurrences:
-            console.print(
-                f"{facts.objective}-{facts.seed}, {facts.view}: {amount(facts.types, 'token')} x "
-                f"{amount(facts.occurrences, 'occurrence')}"
-            )
-    layers = sorted({row.layer for row in found.rows})
-    table = Table("quantity", "against", "model", *map(str, layers), box=None, pad_edge=False)
-    curves: dict[tuple[str, str, str], dict[int, float]] = {}
-    for row in found.rows:
-        if row.quantity in SHOWN and " at " not in row.against:
-            curves.setdefault((row.quantity, row.against, row.label), {})[row.layer] = row.value
-    for names, values in sorted(curves.items()):
-        cells = (f"{values[each]:.3f}" if each in values else "" for each in layers)
-        table.add_row(*names, *cells)
-    console.print(table)
-    print_warnings(found.record.warnings, console)
-    console.print(found.record.signature, style="dim", soft_wrap=True)
+        return path

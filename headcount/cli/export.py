@@ -6,16 +6,17 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, models
+from headcount import artifact, models, results
 from headcount.cli.arguments import ColumnArguments, TrustArguments
 from headcount.cli.compact import print_certificate
-from headcount.cli.console import plain_console, print_warnings
+from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.frame import Measuring
 from headcount.core import InputError
 from headcount.corpora import named_columns
 
 
 @dataclass(frozen=True)
-class Export(ColumnArguments, TrustArguments):
+class Export(ColumnArguments, TrustArguments, Measuring["models.Loaded", "results.Certificate"]):
     """Export a compact model to ONNX and check it in ONNX Runtime."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
@@ -30,18 +31,27 @@ class Export(ColumnArguments, TrustArguments):
     limit: int | None = None
     """Largest number of sentences to compare on; all by default."""
 
-    def run(self) -> int:
-        """Export the model, compare it, and save it."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
         if not self.onnx:
             raise InputError("Expected a format to export to, got none. Add --onnx.")
         self.check_texts(self.data, self.limit)
-        loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
+
+    def prepare(self) -> "models.Loaded":
+        """Load the model."""
+        return models.load(self.model, trust_remote_code=self.trust_remote_code)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Certificate":
+        """Export the model, compare it, and save it."""
         columns = named_columns(self.columns)
-        corpus = artifact.certificate_corpus(loaded, self.data, self.limit, columns)
-        certificate = artifact.export(loaded, self.model, corpus, self.cache)
+        corpus = artifact.certificate_corpus(read, self.data, self.limit, columns)
+        return artifact.export(read, self.model, corpus, self.cache)
+
+    def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
+        """Print the comparisons, and where the files are."""
         console = plain_console()
-        print_certificate(certificate, console)
-        if not certificate.is_with_gated:
+        print_certificate(found, console)
+        if not found.is_with_gated:
             changed = (
                 "the weights changed after heads were pruned, so the certificate does not show "
                 "equality with a gated model"
@@ -49,4 +59,3 @@ class Export(ColumnArguments, TrustArguments):
             print_warnings([changed], console)
         for path in sorted((self.model / artifact.FOLDER).glob("*.onnx")):
             console.print(f"Saved: {path}")
-        return 0

@@ -1,22 +1,24 @@
 """`headcount finetune`: train a model further on a task's data, and measure the change."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from headcount import artifact, models, results
 from headcount.cli.arguments import check_model, recorded
-from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.cli.data_arguments import LearningArguments
-from headcount.core import ResumePolicy, made
+from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.data_arguments import Inputs, LearningArguments
+from headcount.cli.field_values import field_values
+from headcount.cli.frame import Measuring
+from headcount.core import ResumePolicy
 from headcount.training import FinetuneConfig, check_further_training
 
 
 @dataclass(frozen=True)
-class Finetune:
+class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
     """Train a model on a task's data: before pruning, after pruning, or as a control."""
 
     RECORD = "finetune.json"
@@ -33,51 +35,55 @@ class Finetune:
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
-    def run(self) -> int:
-        """Train, write the folder, and print what changed."""
-        on, console, tuning = self.on, plain_console(), made(FinetuneConfig, self.set)
-        check_further_training(tuning, self.teacher is not None)
-        on.check()
+    @cached_property
+    def tuning(self) -> FinetuneConfig:
+        """The settings of the training."""
+        return FinetuneConfig(**field_values(FinetuneConfig, self.set))
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        check_further_training(self.tuning, self.teacher is not None)
+        self.on.check()
         if self.teacher is not None:
             check_model(self.teacher)
-        kind, read = artifact.FINETUNED, self._read()
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        overwrite = artifact.claim_artifact(self.out, policy, kind, read)
-        loaded = on.loaded()
-        teacher = None
-        if self.teacher is not None:
-            trusted = on.trust_remote_code
-            teacher = models.load(self.teacher, on.device, on.dtype, trust_remote_code=trusted)
-        splits = on.splits(loaded)
-        print_warnings(splits.warnings, console)
-        with shown() as progress:
-            training = artifact.FurtherTraining(
-                loaded,
-                splits,
-                tuning,
-                teacher,
-                seed=on.seed,
-                max_tokens=on.max_tokens,
-                state=artifact.state_of(self.out) / "training",
-                progress=progress,
-            )
-            print_warnings(training.warnings, console)
-            trained = training.run()
-        arguments = recorded(self)
-        record = trained.save(self.out, files=on.dev, arguments=arguments, overwrite=overwrite)
-        _print(record, console)
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a model that is replaced."""
+        teacher = [Path(models.place_of(self.teacher))] if self.teacher else []
+        artifact.claim_artifact(self.out, policy, artifact.FINETUNED, self.on.files() + teacher)
+
+    def prepare(self) -> "Inputs[models.Loaded | None]":
+        """Load the model, its teacher and the data."""
+        loaded = self.on.load()
+        teacher = None if self.teacher is None else self.on.load_model(self.teacher)
+        return Inputs(loaded, self.on.splits(loaded), teacher)
+
+    def measure(
+        self, read: "Inputs[models.Loaded | None]", progress: Report
+    ) -> "results.FinetuneRecord":
+        """Train, and write the folder."""
+        training = artifact.FurtherTraining(
+            read.loaded,
+            read.splits,
+            self.tuning,
+            read.more,
+            seed=self.on.seed,
+            max_tokens=self.on.max_tokens,
+            state=artifact.state_of(self.out) / "training",
+            progress=progress,
+        )
+        print_warnings(training.warnings, plain_console())
+        overwrite = artifact.may_replace(self.out)
+        trained, files, arguments = training.run(), self.on.dev, recorded(self)
+        return trained.save(self.out, files=files, arguments=arguments, overwrite=overwrite)
+
+    def show(self, read: "Inputs[models.Loaded | None]", found: "results.FinetuneRecord") -> None:
+        """Print what changed."""
+        console = plain_console()
+        for name, change in found.data_sets.items():
+            for each in (change.trained.score, change.trained.loss):
+                console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
+            if change.teacher is not None:
+                score = change.teacher.score
+                console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")
         console.print(f"Folder: {self.out}")
-        return 0
-
-    def _read(self) -> list[Path]:
-        """Every local file or folder that the run reads."""
-        return [*self.on.files(), *([Path(models.place_of(self.teacher))] if self.teacher else [])]
-
-
-def _print(record: "results.FinetuneRecord", console: Console) -> None:
-    for name, found in record.data_sets.items():
-        for each in (found.trained.score, found.trained.loss):
-            console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
-        if found.teacher is not None:
-            score = found.teacher.score
-            console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")

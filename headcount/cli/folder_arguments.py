@@ -3,41 +3,41 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import papers
-from headcount.cli.arguments import recorded
-from headcount.cli.console import plain_console, print_warnings
-from headcount.cli.data_arguments import TrialArguments
-from headcount.core import ResumePolicy, claim, silent
-from headcount.results import Curve
+from headcount import importance, models
+from headcount.cli.arguments import ModelArguments
 
 
 @dataclass(frozen=True)
-class FolderArguments:
-    """Arguments of commands that write into a folder and can be resumed."""
+class OutArguments:
+    """The folder of a run."""
 
     out: Path = field(kw_only=True)
-    """Folder for the results."""
-    resume: bool = field(default=False, kw_only=True)
-    """Resume an interrupted run in --out."""
+    """Folder for the results; must be new or empty unless --overwrite is given."""
     overwrite: bool = field(default=False, kw_only=True)
     """Replace an earlier run in --out."""
 
-    @property
-    def policy(self) -> ResumePolicy:
-        """What to do with an earlier run in --out."""
-        return ResumePolicy.of(self.resume, self.overwrite)
+
+@dataclass(frozen=True)
+class ResumableArguments(OutArguments):
+    """The folder of a run that can be resumed."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
+    resume: bool = field(default=False, kw_only=True)
+    """Resume an interrupted run in --out; nothing is measured twice."""
 
 
 @dataclass(frozen=True)
-class ExperimentArguments(FolderArguments):
-    """Arguments of a reproduction that prunes."""
+class BesideArguments(ModelArguments):
+    """A model, and a folder for results that may lie beside its analysis."""
 
-    def experiment(self, on: TrialArguments) -> "papers.PruningExperiment":
-        """Claim the folder, then load the model and its data."""
-        on.check()
-        claim(self.out, Curve.files(), self.out / "state", self.policy)
-        loaded = on.loaded()
-        splits = on.splits(loaded)
-        print_warnings(splits.warnings, plain_console(soft_wrap=False))
-        settings = on.settings(None, silent)
-        return papers.PruningExperiment(loaded, splits, self.out, settings, recorded(self))
+    out: Path = field(kw_only=True)
+    """Folder for the results: new, or the folder of an analysis of this model."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run of this command in --out."""
+
+    def load(self) -> "models.Loaded":
+        """Load the model, and check that any analysis in `out` is of exactly this model."""
+        loaded = super().load()
+        importance.check_same_model(self.out, loaded.heads, models.revision(loaded.model))
+        return loaded

@@ -1,5 +1,6 @@
 """`headcount importance`: what every head is worth on a task."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +11,10 @@ from rich.table import Table
 
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
-from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.cli.next_steps import after_importance, group_size, print_steps
+from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.frame import Measuring
+from headcount.cli.next_steps import after_importance, group_size
 from headcount.core import InputError, ResumePolicy, amount, check_seed
 from headcount.importance import Options
 
@@ -82,7 +85,11 @@ READ_BY = {
 
 
 @dataclass(frozen=True)
-class Importance(TaskArguments):
+class Importance(
+    ResumableArguments,
+    TaskArguments,
+    Measuring["tuple[models.Loaded, tasks.Task]", "importance.Assessed"],
+):
     """Score every head on a task by gradient, relevance, ablation, norm and sink."""
 
     RECORD = results.ImportanceRecord.FILE
@@ -93,35 +100,66 @@ class Importance(TaskArguments):
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to test whether effects agree."""
-    resume: bool = False
-    """Resume an interrupted run in --out; no example is run or translated twice per ablation."""
-    overwrite: bool = False
-    """Replace an earlier assessment in --out."""
 
-    def run(self) -> int:
-        """Run the methods and write everything into `out`."""
-        policy = ResumePolicy.of(self.resume, self.overwrite)
+    def check(self) -> None:
+        """Check everything that needs no model."""
         check_seed(self.how.seed)
-        self.check()
+        super().check()
         self._check_no_unused_options()
         if self.against is not None and self.against.resolve() == self.out.resolve():
             raise InputError(
                 "Expected --against to name an assessment on other data, got --out itself."
             )
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new or an analysis's, and may be written into."""
         importance.claim_importance(self.out, policy)
-        loaded = self.loaded()
+
+    def prepare(self) -> "tuple[models.Loaded, tasks.Task]":
+        """Load the model and the task; results beside are of the same model and the same way."""
+        loaded = self.load()
         self._check_same_models(loaded)
-        task = self.built(loaded, self.data, self.how.seed)
+        task = self.task_on(loaded, self.data, self.how.seed)
         self._check_same_ways(task)
-        print_warnings(task.warnings(), plain_console())
-        if policy is ResumePolicy.OVERWRITE:
-            importance.forget_sweep(self.out)
-        with shown() as progress:
-            assessment = importance.assess(
-                loaded, task, self.how, out=self.out, progress=progress, max_tokens=self.max_tokens
+        return loaded, task
+
+    def start_over(self) -> None:
+        """Delete the losses so far of an earlier run."""
+        importance.forget_sweep(self.out)
+
+    def measure(
+        self, read: "tuple[models.Loaded, tasks.Task]", progress: Report
+    ) -> "importance.Assessed":
+        """Score the heads, and write everything into `out`."""
+        (loaded, task), how = read, self.how
+        found = importance.assess(loaded, task, how, self.out, progress, self.max_tokens)
+        written = importance.write_assessment(
+            found, loaded.heads, self.out, recorded(self), self.against
+        )
+        if (self.out / "run.json").exists():
+            reports.write_report(self.out)
+        return written
+
+    def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
+        """Print the heads that matter, and which score predicts that."""
+        console = plain_console(soft_wrap=False)
+        print_worth(*found, console)
+        if (self.out / "run.json").exists():
+            console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
+        else:
+            console.print(
+                f"Table: {self.out / 'heads.parquet'}; for a report, run `headcount analyze` "
+                "first and this command into the same folder",
+                soft_wrap=True,
             )
-        self._write(assessment, loaded)
-        return 0
+
+    def next_steps(
+        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"
+    ) -> Iterable[str]:
+        """How to find out how many heads can be pruned."""
+        (loaded, _), (_, agreement, _) = read, found
+        score, size = agreement.pruning_score(), group_size(loaded)
+        return after_importance(self, len(loaded.heads), score, size)
 
     def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""
@@ -152,21 +190,3 @@ class Importance(TaskArguments):
                 self.how.instead,
                 results.Signature.of(**task.signed_options),
             )
-
-    def _write(self, assessment: "importance.Assessment", loaded: "models.Loaded") -> None:
-        console = plain_console(soft_wrap=False)
-        table, found, record = importance.write_assessment(
-            assessment, loaded.heads, self.out, recorded(self), self.against
-        )
-        print_worth(table, found, record, console)
-        if (self.out / "run.json").exists():
-            console.print(f"Report: {reports.write_report(self.out)}", soft_wrap=True)
-        else:
-            console.print(
-                f"Table: {self.out / 'heads.parquet'}; for a report, run `headcount analyze` "
-                "first and this command into the same folder",
-                soft_wrap=True,
-            )
-        print_steps(
-            after_importance(self, len(loaded.heads), found.pruning_score(), group_size(loaded))
-        )

@@ -3,27 +3,23 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import models, papers
-from headcount.cli.arguments import (
-    TaskArguments,
-    check_corpus,
-    check_model,
-    recorded,
-)
-from headcount.cli.console import plain_console, print_warnings, show_document, shown
-from headcount.core import InputError, ResumePolicy, claim
+from headcount import papers
+from headcount.cli.arguments import TaskArguments, check_corpus, check_model, recorded
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import OutArguments
+from headcount.cli.frame import PaperCommand
+from headcount.core import InputError
 from headcount.corpora import named_columns
-from headcount.papers import TunedMaps
 
 
 @dataclass(frozen=True)
-class Kovaleva2019(TaskArguments):
+class Kovaleva2019(OutArguments, TaskArguments, PaperCommand["papers.TunedCase"]):
     """Reproduce "Revealing the Dark Secrets of BERT": patterns, fine-tuning, disabled heads."""
+
+    RESULT = papers.TunedMaps
 
     tuned: str = field(kw_only=True)
     """The same model fine-tuned on the task, as `headcount finetune` leaves it."""
-    out: Path = field(kw_only=True)
-    """Folder for the results; must be new or empty unless --overwrite is given."""
     treebank: tuple[Path, ...] = field(default=(), kw_only=True)
     """CoNLL-U files with tags, for attention to classes of words; left out by default."""
     treebank_limit: int = field(default=500, kw_only=True)
@@ -33,29 +29,25 @@ class Kovaleva2019(TaskArguments):
     text as it is written."""
     samples: int = field(default=1000, kw_only=True)
     """Number of resamples of the examples, for intervals."""
-    overwrite: bool = field(default=False, kw_only=True)
-    """Replace an earlier run in --out."""
 
-    def run(self) -> int:
-        """Compare the models, and write the document."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
         if self.task not in ("classification", "similarity"):
             raise InputError(
                 f"Expected a task on texts or pairs of texts (classification, similarity), got "
                 f"{self.task}. The paper fine-tunes encoders."
             )
-        self.check()
+        super().check()
         check_model(self.tuned)
         check_corpus(self.treebank)
-        policy = ResumePolicy.of(False, self.overwrite)
-        claim(self.out, TunedMaps.files(), self.out / "state", policy, resumes=False)
-        before, trusted = self.loaded(), self.trust_remote_code
-        after = models.load(self.tuned, self.device, self.dtype, trust_remote_code=trusted)
-        task = self.built(after, self.data)
-        print_warnings(task.warnings(), plain_console())
-        case = papers.TunedCase(
+
+    def prepare(self) -> "papers.TunedCase":
+        """Load the model, the fine-tuned one and the task."""
+        before, after = self.load(), self.load_model(self.tuned)
+        return papers.TunedCase(
             before,
             after,
-            task,
+            self.task_on(after, self.data),
             self.data,
             columns=named_columns(self.columns),
             limit=self.limit,
@@ -65,8 +57,8 @@ class Kovaleva2019(TaskArguments):
             samples=self.samples,
             arguments=recorded(self),
         )
-        with shown() as progress:
-            path = papers.reproduce_kovaleva2019(
-                case, self.out, min(self.max_tokens, 1024), progress
-            )
-        return show_document(path)
+
+    def measure(self, read: "papers.TunedCase", progress: Report) -> Path:
+        """Compare the models, and write the document."""
+        tokens = min(self.max_tokens, 1024)
+        return papers.reproduce_kovaleva2019(read, self.out, tokens, progress)

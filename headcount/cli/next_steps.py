@@ -8,7 +8,6 @@ from typing import Any
 
 from headcount import models, results
 from headcount.cli.arguments import DeviceArguments, TaskArguments
-from headcount.cli.console import plain_console
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
 from headcount.pruning import METHOD_OPTIONS
@@ -167,13 +166,6 @@ def after_importance(
     methods = [method] if method in METHOD_OPTIONS else ["fisher", "gradient"]
     more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
     yield f"  {command('curve', [on.model], shared, *more)}"
-
-
-def print_steps(lines: Iterable[str]) -> None:
-    """Print sentences and commands, one a line and never wrapped, so that they can be pasted."""
-    console = plain_console(soft_wrap=True)
-    for line in lines:
-        console.print(line)
 
 
 def group_size(loaded: "models.Loaded") -> int:

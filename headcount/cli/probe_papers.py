@@ -1,5 +1,6 @@
 """`headcount reproduce clark2019`, `coenen2019` and `hewitt2019`: papers that train probes."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -7,23 +8,18 @@ from typing import Annotated
 
 import tyro
 
-from headcount import papers, probes, results
-from headcount.cli.arguments import (
-    ModelArguments,
-    check_corpus,
-    check_data,
-    check_model,
-    recorded,
-)
-from headcount.cli.console import show_document, shown
-from headcount.cli.folder_arguments import FolderArguments
+from headcount import models, papers, probes, results
+from headcount.cli.arguments import ModelArguments, check_corpus, check_data, recorded
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.frame import PaperCommand
 from headcount.core import ResumePolicy
 from headcount.probes import ProbeOptions, TreebankOptions
 
 
 @dataclass(frozen=True)
-class ProbePaperArguments(FolderArguments, ModelArguments):
-    """Arguments of a paper on probes."""
+class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models.Loaded"]):
+    """A paper on probes."""
 
     train: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to train on."""
@@ -33,25 +29,35 @@ class ProbePaperArguments(FolderArguments, ModelArguments):
     seed: int = 0
     """Seed of everything random."""
 
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        super().check()
+        check_corpus([*self.train, *self.test])
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or may be written into again."""
+        results.claim_beside(self.out, results.Probed, policy)
+
+    def start_over(self) -> None:
+        """Delete finished probes."""
+        probes.forget_probes(self.out)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> Path:
+        """Train the probes, and write the document."""
+        files = (self.train, self.test)
+        return self.reproduced()(read, files, self.out, self.options(), recorded(self), progress)
+
     def options(self) -> ProbeOptions:
-        """The options that the papers share."""
+        """The options of the probes."""
         return ProbeOptions(**vars(self.how), seed=self.seed)
 
-    def reproduced(self, by: "papers.ProbeReproduction", options: ProbeOptions) -> int:
-        """Run a paper's probes and print its document."""
-        check_model(self.model)
-        check_corpus([*self.train, *self.test])
-        results.claim_beside(self.out, results.Probed, "probes", self.policy)
-        if self.policy is ResumePolicy.OVERWRITE:
-            probes.forget_probes(self.out)
-        files, loaded = (self.train, self.test), self.loaded()
-        with shown() as progress:
-            path = by(loaded, files, self.out, options, recorded(self), progress)
-        return show_document(path)
+    @abstractmethod
+    def reproduced(self) -> "papers.ProbeReproduction":
+        """The paper's probes and document."""
 
 
 @dataclass(frozen=True)
-class Clark2019(ProbePaperArguments):
+class Clark2019(ProbePaperCommand):
     """Reproduce "What Does BERT Look At?": attention probes, relations, coreference, clusters."""
 
     coreference: tuple[Path, ...] = ()
@@ -60,32 +66,40 @@ class Clark2019(ProbePaperArguments):
     vectors: str | None = None
     """Word vectors, as in headcount probe; the model's input embeddings by default."""
 
-    def run(self) -> int:
-        """Train the probes and write the document."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
         check_data(self.coreference)
-        options = replace(self.options(), vectors=self.vectors)
-        by = partial(papers.reproduce_clark2019, documents=self.coreference)
-        return self.reproduced(by, options)
+        super().check()
+
+    def options(self) -> ProbeOptions:
+        """The options of the probes."""
+        return replace(super().options(), vectors=self.vectors)
+
+    def reproduced(self) -> "papers.ProbeReproduction":
+        """The paper's probes and document."""
+        return partial(papers.reproduce_clark2019, documents=self.coreference)
 
 
 @dataclass(frozen=True)
-class Coenen2019(ProbePaperArguments):
+class Coenen2019(ProbePaperCommand):
     """Reproduce "Visualizing and Measuring the Geometry of BERT": is there an arc, and which."""
 
-    def run(self) -> int:
-        """Train the probes and write the document."""
-        return self.reproduced(papers.reproduce_coenen2019, self.options())
+    def reproduced(self) -> "papers.ProbeReproduction":
+        """The paper's probes and document."""
+        return papers.reproduce_coenen2019
 
 
 @dataclass(frozen=True)
-class Hewitt2019(ProbePaperArguments):
+class Hewitt2019(ProbePaperCommand):
     """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
 
     ranks: tuple[int, ...] = ()
     """Ranks; the first one for every hidden state. The paper's by default, 64 first."""
 
-    def run(self) -> int:
-        """Train the probes and write the document."""
-        ranks = self.ranks or papers.HEWITT_RANKS
-        options = replace(self.options(), ranks=ranks)
-        return self.reproduced(papers.reproduce_hewitt2019, options)
+    def options(self) -> ProbeOptions:
+        """The options of the probes."""
+        return replace(super().options(), ranks=self.ranks or papers.HEWITT_RANKS)
+
+    def reproduced(self) -> "papers.ProbeReproduction":
+        """The paper's probes and document."""
+        return papers.reproduce_hewitt2019

@@ -1,7 +1,8 @@
 """`headcount prune`: a smaller model with the heads that a budget allows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,19 @@ import tyro
 
 from headcount import artifact, pruning, results
 from headcount.cli.arguments import check_data, recorded
-from headcount.cli.console import plain_console, print_warnings, shown
-from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.next_steps import after_prune, group_size, print_steps
-from headcount.core import InputError, ResumePolicy, amount, made
+from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.data_arguments import Inputs, TrialArguments, check_calibration
+from headcount.cli.field_values import field_values
+from headcount.cli.frame import Measuring
+from headcount.cli.method_arguments import values_of, with_options
+from headcount.cli.next_steps import after_prune, group_size
+from headcount.core import InputError, ResumePolicy, amount, options_of
+from headcount.pruning import AutoOptions
 from headcount.training import FinetuneConfig
 
 
 @dataclass(frozen=True)
-class Prune:
+class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRecord"]):
     """Choose heads under a budget, prune them, and measure the change."""
 
     RECORD = "prune.json"
@@ -29,8 +34,6 @@ class Prune:
     """Method that chooses the heads; auto by default: the cheap score that loses least."""
     preset: str | None = None
     """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
-    set: tuple[str, ...] = ()
-    """Set options of the method, as NAME=VALUE, e.g. step=0.1."""
     keep: tuple[int, ...] = ()
     """Budget: number of heads to keep, in total or, with --site, one number per site."""
     share: float | None = None
@@ -57,57 +60,29 @@ class Prune:
     """Folder of `headcount analyze` of the dense model; reports which functions survive."""
     corpus: tuple[str, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
+    options: Annotated["pruning.MethodOptions", tyro.conf.Suppress] = AutoOptions()
+    """Options of the method, given as --method.NAME VALUE."""
     resume: bool = False
     """Resume an interrupted run."""
     overwrite: bool = False
     """Replace an earlier pruned model in --out."""
 
-    def run(self) -> int:
-        """Prune, write the folder, and print what changed."""
-        name, options = self._check()
-        chosen, limit, stages = pruning.method(name, options), self._limit(), self._stages()
-        read = [
-            *self.on.files(),
-            *map(Path, self.corpus),
-            *filter(None, (self.analysis, self.one_per_group)),
-        ]
-        policy = ResumePolicy.of(self.resume, self.overwrite)
-        if self.one_per_group is not None:
-            groups = results.Clusters.read(self.one_per_group).groups
-            chosen = pruning.spare_groups(chosen, groups)
-        overwrite = artifact.claim_artifact(self.out, policy, read=read)
-        loaded = self.on.loaded()
-        if self.one_per_group is not None:
-            pruning.check_groups(self.one_per_group, loaded)
-        analysis = None
-        if self.analysis is not None:
-            analysis = artifact.DenseAnalysis.read(self.analysis, loaded, self.corpus)
-        splits = self.on.splits(loaded)
-        print_warnings(splits.warnings, plain_console())
-        with shown() as progress:
-            roles = None if analysis is None else analysis.roles
-            settings = self.on.settings(artifact.state_of(self.out), progress, roles)
-            pruned = pruning.prune(
-                loaded, splits, chosen, keep=limit, compensation=stages, settings=settings
-            )
-            record = artifact.save_pruned(
-                pruned,
-                self.out,
-                analysis=analysis,
-                files=self.on.dev,
-                arguments=recorded(self),
-                overwrite=overwrite,
-                progress=progress,
-            )
-        _print(record, record.warnings[len(splits.warnings) :], self.out)
-        print_steps(after_prune(self.on, record, self.out, group_size(loaded)))
-        return 0
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> type["Prune"]:
+        """The same class, with the options of the method that is named."""
+        names, presets = values_of(arguments, "--method"), values_of(arguments, "--preset")
+        if presets and not names:
+            sites, task = values_of(arguments, "--site"), "".join(values_of(arguments, "--task"))
+            options = pruning.preset(presets[0])(sites, task)
+        else:
+            options = pruning.options_of_method(names[0] if names else "auto")()
+        return with_options(cls, "method", options)
 
-    def _check(self) -> tuple[str, list[str]]:
-        """Check everything that needs no model, and return the method's name and options."""
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        if self.preset is not None and self.method is not None:
+            raise InputError("Expected one of --method and --preset, got both. Leave one out.")
         self.on.check()
-        name, options = self._method()
-        pruning.check_method(name, options)
         keep = self.to_keep()
         pruning.check_budget(keep, self.share, self.max_drop, self.latency)
         self.on.check_heads(keep, self.analysis)
@@ -128,20 +103,89 @@ class Prune:
                 "name its --method instead."
             )
         if self.preset is not None or not (self.fold or self.rescale):
-            check_calibration(self.on.calibration, [name])
-        return name, options
+            check_calibration(self.on.calibration, [self.options])
 
-    def _method(self) -> tuple[str, list[str]]:
-        """The name of the method, and its options."""
-        if self.preset is None:
-            return self.method or "auto", list(self.set)
-        if self.method is not None:
-            raise InputError("Expected one of --method and --preset, got both. Leave one out.")
-        found = pruning.preset(self.preset)
-        return found.method, [*found.of(self.on.site, self.on.task), *self.set]
+    @cached_property
+    def chosen(self) -> "pruning.Method":
+        """The method."""
+        method = pruning.with_options(self.options)
+        if self.one_per_group is None:
+            return method
+        return pruning.spare_groups(method, results.Clusters.read(self.one_per_group).groups)
 
-    def _limit(self) -> "pruning.BudgetSpec":
-        return pruning.BudgetSpec(self.to_keep(), self.share, self.max_drop, self.latency)
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a pruned model that is replaced."""
+        beside = (self.analysis, self.one_per_group)
+        read = [*self.on.files(), *map(Path, self.corpus), *filter(None, beside)]
+        self.chosen  # noqa: B018
+        artifact.claim_artifact(self.out, policy, read=read)
+
+    def prepare(self) -> "Inputs[artifact.DenseAnalysis | None]":
+        """Load the model, its analysis and the data."""
+        loaded, analysis = self.on.load(), None
+        if self.one_per_group is not None:
+            pruning.check_groups(self.one_per_group, loaded)
+        if self.analysis is not None:
+            analysis = artifact.DenseAnalysis.read(self.analysis, loaded, self.corpus)
+        return Inputs(loaded, self.on.splits(loaded), analysis)
+
+    def measure(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", progress: Report
+    ) -> "results.PruneRecord":
+        """Prune, and write the folder."""
+        analysis = read.more
+        roles = None if analysis is None else analysis.roles
+        pruned = pruning.prune(
+            read.loaded,
+            read.splits,
+            self.chosen,
+            keep=pruning.BudgetSpec(self.to_keep(), self.share, self.max_drop, self.latency),
+            compensation=self._stages(),
+            settings=self.on.settings(artifact.state_of(self.out), progress, roles),
+        )
+        return artifact.save_pruned(
+            pruned,
+            self.out,
+            analysis=analysis,
+            files=self.on.dev,
+            arguments=recorded(self) | {"options": options_of(self.options, type(self).options)},
+            overwrite=artifact.may_replace(self.out),
+            progress=progress,
+        )
+
+    def show(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"
+    ) -> None:
+        """Print what a user wants to read first after pruning."""
+        console, choice, pipeline = plain_console(), found.choice, found.pipeline
+        assert choice is not None and pipeline is not None
+        total = len(found.kept) + len(found.pruned)
+        kept = f"{len(found.kept)} of {amount(total, 'head')}"
+        console.print(f"Kept {kept}, chosen by {choice.method_used}")
+        if choice.compared:
+            losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.compared.items())
+            console.print(
+                f"Losses of the candidates, on examples that did not score heads: {losses}"
+            )
+        for each in pipeline.stages:
+            kept = "" if each.kept else "  not kept"
+            console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")
+        for name, change in found.data_sets.items():
+            beside, score = "", change.score
+            if pipeline.control is not None:
+                control = pipeline.control.data_sets[name]
+                reached = control.trained.score.after
+                beside = f"; control {reached:.4g}, {control.pruned.score} against it"
+            numbers = f"{score.before:.4g} -> {score.after:.4g}"
+            console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
+        print_warnings(found.warnings[len(read.splits.warnings) :], console)
+        console.print(f"Folder: {self.out}, with the head card in README.md")
+
+    def next_steps(
+        self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"
+    ) -> Iterable[str]:
+        """What to do with the pruned model."""
+        return after_prune(self.on, found, self.out, group_size(read.loaded))
 
     def to_keep(self) -> "pruning.Keep | None":
         """The number of heads to keep, in total or site by site."""
@@ -169,7 +213,7 @@ class Prune:
             raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
         if not self.recover:
             return None
-        recovery = made(FinetuneConfig, [f"updates={self.recover}", *self.tune])
+        recovery = FinetuneConfig(updates=self.recover, **field_values(FinetuneConfig, self.tune))
         if recovery.gate_rate != FinetuneConfig.gate_rate:
             raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
         return recovery
@@ -179,28 +223,3 @@ class Prune:
         return pruning.Compensation(
             self.fold and mend, self.rescale and mend, self._recovery(), self.control
         )
-
-
-def _print(record: "results.PruneRecord", warnings: Sequence[str], out: Path) -> None:
-    """Print what a user wants to read first after pruning."""
-    console, choice, pipeline = plain_console(), record.choice, record.pipeline
-    assert choice is not None and pipeline is not None
-    total = len(record.kept) + len(record.pruned)
-    kept = f"{len(record.kept)} of {amount(total, 'head')}"
-    console.print(f"Kept {kept}, chosen by {choice.method_used}")
-    if choice.compared:
-        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.compared.items())
-        console.print(f"Losses of the candidates, on examples that did not score heads: {losses}")
-    for each in pipeline.stages:
-        kept = "" if each.kept else "  not kept"
-        console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")
-    for name, found in record.data_sets.items():
-        beside, score = "", found.score
-        if pipeline.control is not None:
-            control = pipeline.control.data_sets[name]
-            reached = control.trained.score.after
-            beside = f"; control {reached:.4g}, {control.pruned.score} against it"
-        numbers = f"{score.before:.4g} -> {score.after:.4g}"
-        console.print(f"{name}: {score.name} {numbers} ({score}){beside}")
-    print_warnings(warnings, console)
-    console.print(f"Folder: {out}, with the head card in README.md")

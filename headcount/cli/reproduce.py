@@ -1,33 +1,30 @@
 """`headcount reproduce PAPER`: a paper's tables and figures with our numbers beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from headcount import analysis, importance, models, papers, pruning, results
-from headcount.cli.arguments import (
-    TaskArguments,
-    check_data,
-    recorded,
-)
-from headcount.cli.console import Report, plain_console, print_warnings, show_document, shown
+from headcount import analysis, importance, models, papers, pruning, results, tasks
+from headcount.cli.arguments import TaskArguments, check_data, recorded
+from headcount.cli.console import Report, plain_console, print_warnings, show_document
 from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
-from headcount.cli.folder_arguments import ExperimentArguments
+from headcount.cli.field_values import field_values
+from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.frame import Command, Measuring, PaperCommand
 from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
 from headcount.cli.probe_papers import Clark2019, Coenen2019, Hewitt2019
-from headcount.core import InputError, ResumePolicy
+from headcount.core import InputError, ResumePolicy, claim
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
-
-if TYPE_CHECKING:
-    from headcount.tasks import Task
+from headcount.training import FinetuneConfig
 
 
 @dataclass(frozen=True)
@@ -49,29 +46,67 @@ class PruningArguments:
 
 
 @dataclass(frozen=True)
-class PaperArguments(ExperimentArguments, TaskArguments):
+class Experiment(
+    ResumableArguments,
+    Measuring["tuple[models.Loaded, tasks.TaskSplits]", "tuple[papers.PruningExperiment, Any]"],
+):
+    """What papers that prune do."""
+
+    trial: TrialArguments
+    """The model, its data, and what may be pruned."""
+    arguments: Mapping[str, Any]
+    """Arguments of the command, for the record."""
+    prune: "Callable[[papers.PruningExperiment], Any]"
+    """Measures the points, and writes the document unless `write` does."""
+    write: "Callable[[papers.PruningExperiment, Any], Path]" = lambda _, path: path
+    """Writes the document about the points, once no progress is shown."""
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        self.trial.check()
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a curve that is resumed or replaced."""
+        claim(self.out, results.Curve.files(), self.out / "state", policy)
+
+    def prepare(self) -> "tuple[models.Loaded, tasks.TaskSplits]":
+        """Load the model and its data."""
+        loaded = self.trial.load()
+        return loaded, self.trial.splits(loaded)
+
+    def measure(
+        self, read: "tuple[models.Loaded, tasks.TaskSplits]", progress: Report
+    ) -> "tuple[papers.PruningExperiment, Any]":
+        """Measure every point."""
+        settings = self.trial.settings(None, progress)
+        experiment = papers.PruningExperiment(*read, self.out, settings, self.arguments)
+        return experiment, self.prune(experiment)
+
+    def show(self, read: object, found: "tuple[papers.PruningExperiment, Any]") -> None:
+        """Write and print the document."""
+        show_document(self.write(*found))
+
+
+@dataclass(frozen=True)
+class PaperArguments(ResumableArguments, TaskArguments):
     """Arguments of a paper that covers more than pruning."""
 
     pruning: Annotated[PruningArguments, tyro.conf.arg(name="")] = field(
         default_factory=PruningArguments
     )
 
-    def trial(self) -> TrialArguments:
-        """The arguments of the paper's pruning."""
+    def experiment(self, prune: "Callable[[papers.PruningExperiment], Any]") -> Experiment:
+        """The paper's pruning."""
         given = self.pruning
-        return TrialArguments(
+        trial = TrialArguments(
             **self.shared(),
             dev=given.dev,
             test=given.test,
             seed=given.seed,
             calibration=given.calibration,
         )
-
-    def task_on(self, loaded: "models.Loaded", files: tuple[str, ...]) -> "Task":
-        """The task on some files, after its warnings are printed."""
-        task = self.built(loaded, files)
-        print_warnings(task.warnings(), plain_console())
-        return task
+        folder = {"out": self.out, "resume": self.resume, "overwrite": self.overwrite}
+        return Experiment(trial=trial, arguments=recorded(self), prune=prune, **folder)
 
     def check_no_pruning(self, option: str) -> None:
         """Raise an error for pruning arguments without the option that pruning needs.
@@ -109,7 +144,7 @@ class PaperArguments(ExperimentArguments, TaskArguments):
 
 
 @dataclass(frozen=True)
-class Michel2019(PaperArguments):
+class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.Task]]"]):
     """Reproduce "Are Sixteen Heads Really Better than One?": section 3, or 4 and 5 with --prune."""
 
     other_data: tuple[str, ...] = ()
@@ -126,55 +161,74 @@ class Michel2019(PaperArguments):
     """Instead, prune heads tenth by tenth (section 4), and cut out half of them (table 4)."""
 
     def run(self) -> int:
-        """Ablate on both data sets, or prune, and write the document."""
-        if self.prune:
-            return self._pruned()
+        """Ablate on both data sets, or prune."""
+        return self._pruned() if self.prune else super().run()
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
         self.check_no_pruning("--prune")
-        self.check()
+        super().check()
         check_data(self.other_data)
         self.check_columns(self.other_data)
-        folders = [self.out, *([self.out / "other"] if self.other_data else [])]
-        for folder in folders:
-            importance.claim_importance(folder, self.policy)
-        loaded = self.loaded()
-        other = self.task_on(loaded, self.other_data) if self.other_data else None
-        task = self.task_on(loaded, self.data)
-        for folder in folders if self.policy is ResumePolicy.OVERWRITE else ():
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folder of each data set's assessment."""
+        return [self.out, *([self.out / "other"] if self.other_data else [])]
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folders are new, or hold assessments that are resumed or replaced."""
+        for folder in self.folders:
+            importance.claim_importance(folder, policy)
+
+    def prepare(self) -> "tuple[models.Loaded, list[tasks.Task]]":
+        """Load the model, and the task on the second data set, if any, and on the first."""
+        loaded, files = self.load(), [self.other_data] if self.other_data else []
+        return loaded, [self.task_on(loaded, each) for each in [*files, self.data]]
+
+    def start_over(self) -> None:
+        """Delete the losses so far of earlier assessments."""
+        for folder in self.folders:
             importance.forget_sweep(folder)
-        options = importance.Options(
-            quantity=self.quantity, samples=self.samples, score_test=self.score_test
+
+    def measure(self, read: "tuple[models.Loaded, list[tasks.Task]]", progress: Report) -> Path:
+        """Ablate on both data sets, and write the document."""
+        loaded, (*other, task) = read
+        return papers.reproduce_michel2019(
+            loaded,
+            task,
+            self.out,
+            other=other[0] if other else None,
+            options=importance.Options(
+                quantity=self.quantity, samples=self.samples, score_test=self.score_test
+            ),
+            arguments=recorded(self),
+            progress=progress,
+            max_tokens=self.max_tokens,
         )
-        with shown() as progress:
-            path = papers.reproduce_michel2019(
-                loaded,
-                task,
-                self.out,
-                other=other,
-                options=options,
-                arguments=recorded(self),
-                progress=progress,
-                max_tokens=self.max_tokens,
-            )
-        for folder in reversed(folders):
+
+    def show(self, read: object, found: Path) -> None:
+        """Print the assessments and the document."""
+        for folder in reversed(self.folders):
             print_assessment(folder, plain_console(soft_wrap=False))
-        return show_document(path)
+        show_document(found)
 
     def _pruned(self) -> int:
         self.check_pruning_only("--prune", ("other_data", "samples", "score_test"))
         if self.pruning.tune:
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
-        experiment = self.experiment(self.trial())
-        with shown() as progress:
-            points, facts = papers.michel2019_curve(
-                reporting(experiment, progress), self.pruning.keep, self.quantity
-            )
-        return show_document(
-            papers.write_michel2019_pruning(experiment, points, facts, self.quantity)
-        )
+        keep, quantity = self.pruning.keep, self.quantity
+        experiment = self.experiment(lambda given: papers.michel2019_curve(given, keep, quantity))
+
+        def write(given: "papers.PruningExperiment", curve: Any) -> Path:
+            points, facts = curve
+            return papers.write_michel2019_pruning(given, points, facts, quantity)
+
+        return replace(experiment, write=write).run()
 
 
 @dataclass(frozen=True)
-class Voita2019(PaperArguments):
+class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]):
     """Reproduce "Analyzing Multi-Head Self-Attention": table 1, figures 1, 2, 3, 5; or table 2."""
 
     limit: int | None = None
@@ -195,38 +249,11 @@ class Voita2019(PaperArguments):
     """File of `word count` lines that defines rare words; by default counted on the treebank."""
 
     def run(self) -> int:
-        """Analyse the treebank and measure relevance, or prune, and write the document."""
-        if self.table is not None:
-            return self._table2()
-        treebank = self._checked_treebank()
-        results.claim(self.out, self.policy)
-        if not self.overwrite:
-            papers.check_only_relevance(self.out)
-        loaded = self.loaded()
-        if self.resume:  # keeps the scores in the folder
-            importance.check_same_scores(self.out, models.revision(loaded.model))
-        task = self.task_on(loaded, self.data)
-        if self.policy is ResumePolicy.OVERWRITE:
-            results.start_over(self.out)
-        options = analysis.Options(frequencies=self.frequencies, max_tokens=self.max_tokens)
-        with shown() as progress:
-            path = papers.reproduce_voita2019(
-                loaded,
-                task,
-                treebank,
-                self.out,
-                options=options,
-                arguments=recorded(self),
-                progress=progress,
-                keep_scores=self.resume,
-            )
-        console = plain_console(soft_wrap=False)
-        print_warnings(results.read_run(self.out).record.warnings, console)
-        print_assessment(self.out, console)
-        return show_document(path)
+        """Analyse the treebank and measure relevance, or prune."""
+        return super().run() if self.table is None else self._table2()
 
-    def _checked_treebank(self) -> Corpus:
-        """The treebank, once all arguments are checked that need no model."""
+    def check(self) -> None:
+        """Check everything that needs no model, the treebank included."""
         self.check_no_pruning("--table 2")
         if self.scratch:
             raise InputError("--scratch only affects --table 2. Add --table 2, or leave it out.")
@@ -235,31 +262,72 @@ class Voita2019(PaperArguments):
         self.check_not_given(("num_beams", "tokenize", "metric"), "maps and relevance")
         if not self.treebank:
             raise InputError("Expected a treebank, got none. Name CoNLL-U files with --treebank.")
-        self.check()
+        super().check()
         if self.frequencies is not None:
             check_data([self.frequencies])
             check_frequencies(self.frequencies)
-        return Corpus(
-            papers.treebank_files(self.treebank), limit=self.limit, as_words=self.as_words
+        self.texts  # noqa: B018
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """The treebank."""
+        files = papers.treebank_files(self.treebank)
+        return Corpus(files, limit=self.limit, as_words=self.as_words)
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a run that is resumed or replaced."""
+        results.claim(self.out, policy)
+        if policy is not ResumePolicy.OVERWRITE:
+            papers.check_only_relevance(self.out)
+
+    def prepare(self) -> "tuple[models.Loaded, tasks.Task]":
+        """Load the model and the task; scores that stay in the folder are of the same model."""
+        loaded = self.load()
+        if self.resume:
+            importance.check_same_scores(self.out, models.revision(loaded.model))
+        return loaded, self.task_on(loaded, self.data)
+
+    def start_over(self) -> None:
+        """Delete the sums of an earlier run."""
+        results.start_over(self.out)
+
+    def measure(self, read: "tuple[models.Loaded, tasks.Task]", progress: Report) -> Path:
+        """Analyse the treebank and measure relevance, and write the document."""
+        loaded, task = read
+        return papers.reproduce_voita2019(
+            loaded,
+            task,
+            self.texts,
+            self.out,
+            options=analysis.Options(frequencies=self.frequencies, max_tokens=self.max_tokens),
+            arguments=recorded(self),
+            progress=progress,
+            keep_scores=self.resume,
         )
+
+    def show(self, read: object, found: Path) -> None:
+        """Print the warnings, the scores and the document."""
+        console = plain_console(soft_wrap=False)
+        print_warnings(results.RunRecord.read(self.out).warnings, console)
+        print_assessment(self.out, console)
+        show_document(found)
 
     def _table2(self) -> int:
         self.check_pruning_only("--table 2", ("treebank", "as_words", "frequencies"))
-        tune, scratch = self.pruning.tune, self.scratch
+        tune = field_values(FinetuneConfig, self.pruning.tune)
+        scratch = field_values(FinetuneConfig, self.scratch)
         sweep = papers.SWEEP if self.sweep is None else self.sweep
-        check_calibration(self.pruning.calibration, [pruning.preset("voita2019").method])
+        check_calibration(self.pruning.calibration, [pruning.voita2019((), self.task)])
         # Refused before the model is loaded.
         papers.table2_trainings(self.task, tune, scratch, sweep)
-        experiment = self.experiment(self.trial())
-        with shown() as progress:
-            path = papers.reproduce_voita2019_table2(
-                reporting(experiment, progress), self.pruning.keep, tune, scratch, sweep
-            )
-        return show_document(path)
+        keep = self.pruning.keep
+        return self.experiment(
+            lambda given: papers.reproduce_voita2019_table2(given, keep, tune, scratch, sweep)
+        ).run()
 
 
 @dataclass(frozen=True)
-class Li2021(ExperimentArguments):
+class Li2021(ResumableArguments, Command):
     """Reproduce "Differentiable Subset Pruning of Transformer Heads": methods, equal budgets."""
 
     on: Annotated[TrialArguments, tyro.conf.arg(name="")]
@@ -270,15 +338,20 @@ class Li2021(ExperimentArguments):
 
     def run(self) -> int:
         """Run every method under every budget."""
-        papers.li2021_methods(self.tune, self.on.task)  # refused before the model is loaded
-        experiment = self.experiment(self.on)
-        with shown() as progress:
-            path = papers.reproduce_li2021(reporting(experiment, progress), self.keep, self.tune)
-        return show_document(path)
+        tune = field_values(FinetuneConfig, self.tune)
+        papers.li2021_methods(tune, self.on.task)  # refused before the model is loaded
+        return Experiment(
+            out=self.out,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            trial=self.on,
+            arguments=recorded(self),
+            prune=lambda given: papers.reproduce_li2021(given, self.keep, tune),
+        ).run()
 
 
 @dataclass(frozen=True)
-class Reproduce:
+class Reproduce(Command):
     """Print a paper's tables and figures with our numbers beside the published ones."""
 
     HAS_TABLES = True
@@ -305,10 +378,3 @@ class Reproduce:
     def run(self) -> int:
         """Run the paper's own command."""
         return self.paper.run()
-
-
-def reporting(
-    experiment: "papers.PruningExperiment", progress: Report
-) -> "papers.PruningExperiment":
-    """The same experiment, which reports its progress."""
-    return replace(experiment, settings=replace(experiment.settings, progress=progress))

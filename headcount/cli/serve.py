@@ -12,6 +12,7 @@ import tyro
 
 from headcount.cli.arguments import DeviceArguments, check_model
 from headcount.cli.console import plain_console
+from headcount.cli.frame import Command
 from headcount.core import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Serve(DeviceArguments):
+class Serve(DeviceArguments, Command):
     """Type a sentence in the browser: attention of every head, gates by hand, predictions."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL|RUN|PRUNED")]

@@ -1,8 +1,9 @@
 """`headcount speed DENSE PRUNED`: the speedup of the pruned model."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.table import Table
@@ -15,13 +16,19 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import is_quiet, plain_console, print_warnings
+from headcount.cli.console import Report, is_quiet, plain_console, print_warnings
+from headcount.cli.frame import Measuring
 from headcount.core import check_is_folder, name_of
+from headcount.corpora import Corpus
 from headcount.speed import Options
+
+if TYPE_CHECKING:
+    Pair = tuple[models.Loaded, models.Loaded]
+    """The dense model and the pruned one."""
 
 
 @dataclass(frozen=True)
-class SpeedCommand(ColumnArguments, DeviceArguments):
+class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Speed"]):
     """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
 
     RECORD = "speed.json"
@@ -39,8 +46,13 @@ class SpeedCommand(ColumnArguments, DeviceArguments):
     card: bool = False
     """Add the numbers to the head card in the pruned model's folder."""
 
-    def run(self) -> int:
-        """Time the models, print the table, and write it if `out` or `card` is given."""
+    @cached_property
+    def texts(self) -> Corpus | None:
+        """The text to run on; None for random tokens."""
+        return self.read(self.data) if self.data else None
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts included."""
         self.how.check_sizes()
         if self.data:
             check_no_unused_options(self.how, "seed", "random tokens", "Leave --data out")
@@ -52,47 +64,49 @@ class SpeedCommand(ColumnArguments, DeviceArguments):
         check_model(self.pruned)
         if not self.data:
             check_no_unused_options(self, "columns", "--data", "Name files with --data")
-        corpus = self.read(self.data) if self.data else None
-        names = (self.dense, self.pruned)
-        trusted = self.trust_remote_code
-        dense, pruned = (
-            models.load(each, self.device, self.dtype, trust_remote_code=trusted) for each in names
-        )
+        self.texts  # noqa: B018
+
+    def prepare(self) -> "Pair":
+        """Load both models."""
+        dense, pruned = self.load_model(self.dense), self.load_model(self.pruned)
         if self.card:
             speed.check_same_sizes(dense, pruned)
         if "generate" not in (self.how.modes or speed.fitting(dense.model)):
             check_no_unused_options(self.how, "new_tokens", "generation", "Add generate to --modes")
-        found = speed.compare_speed(dense, pruned, self.how, corpus, _tell)
-        _print(found)
+        return dense, pruned
+
+    def measure(self, read: "Pair", progress: Report) -> "speed.Speed":
+        """Time the models, and write the numbers if `out` or `card` is given."""
+        found = speed.compare_speed(*read, self.how, self.texts, _tell)
         if self.out is not None:
-            sha256 = "random" if corpus is None else corpus.sha256()
-            reading = {} if corpus is None else corpus.signed
+            sha256 = "random" if self.texts is None else self.texts.sha256()
+            reading = {} if self.texts is None else self.texts.signed
             names = name_of(self.dense), name_of(self.pruned)
             names = names if names[0] != names[1] else (names[0], f"{names[1]} (pruned)")
-            both = zip(names, (dense, pruned), strict=True)
+            both = zip(names, read, strict=True)
             signed = {name: models.signature(each, sha256, **reading) for name, each in both}
             about = {"signatures": signed, "arguments": recorded(self)}
             speed.write_speed(found, names, self.out, about)
         if self.card:
             artifact.add_speed(Path(self.pruned), found)
-        return 0
+        return found
+
+    def show(self, read: "Pair", found: "speed.Speed") -> None:
+        """Print sizes, speedups and times."""
+        console = plain_console(soft_wrap=False)
+        for columns, rows in (
+            (("", "dense", "pruned"), speed.size_rows(found.dense, found.pruned)),
+            (speed.GAINS, map(speed.gain_cells, found.timings)),
+            (speed.COSTS, map(speed.cost_cells, found.timings)),
+        ):
+            table = Table(*columns, box=None, pad_edge=False)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table, "")
+        print_warnings(found.warnings(), plain_console())
 
 
 def _tell(case: str, done: int, total: int) -> None:
     """Print one line per case, because a moving bar would be timed too."""
     if not is_quiet():
         plain_console(soft_wrap=False, stderr=True).print(f"{done + 1} of {total}: {case}")
-
-
-def _print(found: "speed.Speed") -> None:
-    console = plain_console(soft_wrap=False)
-    for columns, rows in (
-        (("", "dense", "pruned"), speed.size_rows(found.dense, found.pruned)),
-        (speed.GAINS, map(speed.gain_cells, found.timings)),
-        (speed.COSTS, map(speed.cost_cells, found.timings)),
-    ):
-        table = Table(*columns, box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*row)
-        console.print(table, "")
-    print_warnings(found.warnings(), plain_console())

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -13,8 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headcount import papers, training
 from headcount.cli.arguments import check_data, check_model
-from headcount.cli.console import is_quiet, plain_console
-from headcount.core import ResumePolicy, amount, changed, is_main_process
+from headcount.cli.console import Report, is_quiet, plain_console
+from headcount.cli.field_values import field_values
+from headcount.cli.frame import Measuring
+from headcount.core import amount
 from headcount.corpora import named_columns
 from headcount.papers import RECIPES, PretrainingConfig
 
@@ -28,7 +30,7 @@ LEFT_OUT = {
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(Measuring[PretrainingConfig, "papers.Trained"]):
     """Train a translation, masked or causal language model from scratch or from --start."""
 
     RECORD = "result.json"
@@ -68,22 +70,19 @@ class Train:
     device: Literal["cpu", "cuda"] = "cpu"
     """Device to train on; start several processes with torchrun."""
 
-    def run(self) -> int:
-        """Train the model and write everything into `out`."""
-        policy, job = ResumePolicy.of(self.resume, self.overwrite), self._job()
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        self.prepare()
         check_data((*self.data, *self.dev))
         for model in filter(None, (self.pieces, self.start)):
             check_model(model)
-        with training_shown() as tell:
-            trained = papers.train(job, self.out, policy, tell)
-        if is_main_process():
-            _print_result(trained, self.out)
-        return 0
 
-    def _job(self) -> PretrainingConfig:
+    def prepare(self) -> PretrainingConfig:
+        """The training."""
+        recipe = RECIPES[self.recipe]
         return PretrainingConfig(
             objective=self.objective,
-            recipe=changed(RECIPES[self.recipe], self.set),
+            recipe=replace(recipe, **field_values(type(recipe), self.set)),
             data=self.data,
             dev=self.dev or None,
             columns=named_columns(self.columns),
@@ -95,6 +94,30 @@ class Train:
             patience=self.patience,
             device=self.device,
         )
+
+    def measure(self, read: PretrainingConfig, progress: Report) -> "papers.Trained":
+        """Train the model and write everything into `out`."""
+        with training_shown() as tell:
+            return papers.train(read, self.out, self.policy, tell)
+
+    def show(self, read: PretrainingConfig, found: "papers.Trained") -> None:
+        """Print what was left out, and the numbers of every candidate."""
+        console, result = plain_console(), found.result
+        for name, what in LEFT_OUT.items():
+            if number := getattr(result.counts, name):
+                console.print(f"Left out: {amount(number, 'example')} that {what}", style="yellow")
+        if cut := result.counts.num_cut_dev:
+            console.print(
+                f"Cut at the end: {amount(cut, 'text')} of the development set", style="yellow"
+            )
+        console.print(
+            f"Trained on {amount(result.counts.examples, 'example')}, "
+            f"{amount(result.steps, 'step')}, {amount(result.counts.parameters, 'parameter')}"
+        )
+        for name, dev in result.candidates.items():
+            numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())
+            console.print(f"{'Model: ' if name == result.model else '  not: '}{name}{numbers}")
+        console.print(f"Folder: {self.out}")
 
 
 @contextmanager
@@ -130,22 +153,3 @@ def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]
     left = timedelta(seconds=round(moment.seconds_left))
     speed = f"{moment.tokens_per_second:,.0f} tokens/s"
     return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
-
-
-def _print_result(trained: "papers.Trained", out: Path) -> None:
-    console, result = plain_console(), trained.result
-    for name, what in LEFT_OUT.items():
-        if number := getattr(result.counts, name):
-            console.print(f"Left out: {amount(number, 'example')} that {what}", style="yellow")
-    if cut := result.counts.num_cut_dev:
-        console.print(
-            f"Cut at the end: {amount(cut, 'text')} of the development set", style="yellow"
-        )
-    console.print(
-        f"Trained on {amount(result.counts.examples, 'example')}, {amount(result.steps, 'step')}, "
-        f"{amount(result.counts.parameters, 'parameter')}"
-    )
-    for name, dev in result.candidates.items():
-        numbers = "".join(f"  {metric} {value:.4g}" for metric, value in dev.items())
-        console.print(f"{'Model: ' if name == result.model else '  not: '}{name}{numbers}")
-    console.print(f"Folder: {out}")

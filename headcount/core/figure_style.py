@@ -1,5 +1,6 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from headcount.core.control_characters import HIDDEN
-from headcount.core.files import remove_leftovers, write_atomically
+from headcount.core.files import remove_leftovers, write_atomically, write_readable
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
 SITE_COLOURS = {
@@ -90,6 +91,28 @@ def save(figure: Figure, path: Path) -> Path:
 def styled() -> Any:
     """The context for drawing figures in this style."""
     return matplotlib.rc_context(STYLE)  # pyright: ignore[reportArgumentType]
+
+
+def write_document(
+    path: Path,
+    text: str,
+    figures: Mapping[str, Figure] | None = None,
+    formats: Sequence[str] = FORMATS,
+) -> Path:
+    """Write a document with a link to each of its figures, which lie in `figures/` beside it.
+
+    Args:
+        path: the document, which is returned.
+        text: its text in Markdown.
+        figures: its figures, by name; draw and write them in the context `styled`.
+        formats: formats of the figures, the linked one first.
+    """
+    for name, figure in (figures or {}).items():
+        for kind in formats:
+            save(figure, path.parent / "figures" / f"{name}.{kind}")
+        text += f"\n![{name}](figures/{name}.{formats[0]})\n"
+    write_readable(path, text)
+    return path
 
 
 def plain_grid(axes: Axes, rows: int, columns: int) -> None:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int64, Shaped
 from torch import Tensor
 
-from headcount.core import CorpusError, Grid
+from headcount.core import MAX_TOKENS, CorpusError, Grid
 from headcount.corpora.census import Census
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
@@ -179,7 +179,7 @@ def batches(
     encoder: AnyEncoder,
     census: Census,
     *,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     pool: int = 2000,
     frequencies: Frequencies | None = None,
     halves: Halves | None = None,

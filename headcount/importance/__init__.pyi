@@ -7,6 +7,7 @@ from .ablations.sweep import Ablation as Ablation
 from .ablations.sweep import AblationSetting as AblationSetting
 from .ablations.sweep import Swept as Swept
 from .ablations.sweep import sweep as sweep
+from .assessment import Assessed as Assessed
 from .assessment import Assessment as Assessment
 from .assessment import assess as assess
 from .assessment import write_assessment as write_assessment

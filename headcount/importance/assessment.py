@@ -11,7 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.core import Heads, HeadTable, LayerId, Progress, amount, drawn_html, silent
+from headcount.core import (
+    MAX_TOKENS,
+    Heads,
+    HeadTable,
+    LayerId,
+    Progress,
+    amount,
+    drawn_html,
+    silent,
+)
 from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
@@ -70,7 +79,7 @@ def assess(
     options: Options | None = None,
     out: Path | None = None,
     progress: Progress = silent,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 
@@ -356,13 +365,17 @@ def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
     return np.array([float(scores[head.layer_id][head.index]) for head in heads])
 
 
+Assessed = tuple[HeadTable, Agreement, ImportanceRecord]
+"""An assessment in a folder: the table, the agreement of its scores, and the record."""
+
+
 def write_assessment(
     assessment: Assessment,
     heads: Heads,
     folder: Path,
     arguments: Mapping[str, Any] | None = None,
     against: Path | None = None,
-) -> tuple[HeadTable, Agreement, ImportanceRecord]:
+) -> Assessed:
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
     Args:

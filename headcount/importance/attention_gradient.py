@@ -25,7 +25,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, LayerId, ModelError
+from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError
 from headcount.corpora import Encoder
 from headcount.importance.scores import frozen, slopes
 from headcount.results import KINDS
@@ -76,7 +76,7 @@ def attention_gradients(
     kinds: "KindsOf",
     *,
     anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     done: Callable[[int], None] = lambda number: None,
 ) -> tuple[dict[LayerId, KindSums], float]:
     """The sums of |dL/dA| and of weights by kind of token, by layer, and the mean loss.

@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import LayerId, check_choice
+from headcount.core import MAX_TOKENS, LayerId, check_choice
 from headcount.importance.options import Level
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
@@ -31,7 +31,7 @@ def gradient(
     level: Level = "sample",
     normalise: bool = True,
     anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Scores:
     """Gradient importance of every head.
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, LayerId, ModelError
+from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError
 from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
@@ -69,7 +69,7 @@ def query_means(
     task: Task,
     quantity: Quantity,
     anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> dict[LayerId, Float64[Tensor, " head"]]:
     """The mean of a quantity over all queries of a task's examples, without padding, by layer.
 
@@ -165,7 +165,7 @@ class OutputNorm:
 
 
 def norm(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
 ) -> dict[LayerId, Float64[Tensor, " head"]]:
     """Layer-normalised mean norm of every head's output, from one forward over a task.
 
@@ -198,7 +198,7 @@ class FirstMass:
 
 
 def sink(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
 ) -> dict[LayerId, Float64[Tensor, " head"]]:
     """The negative mean weight on the first token, from one forward over a task.
 

@@ -12,7 +12,16 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, LayerId, Progress, check_seed, name_of, silent
+from headcount.core import (
+    MAX_TOKENS,
+    Head,
+    InputError,
+    LayerId,
+    Progress,
+    check_seed,
+    name_of,
+    silent,
+)
 from headcount.importance.attention_gradient import (
     OTHER,
     KindSums,
@@ -29,7 +38,7 @@ def sensitivity(
     loaded: Loaded | PreTrainedModel,
     task: Task,
     *,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     samples: int = 1000,
     seed: int = 0,
     progress: Progress = silent,

@@ -1,12 +1,10 @@
 """The document of a paper: which numbers it compares, in which words and units, and its files."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from headcount.core import FORMATS, SITES, save, write_readable
+from headcount.core import SITES
 from headcount.papers.contribution_record import ContributionRow
 from headcount.papers.tuned_record import TunedRow
 from headcount.results import CurvePoints, ProbeRow
@@ -86,13 +84,3 @@ def verdict(holds: bool, claim: str, found: str) -> str:
     '- Attention knows trees: **holds** (60 against 30).'
     """
     return f"- {claim}: **{'holds' if holds else 'does not hold'}** ({found})."
-
-
-def write_document(path: Path, text: str, figures: Mapping[str, Figure] | None = None) -> Path:
-    """Write a document, with its figures in `figures/` beside it; returns its path."""
-    for name, figure in (figures or {}).items():
-        for kind in FORMATS:
-            save(figure, path.parent / "figures" / f"{name}.{kind}")
-        text += f"\n![{name}](figures/{name}.svg)\n"
-    write_readable(path, text)
-    return path

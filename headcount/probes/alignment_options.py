@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import CorpusError, InputError, check_seed
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_seed
 
 
 @final
@@ -23,7 +23,7 @@ class AlignmentOptions:
     compare: tuple[str, ...] = ()
     """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
     (0-0 1-2), to score beside the heads."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     samples: int = 1000
     """Number of bootstrap samples of pairs for the intervals."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import log
 from typing import final
 
-from headcount.core import CorpusError, InputError, check_seed
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_seed
 
 
 @final
@@ -17,7 +17,7 @@ class ClusterOptions:
     windows: bool = False
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     max_weights: int = 32_000_000
     """Number of attention weights, 4 bytes each, that are held at once; texts that need more are

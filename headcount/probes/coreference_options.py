@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import CorpusError, check_seed
+from headcount.core import MAX_TOKENS, CorpusError, check_seed
 
 
 @final
@@ -14,7 +14,7 @@ class CoreferenceOptions:
     window: int | None = None
     """Number of tokens in a window of a document; as many as the model takes, at most 512, by
     default."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     samples: int = 1000
     """Number of bootstrap samples of documents for the intervals."""

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import Head, Kept, Progress, fill, silent
+from headcount.core import MAX_TOKENS, Head, Kept, Progress, fill, silent
 from headcount.corpora import Encoder, groups_by_length, padded, present
 from headcount.models import Loaded
 from headcount.probes.features import (
@@ -92,7 +92,7 @@ def extract(
     folder: Path,
     *,
     key: str,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     stage: str = "features",
     progress: Progress = silent,
 ) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_known, check_seed
+from headcount.core import MAX_TOKENS, InputError, check_known, check_seed
 
 ProbeName = Literal["attention", "words", "edges", "structure", "layers"]
 PROBES: tuple[ProbeName, ...] = get_args(ProbeName)
@@ -52,7 +52,7 @@ class ProbeOptions(TreebankOptions):
     """Number of cases that a relation needs to count in macro averages, as in Clark et al."""
     samples: int = 1000
     """Number of bootstrap resamples of the test sentences, for 95 % intervals."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     seed: int = 0
     """Seed of initial weights, of the order of sentences, of controls and resamples."""

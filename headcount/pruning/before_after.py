@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int
 
-from headcount.core import Plan
+from headcount.core import MAX_TOKENS, Plan
 from headcount.importance import score_deltas
 from headcount.models import Loaded
 from headcount.results import DataSetChange, MetricChange, SliceChange
@@ -20,7 +20,7 @@ def evaluate_gated(
     loaded: Loaded,
     plan: Plan,
     task: Task,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     texts: bool = True,
     anatomy: Anatomy | None = None,
 ) -> Evaluation:
@@ -101,7 +101,7 @@ def _change(name: str, higher_is_better: bool, ends: Sequence[float], delta: Del
     )
 
 
-def slices(task: Task, known: Task, max_tokens: int = 4096) -> Slices:
+def slices(task: Task, known: Task, max_tokens: int = MAX_TOKENS) -> Slices:
     """Indices of the examples in every slice, by its name; empty for models that take no text.
 
     Args:

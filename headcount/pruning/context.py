@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import Progress, silent
+from headcount.core import MAX_TOKENS, Progress, silent
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
@@ -26,7 +26,7 @@ class PruningContext:
     units: Units
     """What can be pruned: single heads or entire groups; and which heads must be kept."""
     seed: int = 0
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     state: Path | None = None
     """Folder for intermediate state, from which an interrupted choice resumes."""
     progress: Progress = silent

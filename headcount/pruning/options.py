@@ -1,4 +1,4 @@
-"""Names of methods, of their options and of presets. Needs no torch: arguments are checked at once.
+"""Options of methods, and presets. Needs no torch: arguments are checked at once.
 
 A preset is a paper's way of pruning, option by option:
 
@@ -17,58 +17,198 @@ References: Voita et al. (2019), https://arxiv.org/abs/1905.09418; Michel et al.
 https://arxiv.org/abs/1905.10650; Li et al. (2021), https://arxiv.org/abs/2108.04657
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Any, final
+from typing import ClassVar
 
-from headcount.core import InputError, check_known, check_options
+from headcount.core import InputError, check_choice, check_known
 from headcount.importance import DeltaOf, Level, Rules
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
 """Default number of examples for steps without training: scores of heads, folding, rescaling."""
 
-METHOD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "gradient": {"step": float, "level": Level, "normalise": bool},
-    "relevance": {"step": float, "rules": Rules},
-    "ablation": {"step": float, "quantity": DeltaOf},
-    "norm": {"step": float},
-    "sink": {"step": float},
-    "fisher": {"step": float},
-    "random": {},
-    "auto": {"step": float},
-    "l0": {
-        "tuning": FinetuneConfig,
-        "coefficient": float | None,
-        "sweep": int,
-        "falling": float,
-        "start": float,
-        "voita2019": bool,
-    },
-    "subset": {
-        "tuning": FinetuneConfig,
-        "hot": float,
-        "cold": float,
-        "straight_through": bool,
-        "softmax_gradient": bool,
-    },
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """Options of a method: those of the command line, and fields of the method itself."""
+
+    name: ClassVar[str]
+    """Name of the method, as given to `--method`."""
+    uses_data: ClassVar[bool] = True
+    """Whether heads are scored on examples without training."""
+
+
+@dataclass(frozen=True)
+class StepOptions(MethodOptions):
+    """Options of every method that scores heads again after each step."""
+
+    step: float = 1.0
+    """Share of the heads to prune before the others are scored again; 0: after each head."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.step <= 1:
+            raise InputError(
+                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}. "
+                "Use 0.1 to prune a tenth of them at a time."
+            )
+
+
+@dataclass(frozen=True)
+class GradientOptions(StepOptions):
+    """Options of `gradient`."""
+
+    name: ClassVar[str] = "gradient"
+    level: Level = "sample"
+    """Unit over which gradients are summed before the absolute value is taken."""
+    normalise: bool = True
+    """Whether to divide by the norm over the layer."""
+
+
+@dataclass(frozen=True)
+class RelevanceOptions(StepOptions):
+    """Options of `relevance`."""
+
+    name: ClassVar[str] = "relevance"
+    rules: Rules = "voita2019"
+    """Rules of the propagation."""
+
+
+@dataclass(frozen=True)
+class AblationOptions(StepOptions):
+    """Options of `ablation`."""
+
+    name: ClassVar[str] = "ablation"
+    step: float = 0.1
+    """Share of the heads to prune before the others are measured again; 0: after each head."""
+    quantity: DeltaOf = "loss"
+    """Quantity that measures the harm of removing a head."""
+
+    def __post_init__(self) -> None:
+        check_choice("a quantity", self.quantity, DeltaOf)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class NormOptions(StepOptions):
+    """Options of `norm`."""
+
+    name: ClassVar[str] = "norm"
+
+
+@dataclass(frozen=True)
+class SinkOptions(StepOptions):
+    """Options of `sink`."""
+
+    name: ClassVar[str] = "sink"
+
+
+@dataclass(frozen=True)
+class FisherOptions(StepOptions):
+    """Options of `fisher`."""
+
+    name: ClassVar[str] = "fisher"
+
+
+@dataclass(frozen=True)
+class RandomOptions(MethodOptions):
+    """`random` has no options."""
+
+    name: ClassVar[str] = "random"
+    uses_data: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class AutoOptions(StepOptions):
+    """Options of `auto`, for every candidate."""
+
+    name: ClassVar[str] = "auto"
+
+
+@dataclass(frozen=True)
+class L0Options(MethodOptions):
+    """Options of `l0`."""
+
+    name: ClassVar[str] = "l0"
+    uses_data: ClassVar[bool] = False
+    tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.1))
+    """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
+    coefficient: float | None = None
+    """Penalty of an open head, in the loss's unit; None for a penalty that meets the budget."""
+    sweep: int = 0
+    """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
+    falling: float = 0.5
+    """Share of the training over which the expected number of open heads falls to the budget."""
+    start: float = 2.0
+    """Initial log a; 2 means an open gate."""
+    voita2019: bool = False
+    """Whether gates start near 1/2, as in the authors' code."""
+
+    def __post_init__(self) -> None:
+        if self.voita2019 and self.start != L0Options.start:
+            raise InputError("The option voita2019 sets its own start. Leave start out.")
+        if self.falling != L0Options.falling and (self.sweep or self.coefficient is not None):
+            raise InputError("Only training without a coefficient uses falling. Leave it out.")
+        if not 0 < self.falling <= 1:
+            raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
+        if self.sweep < 0:
+            raise InputError(f"Expected a sweep of at least 0 trainings, got {self.sweep}.")
+        if self.coefficient is not None and not 0 <= self.coefficient < inf:
+            raise InputError(
+                f"Expected a finite number of at least 0 for coefficient, got {self.coefficient}."
+            )
+        if self.sweep and self.coefficient == 0:
+            raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
+
+
+@dataclass(frozen=True)
+class SubsetOptions(MethodOptions):
+    """Options of `subset`."""
+
+    name: ClassVar[str] = "subset"
+    uses_data: ClassVar[bool] = False
+    tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.3))
+    """Settings of the training, and the learning rate of the scores."""
+    hot: float = 10.0
+    """Temperature at the start; the preset `li2021` has the paper's."""
+    cold: float = 1e-8
+    """Temperature at the end."""
+    straight_through: bool = False
+    """Whether training uses hard gates without noise, whose gradients are passed on as they are."""
+    softmax_gradient: bool = False
+    """Whether straight-through gates pass on the gradient of relaxed gates; a rule of our own."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cold <= self.hot:
+            raise InputError(
+                f"Expected temperatures with 0 < cold <= hot, got cold {self.cold} and hot "
+                f"{self.hot}."
+            )
+        if self.softmax_gradient and not self.straight_through:
+            raise InputError(
+                "softmax_gradient has no effect without straight_through. Set both, or neither."
+            )
+
+
+METHOD_OPTIONS: Mapping[str, type[MethodOptions]] = {
+    each.name: each
+    for each in (
+        *(GradientOptions, RelevanceOptions, AblationOptions, NormOptions, SinkOptions),
+        *(FisherOptions, RandomOptions, AutoOptions, L0Options, SubsetOptions),
+    )
 }
-"""Type of every option of every method."""
+"""Options of every method, by its name."""
 
 
-def check_method(name: str, options: Sequence[str] = ()) -> None:
-    """Check that there is a method, and that it takes some options.
-
-    Args:
-        name: name of the method.
-        options: NAME=VALUE each; ranges of numbers are checked when the method is made.
+def options_of_method(name: str) -> type[MethodOptions]:
+    """The options of a method.
 
     Raises:
-        InputError: If there is no such method, it has no such option, or a value has another type.
+        InputError: If there is no such method.
     """
     check_known("a method", name, METHOD_OPTIONS)
-    check_options(METHOD_OPTIONS[name], options)
+    return METHOD_OPTIONS[name]
 
 
 def check_budget(
@@ -107,43 +247,37 @@ def check_share(part: int | float) -> None:
         )
 
 
-def uses_examples(name: str) -> bool:
-    """Whether a method scores heads on examples without training."""
-    return name not in ("random", "l0", "subset")
+def voita2019(sites: Sequence[str], task: str) -> L0Options:
+    """The way of Voita et al. (2019); see above."""
+    tuning = L0Options().tuning
+    if set(sites) == {"encoder.self"}:
+        tuning = replace(tuning, trained="encoder")
+    if task == "translation":
+        tuning = replace(tuning, label_smoothing=0.1)
+    return L0Options(tuning, sweep=8, voita2019=True)
 
 
-@final
-@dataclass(frozen=True)
-class Preset:
-    """A paper's way to choose heads, without later stages (folding, rescaling, recovery)."""
-
-    method: str
-    options: tuple[str, ...] = ()
-    encoder_only: tuple[str, ...] = ()
-    """Options that apply if only encoder heads can be pruned."""
-    translation: tuple[str, ...] = ()
-    """Options that apply to translation."""
-
-    def of(self, sites: Sequence[str], task: str) -> list[str]:
-        """The options, given the sites whose heads can be pruned and the name of the task."""
-        encoder_only = self.encoder_only if set(sites) == {"encoder.self"} else ()
-        return [*self.options, *encoder_only, *(self.translation if task == "translation" else ())]
+def michel2019(sites: Sequence[str] = (), task: str = "") -> GradientOptions:
+    """The way of Michel et al. (2019), for any sites and task."""
+    del sites, task
+    return GradientOptions(step=0.1, level="sample", normalise=True)
 
 
-PRESETS: Mapping[str, Preset] = {
-    "voita2019": Preset(
-        "l0",
-        ("voita2019=true", "sweep=8"),
-        ("tuning.trained=encoder",),
-        ("tuning.label_smoothing=0.1",),
-    ),
-    "michel2019": Preset("gradient", ("step=0.1", "level=sample", "normalise=true")),
-    "li2021": Preset("subset", ("tuning.trained=all", "hot=1000"), translation=("hot=0.1",)),
+def li2021(sites: Sequence[str], task: str) -> SubsetOptions:
+    """The way of Li et al. (2021), whose first temperature is another in translation."""
+    del sites
+    hot = 0.1 if task == "translation" else 1000.0
+    return SubsetOptions(replace(SubsetOptions().tuning, trained="all"), hot=hot)
+
+
+PRESETS: Mapping[str, Callable[[Sequence[str], str], MethodOptions]] = {
+    each.__name__: each for each in (voita2019, michel2019, li2021)
 }
-"""Presets by name, as given to `--preset`."""
+"""Papers' ways to choose heads, without later stages (folding, rescaling, recovery), by the names
+that `--preset` takes: options, given the sites whose heads can be pruned and the task's name."""
 
 
-def preset(name: str) -> Preset:
+def preset(name: str) -> Callable[[Sequence[str], str], MethodOptions]:
     """A preset by name.
 
     Raises:

@@ -22,14 +22,8 @@ from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
 from headcount.pruning.compensation.stages import Compensation, run_stages
 from headcount.pruning.context import PruneSettings, PruningContext
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
-from headcount.pruning.methods.method import (
-    Method,
-    Ranking,
-    RankingMethod,
-    Selection,
-    check_finetunings,
-)
-from headcount.pruning.methods.registry import method as named
+from headcount.pruning.methods.method import Method, Ranking, Selection, check_finetunings
+from headcount.pruning.methods.registry import as_method
 from headcount.pruning.protecting import known_roles, losses_of, protected_heads
 from headcount.results import (
     CeilingRecord,
@@ -306,7 +300,7 @@ def prune(
             f"{type(splits).__name__}. For the plan alone, call choose_heads."
         )
     settings, loaded = settings or PruneSettings(), as_loaded(model, None)
-    method, compensation = _method(method), compensation or Compensation()
+    method, compensation = as_method(method), compensation or Compensation()
     pruned = Pruning(
         settings.context(loaded, splits.train, with_roles=True),
         method,
@@ -335,7 +329,7 @@ def _few(tasks: Mapping[str, Task]) -> list[str]:
 
 def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:
     """The arguments of the command that set options of the method and of the recovery."""
-    found: dict[str, Any] = {"set": method.changed_options}
+    found: dict[str, Any] = {"options": method.changed_options}
     if (recovery := compensation.recovery) is not None:
         tune = [each for each in options_of(recovery) if not each.startswith("updates=")]
         found |= {"recover": recovery.updates, "tune": tune}
@@ -368,24 +362,13 @@ def choose_heads(
         InputError: for an unknown method, or a budget that can't be met; the error names the
             nearest possible budget.
     """
-    method, loaded = _method(method), as_loaded(model, None)
+    method, loaded = as_method(method), as_loaded(model, None)
     units = Units.of(loaded.anatomy, sites)
     if protect:
         roles = known_roles(loaded, seed)
         units = units.protecting(protected_heads(protect, loaded, roles))
     selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
-
-
-def _method(method: Method | Ranking | str) -> Method:
-    """A method by its name, or as a ranking."""
-    if isinstance(method, str):
-        return named(method)
-    if isinstance(method, Ranking):
-        return RankingMethod(method)
-    if not isinstance(method, Method):
-        raise InputError(f"Expected a method, or the name of one, got a {type(method).__name__}.")
-    return method
 
 
 def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:

@@ -3,11 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from headcount.core import FORMATS, Head, amount, code, literal, table, write_readable
+from headcount.core import (
+    FORMATS,
+    Head,
+    amount,
+    code,
+    literal,
+    styled,
+    table,
+    write_document,
+)
 from headcount.reports.figures.head_relations import (
-    write_alignment_figures,
-    write_cluster_figures,
-    write_coreference_figures,
+    alignment_figures,
+    cluster_figures,
+    coreference_figures,
 )
 from headcount.results import (
     Alignment,
@@ -24,51 +33,40 @@ SHOWN = 10
 
 
 def write_clusters_document(
+    found: Clusters,
     folder: Path,
-    roles: Mapping[str, Sequence[str]] | None = None,
     formats: Sequence[str] = FORMATS,
+    roles: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
-    """Write `clusters.md` and the figures of a folder with clusters; returns the document's path.
+    """Write `clusters.md` and the figures into a folder; returns the document's path.
 
     Args:
+        found: the clusters.
         folder: the folder.
-        roles: roles by head, the main one first, which colour the map; None colours by layer.
         formats: formats of the figures.
-
-    Raises:
-        InputError: if the folder has no clusters, or they are damaged.
+        roles: roles by head, the main one first, which colour the map; None colours by layer.
     """
-    figures = write_cluster_figures(folder, roles, formats)
-    return _written(folder / "clusters.md", clusters_document(Clusters.read(folder)), figures)
+    with styled():
+        path, text = folder / "clusters.md", clusters_document(found)
+        return write_document(path, text, cluster_figures(found, roles), formats)
 
 
-def write_alignment_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
-    """Write `alignment.md` and the figure of a folder with an alignment; returns the path.
-
-    Raises:
-        InputError: if the folder has no alignment, or it is damaged.
-    """
-    figures = write_alignment_figures(folder, formats)
-    return _written(folder / "alignment.md", alignment_document(Alignment.read(folder)), figures)
-
-
-def write_coreference_document(folder: Path, formats: Sequence[str] = FORMATS) -> Path:
-    """Write `coreference.md` and the figures of a folder with antecedents; returns the path.
-
-    Raises:
-        InputError: if the folder has no antecedent selection, or it is damaged.
-    """
-    figures = write_coreference_figures(folder, formats)
-    document = coreference_document(Coreference.read(folder))
-    return _written(folder / "coreference.md", document, figures)
+def write_alignment_document(
+    found: Alignment, folder: Path, formats: Sequence[str] = FORMATS
+) -> Path:
+    """Write `alignment.md` and the figure into a folder; returns the document's path."""
+    with styled():
+        path, text = folder / "alignment.md", alignment_document(found)
+        return write_document(path, text, alignment_figures(found), formats)
 
 
-def _written(path: Path, text: str, figures: Iterable[Path]) -> Path:
-    """Write a document with a link to every figure, once whatever the number of its formats."""
-    by_name = {figure.stem: figure for figure in reversed([*figures])}
-    links = "".join(f"\n![{stem}](figures/{by_name[stem].name})\n" for stem in reversed(by_name))
-    write_readable(path, text + links)
-    return path
+def write_coreference_document(
+    found: Coreference, folder: Path, formats: Sequence[str] = FORMATS
+) -> Path:
+    """Write `coreference.md` and the figures into a folder; returns the document's path."""
+    with styled():
+        path, text = folder / "coreference.md", coreference_document(found)
+        return write_document(path, text, coreference_figures(found), formats)
 
 
 def clusters_document(found: Clusters) -> str:

@@ -47,14 +47,14 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
 
 
 def claim_beside(
-    folder: Path, kind: type[Result[Any]], what: str, policy: ResumePolicy, resumes: bool = True
+    folder: Path, kind: type[Result[Any]], policy: ResumePolicy, resumes: bool = True
 ) -> None:
     """Check that a command may write into a folder, beside an analysis; nothing is deleted.
 
     Args:
         folder: the folder.
-        kind: the command's result.
-        what: what it is in one word; the state of an unfinished run is in the folder `state/WHAT`.
+        kind: the command's result; the state of an unfinished run is in a folder of its record's
+            name in `state`.
         policy: what to do with earlier files of the command.
         resumes: whether the command can resume.
 
@@ -62,7 +62,9 @@ def claim_beside(
         InputError: if the folder holds something else, or earlier files that may be neither resumed
             nor replaced.
     """
-    files, state = kind.files(), folder / "state" / what
+    files = kind.files()
+    what = Path(files[-1]).stem
+    state = folder / "state" / what
     ours = f"neither {what} nor an analysis write", "that of an analysis"
     present = _present(folder, state, (*OURS, *files), ours)
     if not present.isdisjoint(files) or (state.is_dir() and any(state.iterdir())):

@@ -25,6 +25,7 @@ from .regression import is_regression as is_regression
 from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
 from .sampling import some as some
+from .scoring import Scored as Scored
 from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity

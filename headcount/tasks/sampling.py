@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from transformers import PreTrainedModel
 
+from headcount.core import MAX_TOKENS
 from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
 
@@ -95,7 +96,7 @@ class Drawn(Task):
         return self.whole.answers(output, batch)
 
     def with_texts(
-        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
     ) -> Evaluation:
         """The model's texts for these examples; the original task writes those of all examples."""
         if not self.writes:

@@ -10,7 +10,7 @@ import torch
 from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, amount, check_is_folder, write_text
+from headcount.core import MAX_TOKENS, ModelError, amount, check_is_folder, write_text
 from headcount.models import Loaded, as_loaded, signature
 from headcount.results import EvaluationRecord
 from headcount.tap import AnyModel, evaluating, model_of
@@ -19,7 +19,7 @@ from headcount.tasks.translation import Translation
 
 
 def evaluate(
-    model: AnyModel, task: Task, max_tokens: int = 4096, texts: bool = False
+    model: AnyModel, task: Task, max_tokens: int = MAX_TOKENS, texts: bool = False
 ) -> Evaluation:
     """Run the model on every example; results are in the order of the data.
 
@@ -90,7 +90,7 @@ class Scored:
         replace(self.record, arguments=arguments or {}).write(folder, texts)
 
 
-def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = 4096) -> Scored:
+def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = MAX_TOKENS) -> Scored:
     """Measure a model's loss and score; translations are scored by chrF too.
 
     Args:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, Steps, silent_steps
+from headcount.core import MAX_TOKENS, InputError, Steps, silent_steps
 from headcount.tasks.token_rows import groups
 
 
@@ -205,7 +205,7 @@ class Task(ABC):
         numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()
         return sha256(f"{self.sha256}|{numbers}".encode()).hexdigest()
 
-    def batches(self, max_tokens: int = 4096) -> Iterator[TaskBatch]:
+    def batches(self, max_tokens: int = MAX_TOKENS) -> Iterator[TaskBatch]:
         """Every example once, sorted by length; the same batches every time."""
         return self._reported(map(self.batch, groups(self.length_N, max_tokens)))
 
@@ -259,7 +259,7 @@ class Task(ABC):
         """The score over all examples, or over those drawn (an example may appear twice)."""
 
     def with_texts(
-        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
     ) -> Evaluation:
         """An evaluation whose outcomes are the texts that the model writes, if it writes any."""
         return evaluation

@@ -22,7 +22,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import CorpusError, InputError, check_choice
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice
 from headcount.corpora import (
     Columns,
     Data,
@@ -187,7 +187,7 @@ class Translation(Task):
         """Logits and labels of the target's tokens."""
         return Answers(output.logits, batch.labels["labels"])
 
-    def translate(self, model: PreTrainedModel, max_tokens: int = 4096) -> list[str]:
+    def translate(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
         """The model's translations by beam search, in the order of the data.
 
         A translation has at most twice as many tokens as its source, rounded up to a multiple of
@@ -204,7 +204,7 @@ class Translation(Task):
         return texts
 
     def with_texts(
-        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = 4096
+        self, evaluation: Evaluation, model: PreTrainedModel, max_tokens: int = MAX_TOKENS
     ) -> Evaluation:
         """An evaluation whose outcomes are the model's translations."""
         texts = self.translate(model, max_tokens)

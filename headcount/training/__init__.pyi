@@ -8,6 +8,7 @@ from .checkpoints import whole_checkpoints as whole_checkpoints
 from .claiming import claim as claim
 from .claiming import coming_back as coming_back
 from .finetuning.config import FinetuneConfig as FinetuneConfig
+from .finetuning.config import Trained as Trained
 from .finetuning.config import check_further_training as check_further_training
 from .finetuning.distillation import check_teacher as check_teacher
 from .finetuning.finetuning import FineTuned as FineTuned

@@ -2,7 +2,6 @@ import json
 from dataclasses import fields
 from pathlib import Path
 from shutil import copytree, rmtree
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -10,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headcount.cli.command import COMMANDS, command_class, main
+from headcount.cli.frame import Command
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
@@ -19,11 +19,10 @@ attn_prev attn_next attn_first attn_sep attn_punct rare_share rare2_share rare_c
 norm_first norm_sep norm_punct pattern_vertical pattern_diagonal pattern_vertical_diagonal
 pattern_block pattern_heterogeneous roles tendencies""".split()
 
-DECLARED = {
-    what: [name for name in COMMANDS if hasattr(command_class(name), what)]
-    for what in ("RECORD", "HAS_TABLES")
-}
-"""The commands that write a record, and those that write tables."""
+RECORDING = [name for name in COMMANDS if command_class(name).record_name()]
+"""The commands that write a record."""
+TABULAR = [name for name in COMMANDS if command_class(name).writes_tables()]
+"""The commands that write tables."""
 
 
 def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
@@ -357,7 +356,7 @@ def test_report_rewrites_what_other_commands_left(
     assert not (out / "report.html").exists()
 
 
-@pytest.mark.parametrize("name", DECLARED["HAS_TABLES"])
+@pytest.mark.parametrize("name", TABULAR)
 def test_every_command_with_tables_has_a_folder(name: str) -> None:
     found = command_class(name)
     assert hasattr(found, "out") or "out" in {each.name for each in fields(found)}  # type: ignore[arg-type]
@@ -368,8 +367,14 @@ def test_one_process_prints_the_record(
 ) -> None:
     """As under torchrun, where every process runs the command."""
     (tmp_path / "run.json").write_text("{}")
-    done = SimpleNamespace(out=tmp_path, run=lambda: 0, RECORD="run.json")
-    monkeypatch.setattr("headcount.cli.command.parse", lambda words: done)
+
+    class Done(Command):
+        RECORD, out = "run.json", tmp_path
+
+        def run(self) -> int:
+            return 0
+
+    monkeypatch.setattr("headcount.cli.command.parse", lambda words: Done())
     for is_main in (True, False):
         monkeypatch.setattr(
             "headcount.cli.command.is_main_process", lambda is_main=is_main: is_main
@@ -380,12 +385,12 @@ def test_one_process_prints_the_record(
 
 def test_commands_declare_what_they_write() -> None:
     none = {"serve", "compact", "export", "report", "compare", "reproduce", "doctor", "demo"}
-    assert {*COMMANDS} - {*DECLARED["RECORD"]} == none
+    assert {*COMMANDS} - {*RECORDING} == none
     without = {"serve", "evaluate", "prune", "compact", "speed", "export"}
     without |= {"train", "finetune", "compare", "doctor"}
-    assert {*COMMANDS} - {*DECLARED["HAS_TABLES"]} == without
+    assert {*COMMANDS} - {*TABULAR} == without
 
 
-@pytest.mark.parametrize("name", DECLARED["RECORD"])
+@pytest.mark.parametrize("name", RECORDING)
 def test_every_record_belongs_to_a_command_with_a_folder(name: str) -> None:
     assert "out" in {each.name for each in fields(command_class(name))}  # type: ignore[arg-type]

@@ -13,9 +13,8 @@ from typing import Any, get_args
 import pytest
 
 import headcount
-from headcount import importance, papers, pruning, speed, tasks
+from headcount import importance, papers, speed, tasks
 from headcount.cli.command import COMMANDS, main, parse
-from headcount.core import option_types
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
 HEAVY = (
@@ -130,16 +129,16 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         "Did you mean gradient?",
     ),
     "an option of a method": (
-        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "stpe=1"),
-        "Did you mean step?",
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method.stpe", "1"),
+        "--method.step FLOAT",
     ),
     "a value of an option": (
-        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "step=abc"),
-        "Expected a number for step, got 'abc'",
+        ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--method.step", "abc"),
+        "Error parsing --method.step",
     ),
     "a value of a training": (
-        ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--set", "l0.tuning.peak=x"),
-        "Expected a number for tuning.peak, got 'x'",
+        ("curve", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--methods.l0.tuning.peak", "x"),
+        "Error parsing --methods.l0.tuning.peak",
     ),
     "a preset": (
         ("prune", "gpt2", *LEARNED, "--out", "OUT", "--keep", "3", "--preset", "voita"),
@@ -231,15 +230,6 @@ def test_light_names_are_those_of_the_registries() -> None:
         assert set(names) <= set(options(tasks.TASKS[task])), task
     assert get_args(importance.MethodName) == importance.METHODS
     assert get_args(speed.ModeName) == tuple(speed.MODES)
-    assert {name: option_types(make) for name, make in pruning.METHODS.items()} == dict(
-        pruning.METHOD_OPTIONS
-    )
-    for name, make in pruning.METHODS.items():
-        made = make()
-        scored = (
-            name == "auto" or isinstance(made, pruning.RankingMethod) and made.ranking.uses_data
-        )
-        assert pruning.uses_examples(name) == scored, name
 
 
 @pytest.mark.parametrize("name", ["tiny", "small", "base"])

@@ -74,9 +74,9 @@ def test_it_is_no_single_ranking() -> None:
 
 def test_a_step_is_checked_and_used() -> None:
     with pytest.raises(InputError, match="from 0 to 1"):
-        method("auto", ["step=2"])
+        method("auto", step=2.0)
     given = context("similarity-bert")
     keep = 2
-    found = method("auto", ["step=0"]).choose(given, keep)
+    found = method("auto", step=0.0).choose(given, keep)
     best = min(found.compared or {}, key=(found.compared or {}).__getitem__)
-    assert found.plan == method(best, ["step=0"]).choose(given, keep).plan
+    assert found.plan == method(best, step=0.0).choose(given, keep).plan

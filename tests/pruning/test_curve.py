@@ -10,6 +10,8 @@ import pytest
 
 from headcount.core import InputError, ModelError, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
+from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.subset import Subset
 from headcount.reports import CurveFacts, write_curve
 from headcount.reports.curve_document import document, sentences
 from headcount.reports.figures.curves import curve_figures
@@ -108,7 +110,7 @@ def test_budgets_are_of_the_heads_that_may_go() -> None:
 
 def test_what_can_not_be_trained_is_refused_before_anything_is_measured() -> None:
     given = context("causal-gpt2")
-    way = method("l0", ["tuning.trained=encoder"])
+    way = L0(replace(L0().tuning, trained="encoder"))
 
     def reported(*_: object) -> None:
         raise AssertionError("measured")
@@ -139,7 +141,7 @@ def test_methods_that_do_not_suit_the_model(points: CurvePoints, tmp_path: Path)
     left_out: dict[str, str] = {}
     frame = curve(trial, ways, KEEPS, seeds=[0, 1], unsuited=left_out.__setitem__).frame
     assert left_out == {"fussy": "no 3 heads"}
-    wrong = {"frozen": method("l0", ["tuning.trained=encoder"]), **ways}
+    wrong = {"frozen": L0(replace(L0().tuning, trained="encoder")), **ways}
     with pytest.raises(InputError, match="Expected a model with an encoder"):
         curve(trial, wrong, KEEPS, seeds=[0, 1], unsuited={}.__setitem__)
     expected = points.frame.drop(columns=["seconds"]).filter(regex="^(?!.*score|test_)")
@@ -184,14 +186,14 @@ def test_other_data_and_other_options_are_another_curve(tmp_path: Path) -> None:
 
 def test_controls(tmp_path: Path) -> None:
     """All heads trained as each method trains, once for methods that train alike."""
-    fields = ("updates=4", "warmup=0", "batch_tokens=90", "peak=0.01", "distilled=0.5")
+    fields = {"updates": 4, "warmup": 0, "batch_tokens": 90, "peak": 0.01, "distilled": 0.5}
     ways = {
-        name: method(way, [f"tuning.{each}" for each in (*fields, *more)])
-        for name, way, more in (
-            ("l0", "l0", ()),
-            ("subset", "subset", ()),
-            ("longer", "l0", ("updates=5",)),
-            ("frozen", "l0", ("trained=gates",)),
+        name: kind(replace(kind().tuning, **{**fields, **more}))
+        for name, kind, more in (
+            ("l0", L0, {}),
+            ("subset", Subset, {}),
+            ("longer", L0, {"updates": 5}),
+            ("frozen", L0, {"trained": "gates"}),
         )
     }
     given = context("causal-gpt2", tmp_path)
@@ -286,8 +288,8 @@ def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) ->
 def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:
     """A curve only leaves out what can never work on this model."""
     given = context("causal-gpt2", tmp_path)
-    fields = ("updates=3", "warmup=0", "batch_tokens=90", "peak=1e30")
-    wild = method("l0", [f"tuning.{each}" for each in fields])
+    fields = {"updates": 3, "warmup": 0, "batch_tokens": 90, "peak": 1e30}
+    wild = L0(replace(L0().tuning, **fields))
     trial = Trial(given, given.train, scores=False, controls=False)
     with pytest.raises(ModelError, match="finite"):
         curve(trial, {"l0": wild}, [3], unsuited={}.__setitem__)

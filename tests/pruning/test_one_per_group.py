@@ -92,8 +92,8 @@ def test_groups_of_one_head_each_change_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("name", "options", "words"),
-    [("l0", [], "ranks heads"), ("fisher", ["step=0.5"], "Expected step=1")],
+    [("l0", {}, "ranks heads"), ("fisher", {"step": 0.5}, "Expected step=1")],
 )
-def test_methods_that_can_not_spare(name: str, options: list[str], words: str) -> None:
+def test_methods_that_can_not_spare(name: str, options: dict[str, float], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        spare_groups(method(name, options), GROUPS)
+        spare_groups(method(name, **options), GROUPS)

@@ -24,12 +24,13 @@ from headcount.pruning import (
     Subset,
     method,
     preset,
+    with_options,
 )
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
 from headcount.pruning.methods.l0 import L0, swept
 from headcount.pruning.methods.registry import METHODS
-from headcount.pruning.options import PRESETS
+from headcount.pruning.options import METHOD_OPTIONS, PRESETS
 from headcount.pruning.pipeline import milliseconds
 from headcount.tasks import evaluate, some
 from tests.pruning.context import context
@@ -52,56 +53,55 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
 
 
 def test_options() -> None:
-    found = method("gradient", ["step=0.1", "normalise=false", "level=token"])
+    found = method("gradient", step=0.1, normalise=False, level="token")
     assert found == RankingMethod(Gradient(0.1, "token", False))
-    learned = method("l0", ["tuning.updates=7", "tuning.trained=encoder", "coefficient=none"])
-    assert isinstance(learned, L0) and learned.coefficient is None
-    assert (learned.tuning.updates, learned.tuning.trained) == (7, "encoder")
-    assert learned.tuning.gate_rate == L0().tuning.gate_rate
+    tuning = replace(L0().tuning, updates=7, trained="encoder")
+    assert method("l0", tuning=tuning) == L0(tuning)
+    assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
+
+
+def test_a_method_has_its_options_as_fields() -> None:
+    """What the command line takes is what the method does."""
+    assert [*METHODS] == [*METHOD_OPTIONS]
+    for name, options in METHOD_OPTIONS.items():
+        assert issubclass(METHODS[name], options)
+        assert METHODS[name].__init__.__annotations__ == options.__init__.__annotations__, name
+        made = with_options(options())
+        learns = made.tuning is not None
+        assert options.uses_data == (not learns and name != "random"), name
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "sentence"),
+    ("name", "options", "sentence"),
     [
-        ("gradient", "steps=1", "with a NAME out of step, level, normalise, got 'steps=1'"),
-        ("gradient", "step", "Expected NAME=VALUE"),
-        ("gradient", "step=x", "Expected a number for step, got 'x'"),
-        ("gradient", "level=y", "Expected one of token, sample, batch for level, got 'y'"),
-        ("gradient", "normalise=1", "Expected one of true, false for normalise, got '1'"),
-        ("random", "seed=1", "with a NAME out of none"),
-        ("gradient", "step.x=1", "with a NAME out of step, level, normalise, got 'step.x=1'"),
-        ("l0", "sweep.x=3", "with a NAME out of .*sweep.*, got 'sweep.x=3'"),
-        ("l0", "tuning.x=1", "with a NAME out of tuning.batch_tokens"),
-        ("l0", "coefficient=q", "Expected a number or none for coefficient, got 'q'"),
+        ("gradient", {"steps": 1}, "Expected an option of gradient out of step, level, normalise"),
+        ("random", {"seed": 1}, "got 'seed'"),
         (
-            "l0",
-            "coefficient=-0.1",
-            "Expected a finite number of at least 0 for coefficient, got -0.1",
+            "gradient",
+            {"step": 2.0},
+            "Expected a share of the heads from 0 to 1 as the step",
         ),
-        ("l0", "sweep=-1", "Expected a sweep of at least 0 trainings, got -1"),
-        ("l0", "tuning.updates=0", "Expected a finite number above 0 for updates"),
-        ("magnitude", "a=1", "Expected a method out of gradient, relevance, .*, got 'magni"),
+        ("l0", {"coefficient": -0.1}, "Expected a finite number of at least 0 for coefficient"),
+        ("l0", {"sweep": -1}, "Expected a sweep of at least 0 trainings, got -1"),
+        ("magnitude", {"a": 1}, "Expected a method out of gradient, relevance, .*, got 'magni"),
     ],
 )
-def test_bad_options(name: str, option: str, sentence: str) -> None:
+def test_bad_options(name: str, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        method(name, [option])
+        method(name, **options)
 
 
 def test_a_method_names_the_options_that_were_changed() -> None:
-    """They make the same method again."""
-    given = ["tuning.peak=0.001", "coefficient=0.2", "voita2019=true"]
-    changed = method("l0", [*given, "sweep=0", "tuning.gate_rate=0.1"])
-    assert changed.changed_options == given
-    assert method("l0", changed.changed_options) == changed
-    assert method("fisher", ["step=0.5"]).changed_options == ["step=0.5"]
+    tuning = replace(L0().tuning, peak=0.001)
+    changed = method("l0", tuning=tuning, coefficient=0.2, voita2019=True, sweep=0)
+    assert changed.changed_options == ["tuning.peak=0.001", "coefficient=0.2", "voita2019=true"]
+    assert method("fisher", step=0.5).changed_options == ["step=0.5"]
     assert method("random").changed_options == method("subset").changed_options == []
 
 
 def test_presets_are_what_the_papers_did() -> None:
     made = {
-        name: method(each.method, each.of(["encoder.self"], "translation"))
-        for name, each in PRESETS.items()
+        name: with_options(each(["encoder.self"], "translation")) for name, each in PRESETS.items()
     }
     assert made["michel2019"] == RankingMethod(Gradient(0.1, "sample", True))
     voita, li = made["voita2019"], made["li2021"]
@@ -109,21 +109,20 @@ def test_presets_are_what_the_papers_did() -> None:
     assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1
     assert isinstance(li, Subset) and li.tuning.trained == "all" and not li.straight_through
     assert li.hot == 0.1, "translation"
-    bert = method("subset", preset("li2021").of(["encoder.self"], "classification"))
+    bert = with_options(preset("li2021")(["encoder.self"], "classification"))
     assert isinstance(bert, Subset) and (bert.hot, bert.cold) == (1000, 1e-8)
     with pytest.raises(InputError, match="softmax_gradient has no effect without straight_through"):
-        method("subset", ["softmax_gradient=true"])
-    both = preset("voita2019").of(["encoder.self", "decoder.self"], "similarity")
-    everything = method("l0", both)
-    assert isinstance(everything, L0) and everything.tuning.trained == "all"
-    assert everything.tuning.label_smoothing == 0
+        method("subset", softmax_gradient=True)
+    both = with_options(preset("voita2019")(["encoder.self", "decoder.self"], "similarity"))
+    assert isinstance(both, L0) and both.tuning.trained == "all"
+    assert both.tuning.label_smoothing == 0
     with pytest.raises(InputError, match="Expected a preset out of voita2019, michel2019, li2021"):
         preset("he2020")
 
 
 def test_a_sweep_begins_above_zero() -> None:
     with pytest.raises(InputError, match="Expected a coefficient above 0 to start a sweep, got 0"):
-        method("l0", ["sweep=3", "coefficient=0"])
+        method("l0", sweep=3, coefficient=0.0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.budget import by_site, pruned_heads
+from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.subset import Subset
 from headcount.pruning.protecting import losses_of, protected_heads
 from headcount.tasks import TaskSplits
 from tests import tiny
@@ -26,7 +28,10 @@ from tests.examined import examined
 from tests.pruning.context import context
 from tests.tasks.loaded import TASKS
 
-QUICK = {"l0": ["tuning.updates=2"], "subset": ["tuning.updates=2"]}
+QUICK = {
+    name: {"tuning": replace(kind().tuning, updates=2)}
+    for name, kind in (("l0", L0), ("subset", Subset))
+}
 
 
 @pytest.mark.parametrize("name", METHOD_OPTIONS)
@@ -34,7 +39,7 @@ QUICK = {"l0": ["tuning.updates=2"], "subset": ["tuning.updates=2"]}
 def test_every_method_keeps_protected_heads(name: str, task: str) -> None:
     """Those that the method itself would prune first, at every budget."""
     whole = context(task)
-    chosen = method(name, QUICK.get(name, []))
+    chosen = method(name, **QUICK.get(name, {}))
     free = chosen.choose(whole, 2).plan.pruned_heads(whole.loaded.heads)
     guarded = replace(whole, units=whole.units.protecting(free[:2]))
     assert guarded.units.protected == tuple(sorted(free[:2], key=list(whole.loaded.heads).index))
@@ -58,7 +63,7 @@ def test_a_protected_head_protects_its_group(name: str) -> None:
     evenly = settings.context(loaded, task)
     # In layer 0 the group of dec.0.1 can lose two heads; in layer 1 a group can lose none.
     assert evenly.units.possible() == [8, 10, 12]
-    chosen = method(name, QUICK.get(name, []))
+    chosen = method(name, **QUICK.get(name, {}))
     for keep in (8, 10):
         plan = chosen.choose(evenly, keep).plan
         kept = set(map(str, plan.kept_heads(loaded.heads)))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError
 from headcount.reports import write_probe_figures
 from headcount.reports.figures.probes import PROBE_FIGURES
 from headcount.reports.numbers import percent
@@ -98,19 +97,15 @@ def test_cards_have_the_weights_and_the_rank_of_their_head(probed: Probed) -> No
 def test_every_figure_is_drawn_and_left_out_without_its_numbers(
     probed: Probed, tmp_path: Path, one_format: None
 ) -> None:
-    probed.write(tmp_path)
-    written = write_probe_figures(tmp_path, ("svg",))
+    written = write_probe_figures(probed, tmp_path, ("svg",))
     assert [path.stem for path in written] == list(PROBE_FIGURES)
     relations = (tmp_path / "figures" / "probe_relations.svg").read_text()
     assert ">nsubj<" in relations
     trees = (tmp_path / "figures" / "probe_trees.svg").read_text()
     assert "hidden state 2" in trees and "&lt;c&gt;" in trees
     few = replace(probed, rows=probed.rows[:3], weights=())
-    few.write(tmp_path)
-    assert [path.stem for path in write_probe_figures(tmp_path, ("svg",))] == [
+    assert [path.stem for path in write_probe_figures(few, tmp_path, ("svg",))] == [
         "probe_accuracies",
         "probe_relations",
     ]
     assert not (tmp_path / "figures" / "probe_trees.svg").exists()
-    with pytest.raises(InputError, match="probes.json"):
-        write_probe_figures(tmp_path / "figures")

@@ -16,5 +16,5 @@ def test_a_half_written_file_is_no_hindrance(tmp_path: Path, policy: ResumePolic
     half = (tmp_path / name).with_name(f".{Path(name).name}.{KILLED}.part")
     half.parent.mkdir(parents=True, exist_ok=True)
     half.write_text("{")
-    claim_beside(tmp_path, Probed, "probes", policy)
+    claim_beside(tmp_path, Probed, policy)
     assert not half.exists() and entries(tmp_path) == [tmp_path / "state"]

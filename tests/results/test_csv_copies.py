@@ -66,7 +66,7 @@ def test_copies_are_files_of_a_run(tmp_path: Path):
     write_csv(tmp_path)
     for policy in (ResumePolicy.OVERWRITE, ResumePolicy.RESUME):
         claim(tmp_path, policy)
-    claim_beside(tmp_path, Probed, "probes", ResumePolicy.REFUSE)
+    claim_beside(tmp_path, Probed, ResumePolicy.REFUSE)
     (tmp_path / "mine.csv").touch()
     with pytest.raises(InputError, match=r"mine\.csv"):
         claim(tmp_path, ResumePolicy.OVERWRITE)

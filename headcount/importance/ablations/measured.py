@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, Heads, LayerId, check_choice
+from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice
 from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
 from headcount.importance.options import Instead
 from headcount.importance.scores import Scores
@@ -48,7 +48,7 @@ def uniform(
 
 
 def mean(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = 4096
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
 ) -> Replacement:
     """Each head's mean output over the queries of a task's data, without padding."""
     model, anatomy = examined(model, anatomy)
@@ -143,7 +143,11 @@ def all_but_one(heads: Heads) -> list[Ablation]:
 
 
 def replacement(
-    instead: Instead, model: PreTrainedModel, task: Task, anatomy: Anatomy, max_tokens: int = 4096
+    instead: Instead,
+    model: PreTrainedModel,
+    task: Task,
+    anatomy: Anatomy,
+    max_tokens: int = MAX_TOKENS,
 ) -> Replacement | None:
     """The replacement of a name; `mean` runs over the task's data once."""
     check_choice("a replacement", instead, Instead)
@@ -157,7 +161,7 @@ def ablation(
     task: Task,
     instead: Instead = "zero",
     anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Scores:
     """The rise of the task's loss without each head: higher = more important.

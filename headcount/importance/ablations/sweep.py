@@ -21,6 +21,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
+    MAX_TOKENS,
     Head,
     Kept,
     LayerId,
@@ -132,7 +133,7 @@ class AblationSetting:
     """Result of `examine(model)`."""
     replacement: Replacement | None = None
     """Replacement for an ablated head's output; None for zero."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch, and a limit for shared forwards."""
 
 

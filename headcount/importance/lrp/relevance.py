@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, LayerId
+from headcount.core import MAX_TOKENS, InputError, LayerId
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
 from headcount.importance.options import Rules
@@ -167,7 +167,7 @@ def relevance(
     task: Task,
     rules: Rules = "voita2019",
     anatomy: Anatomy | None = None,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
     start: Start | None = None,
     per_step: bool = False,
 ) -> Relevance:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import KDTree
 
-from headcount.core import code, styled, table
-from headcount.papers.document import write_document
+from headcount.core import code, styled, table, write_document
 from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_figures, label_of
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_known, check_seed
+from headcount.core import MAX_TOKENS, InputError, check_known, check_seed
 
 QuantityName = Literal["information", "distance", "neighbours", "influence", "pictures"]
 QUANTITIES: tuple[QuantityName, ...] = get_args(QuantityName)
@@ -39,7 +39,7 @@ class EvolutionOptions:
     0.1 in the paper's second experiment."""
     words: tuple[str, ...] = ("is", "are", "was", "were")
     """Words in pictures."""
-    max_tokens: int = 4096
+    max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     seed: int = 0
     """Seed of occurrences, clusters, shuffles, swaps and pictures."""

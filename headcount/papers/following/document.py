@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headcount.core import amount, code, styled, table
-from headcount.papers.document import write_document
+from headcount.core import amount, code, styled, table, write_document
 from headcount.papers.following.figures import following_figures
 from headcount.papers.following.record import Followed, FollowRecord
 

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from headcount.analysis import Options as AnalysisOptions
 from headcount.analysis import analyze, versions
 from headcount.core import (
+    MAX_TOKENS,
     Head,
     Heads,
     InputError,
@@ -82,7 +83,7 @@ def follow(
     out: str | Path | None = None,
     progress: Progress = silent,
     read: Load = load,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Followed:
     """Measure the heads at each checkpoint of a training.
 

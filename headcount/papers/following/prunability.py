@@ -20,7 +20,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, Plan
+from headcount.core import MAX_TOKENS, Head, Plan
 from headcount.models import Loaded
 from headcount.tap import Tap
 from headcount.tasks import Evaluation, Task, evaluate, some
@@ -56,7 +56,7 @@ def prunability(
     base: Evaluation,
     within: float,
     seed: int = 0,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Prunability:
     """How many heads can be pruned if each half of the examples ranks them for the other half.
 

@@ -14,10 +14,10 @@ import pandas as pd
 from transformers import PreTrainedModel
 
 from headcount.analysis import analyze
-from headcount.core import Progress, silent, table
+from headcount.core import Progress, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.document import cell, verdict
 from headcount.papers.reproduce.clark2019_heads import (
     clusters_run,
     clusters_section,

@@ -52,7 +52,7 @@ def coreference_runs(
         found.append(select_antecedents(loaded, files, how, progress))
         place = out if len(found) == 1 else out / "other" / f"coreference-{len(found)}"
         found[-1].write(place)
-        write_coreference_document(place)
+        write_coreference_document(found[-1], place)
     return found
 
 
@@ -67,7 +67,7 @@ def clusters_run(
     corpus = Corpus(files, limit=options.test_limit, as_words=options.as_words)
     found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
     found.write(out)
-    write_clusters_document(out)
+    write_clusters_document(found, out)
     return found
 
 

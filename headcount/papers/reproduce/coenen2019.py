@@ -10,9 +10,9 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, silent, table
+from headcount.core import Progress, silent, table, write_document
 from headcount.models import Loaded
-from headcount.papers.document import cell, verdict, write_document
+from headcount.papers.document import cell, verdict
 from headcount.papers.reproduce.probing import Files, about, apart, run_probes
 from headcount.probes import ProbeOptions
 from headcount.results import Probed

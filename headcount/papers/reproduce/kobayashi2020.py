@@ -26,13 +26,14 @@ from headcount.core import (
     silent,
     styled,
     table,
+    write_document,
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
 from headcount.papers.contribution_record import ContributionTable
 from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
-from headcount.papers.document import cell, names, sites_of, verdict, write_document
+from headcount.papers.document import cell, names, sites_of, verdict
 from headcount.reports import SITE_TITLES
 from headcount.results import KINDS
 

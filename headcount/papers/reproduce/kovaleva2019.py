@@ -25,11 +25,12 @@ from headcount.core import (
     silent,
     styled,
     table,
+    write_document,
 )
 from headcount.corpora import Columns, Corpus, Sentence, batches, read_data, take_census
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
-from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict, write_document
+from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
 from headcount.papers.tuned_maps import compare_maps
 from headcount.papers.tuned_record import TunedMaps, TunedRecord, TunedRow

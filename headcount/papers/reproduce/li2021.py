@@ -5,33 +5,36 @@ https://arxiv.org/abs/2108.04657
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from headcount.core import InputError, code, made, table
-from headcount.papers.document import change, in_unit, scale, score_column, write_document
+from headcount.core import InputError, code, table, write_document
+from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
-from headcount.pruning import Method, Subset, method, preset
+from headcount.pruning import Method, li2021, michel2019, voita2019, with_options
 from headcount.results import CurvePoints
+from headcount.training import Trained
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
-WAYS = {
-    JOINT: ("tuning.trained=all",),
-    PIPELINED: ("tuning.trained=gates",),
-    STRAIGHT: ("tuning.trained=all", "straight_through=true"),
+WAYS: Mapping[str, tuple[Trained, bool]] = {
+    JOINT: ("all", False),
+    PIPELINED: ("gates", False),
+    STRAIGHT: ("all", True),
 }
-"""The paper's own methods, with their options."""
+"""The paper's own methods: what is trained, and whether gates are hard in training."""
 
 
 def reproduce_li2021(
-    experiment: PruningExperiment, keeps: Sequence[int], tune: Sequence[str] = ()
+    experiment: PruningExperiment, keeps: Sequence[int], tune: Mapping[str, Any] | None = None
 ) -> Path:
     """Prune with every method under every budget, and write `li2021.md`.
 
     Args:
         experiment: the model, its data and the folder.
         keeps: numbers of kept heads among those that may be pruned.
-        tune: fields of every training with gates, each NAME=VALUE, e.g. `updates=2000`.
+        tune: fields of every training with gates, e.g. `{"updates": 2000}`.
 
     Returns:
         The path of the document.
@@ -49,28 +52,37 @@ def reproduce_li2021(
     return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
 
 
-def li2021_methods(tune: Sequence[str], task: str = "translation") -> Mapping[str, Method]:
+def li2021_methods(
+    tune: Mapping[str, Any] | None = None, task: str = "translation"
+) -> Mapping[str, Method]:
     """The paper's methods and those it compares them with.
 
     Args:
-        tune: fields of every training, each NAME=VALUE.
+        tune: fields of every training, with their values.
         task: name of the task; the paper's first temperature is another in translation.
 
     Raises:
         InputError: if `tune` sets `trained`, in which the paper's methods differ.
     """
-    if any(setting.partition("=")[0].strip() == "trained" for setting in tune):
+    tune = tune or {}
+    if "trained" in tune:
         raise InputError(
             "Joint and pipelined subsets differ in what is trained. Leave trained out of --tune"
         )
-    fields = [f"tuning.{setting}" for setting in tune]
-    temperature = preset("li2021").of((), task)
+    options = li2021((), task)
     found: dict[str, Method] = {
-        name: made(Subset, [*temperature, *options, *fields]) for name, options in WAYS.items()
+        name: with_options(
+            replace(
+                options,
+                tuning=replace(options.tuning, trained=trained, **tune),
+                straight_through=straight,
+            )
+        )
+        for name, (trained, straight) in WAYS.items()
     }
-    voita, michel = preset("voita2019"), preset("michel2019")
-    found["l0"] = method(voita.method, [*voita.options, *fields])
-    found["gradient"] = method(michel.method, michel.options)
+    gates = voita2019((), "")
+    found["l0"] = with_options(replace(gates, tuning=replace(gates.tuning, **tune)))
+    found["gradient"] = with_options(michel2019())
     return found
 
 
@@ -78,7 +90,7 @@ def li2021_document(
     points: CurvePoints, metric: str, higher_is_better: bool, signature: str
 ) -> str:
     """The document: every method's score under every budget, and the paper's claim."""
-    column, names = score_column(points), [*li2021_methods(())]
+    column, names = score_column(points), [*li2021_methods()]
     times = scale(metric)
     dense = times * points.dense.numbers[column]
     rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]

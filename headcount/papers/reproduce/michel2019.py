@@ -26,6 +26,7 @@ from transformers import PreTrainedModel
 from headcount.core import (
     ACCENT,
     INK,
+    MAX_TOKENS,
     MUTED,
     SITE_COLOURS,
     SITE_MARKERS,
@@ -37,6 +38,7 @@ from headcount.core import (
     silent,
     styled,
     table,
+    write_document,
 )
 from headcount.importance import (
     Options,
@@ -47,7 +49,7 @@ from headcount.importance import (
     write_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
-from headcount.papers.document import change, in_unit, scale, write_document
+from headcount.papers.document import change, in_unit, scale
 from headcount.reports import SITE_TITLES, write_report
 from headcount.results import (
     AblationFacts,
@@ -155,7 +157,7 @@ def reproduce_michel2019(
     options: Options = MEASURED,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> Path:
     """Ablate every head on one or two data sets, and write the document.
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean
 
 from headcount.compaction import compact
-from headcount.core import Head, ModelError, amount, code, share, table
+from headcount.core import Head, ModelError, amount, code, share, table, write_document
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
-from headcount.papers.document import score_column, write_document
+from headcount.papers.document import score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
 from headcount.pruning import share as share_of

@@ -61,7 +61,7 @@ def run_probes(
     found = found.recorded(arguments or {})
     found.write(out)
     forget_probes(out)
-    write_probe_figures(out)
+    write_probe_figures(found, out)
     return found
 
 

@@ -28,12 +28,12 @@ from headcount.core import (
     silent,
     styled,
     table,
+    write_document,
 )
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
 from headcount.models import Loaded, as_loaded
-from headcount.papers.document import write_document
 from headcount.papers.reproduce.voita2019_figures import (
     FUNCTIONS,
     RELATIONS,

@@ -12,11 +12,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
-from headcount.core import InputError, Plan, amount, changed, code, table
+from headcount.core import InputError, Plan, amount, code, table, write_document
 from headcount.models import random_copy, revision
-from headcount.papers.document import change, in_unit, scale, score_column, write_document
+from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.pretraining.recipe import RECIPES
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
@@ -28,11 +28,11 @@ from headcount.pruning import (
     Trial,
     Units,
     curve,
-    preset,
     recover,
     share,
+    voita2019,
+    with_options,
 )
-from headcount.pruning import method as named
 from headcount.results import CurvePoints
 from headcount.training import FinetuneConfig, FineTuned, Optimization, check_finetuning
 
@@ -68,8 +68,8 @@ SUBTITLES: Sequence[Published] = (
 def reproduce_voita2019_table2(
     experiment: PruningExperiment,
     keeps: Sequence[int] = (),
-    tune: Sequence[str] = (),
-    scratch: Sequence[str] = (),
+    tune: Mapping[str, Any] | None = None,
+    scratch: Mapping[str, Any] | None = None,
     sweep: int = SWEEP,
 ) -> Path:
     """Prune with gates, train the kept heads from scratch, and write the document.
@@ -77,8 +77,8 @@ def reproduce_voita2019_table2(
     Args:
         experiment: the model, its data and the folder.
         keeps: numbers of kept heads over all sites; the paper's shares by default.
-        tune: fields of the training with gates, each NAME=VALUE, e.g. `updates=2000`.
-        scratch: fields of the training from scratch, each NAME=VALUE.
+        tune: fields of the training with gates, e.g. `{"updates": 2000}`.
+        scratch: fields of the training from scratch, with their values.
         sweep: as in `table2_trainings`.
 
     Returns:
@@ -100,25 +100,28 @@ def reproduce_voita2019_table2(
 
 
 def table2_trainings(
-    task: str, tune: Sequence[str] = (), scratch: Sequence[str] = (), sweep: int = SWEEP
+    task: str,
+    tune: Mapping[str, Any] | None = None,
+    scratch: Mapping[str, Any] | None = None,
+    sweep: int = SWEEP,
 ) -> tuple[Method, FinetuneConfig]:
     """The paper's method and the training from scratch, for a task.
 
     Args:
         task: name of the task.
-        tune: fields of the training with gates, each NAME=VALUE.
-        scratch: fields of the training from scratch, each NAME=VALUE.
+        tune: fields of the training with gates, with their values.
+        scratch: fields of the training from scratch, with their values.
         sweep: largest number of penalties tried for a budget, each in a training of its own; 0 for
             one training for each budget, whose penalty grows until the budget is met.
 
     Raises:
-        InputError: if there is no such field, or its value is invalid.
+        InputError: if a value is invalid.
     """
-    way = preset("voita2019")
-    options = [*way.of((), task), f"sweep={sweep}", *(f"tuning.{each}" for each in tune)]
-    method = named(way.method, options)
+    options = voita2019((), task)
+    tuning = replace(options.tuning, **(tune or {}))
+    method = with_options(replace(options, sweep=sweep, tuning=tuning))
     fresh = replace(FRESH, label_smoothing=0.0) if task == "similarity" else FRESH
-    return method, changed(fresh, scratch)
+    return method, replace(fresh, **(scratch or {}))
 
 
 def paper_keeps(units: Units) -> list[int]:

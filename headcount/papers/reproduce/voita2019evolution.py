@@ -8,14 +8,14 @@ difference with a band over seeds. Tokens are swapped when the models read, not 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, ResumePolicy, amount, changed, silent, table
+from headcount.core import Progress, ResumePolicy, amount, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
-from headcount.papers.document import write_document
 from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.figures import evolution_figures
@@ -63,9 +63,11 @@ def evolution_trainings(
     return {
         f"{objective}-{seed}": PretrainingConfig(
             objective=objective,
-            recipe=changed(
+            recipe=replace(
                 RECIPES["small"],
-                (f"epochs={EPOCHS[objective]}", f"batch_tokens={BATCH_TOKENS}", "concatenated=0.0"),
+                epochs=EPOCHS[objective],
+                batch_tokens=BATCH_TOKENS,
+                concatenated=0.0,
             ),
             data=tuple(data),
             dev=tuple(dev),

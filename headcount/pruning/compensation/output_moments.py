@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, LayerId
+from headcount.core import MAX_TOKENS, InputError, LayerId
 from headcount.tap import Anatomy, AttentionLayer, evaluating, heard
 from headcount.tasks import Task, TaskBatch
 
@@ -49,7 +49,7 @@ def output_moments(
     model: PreTrainedModel,
     task: Task,
     anatomy: Anatomy,
-    max_tokens: int = 4096,
+    max_tokens: int = MAX_TOKENS,
 ) -> dict[LayerId, OutputMoments]:
     """The moments of every layer.
 

@@ -15,32 +15,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, final
+from typing import final
 
 import torch
 
-from headcount.core import Kept, LayerId, Plan, check_choice
-from headcount.importance import Ablation, AblationSetting, DeltaOf, Scores, Swept, sweep
+from headcount.core import Kept, LayerId, Plan
+from headcount.importance import Ablation, AblationSetting, Scores, Swept, sweep
 from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import AblationOptions
 
 
 @final
 @dataclass(frozen=True)
-class Greedy(Stepwise):
+class Greedy(AblationOptions, Stepwise):
     """Prunes units in ascending order of the harm that removing each of them alone does."""
-
-    name: ClassVar[str] = "ablation"
-    step: float = 0.1
-    quantity: DeltaOf = "loss"
-    """Quantity that measures the harm of removing a head."""
-
-    def __post_init__(self) -> None:
-        check_choice("a quantity", self.quantity, DeltaOf)
-        super().__post_init__()
 
     @property
     def uses_metric(self) -> bool:

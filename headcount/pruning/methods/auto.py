@@ -8,7 +8,7 @@ heads again on all examples. This takes a ranking and a forward pass for each ca
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -22,20 +22,14 @@ from headcount.pruning.methods.method import Method, RankingMethod, Selection
 from headcount.pruning.methods.norm import Norm
 from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import AutoOptions
 from headcount.tasks import Task, some
 
 
 @final
 @dataclass(frozen=True)
-class Auto(Method):
+class Auto(AutoOptions, Method):
     """Tries the scores by gradient, Fisher information, norm and sink, and takes the best."""
-
-    name: ClassVar[str] = "auto"
-    step: float = 1.0
-    """Share of the heads to prune before the others are scored again, in every candidate."""
-
-    def __post_init__(self) -> None:
-        self._candidates()  # checks the step
 
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Choose by the candidate whose kept heads have the lowest loss on unseen examples.

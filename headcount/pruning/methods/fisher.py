@@ -15,7 +15,7 @@ Departure: only heads are pruned, under a budget of heads instead of FLOPs. The 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -25,15 +25,14 @@ from headcount.importance import Scores, frozen, gate_gradients
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import FisherOptions
 from headcount.tap import evaluating
 
 
 @final
 @dataclass(frozen=True)
-class Fisher(Stepwise):
+class Fisher(FisherOptions, Stepwise):
     """Prunes in ascending order of the diagonal Fisher information of the gates."""
-
-    name: ClassVar[str] = "fisher"
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The diagonal Fisher information of every head's gate."""

@@ -8,24 +8,19 @@ The scores: importance/gate_gradient.py.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
-from headcount.importance import Level, Scores, gradient
+from headcount.importance import Scores, gradient
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import GradientOptions
 
 
 @final
 @dataclass(frozen=True)
-class Gradient(Stepwise):
+class Gradient(GradientOptions, Stepwise):
     """Prunes in ascending order of gradient importance."""
-
-    name: ClassVar[str] = "gradient"
-    level: Level = "sample"
-    """Unit over which gradients are summed before the absolute value is taken."""
-    normalise: bool = True
-    """Whether to divide by the norm over the layer."""
 
     @property
     def depends_on_batches(self) -> bool:

@@ -15,16 +15,15 @@ References: Voita et al. (2019), section 6; Louizos et al. (2018); Wang et al. (
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, TypeVar, final
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, final
 
-from headcount.core import InputError
 from headcount.gates import BudgetConstraint, HardConcrete, L0Penalty, Layout, Quota, quotas
 from headcount.pruning.budget import Keep, by_site
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.learned import learned
 from headcount.pruning.methods.method import Method, Selection
-from headcount.training import FinetuneConfig
+from headcount.pruning.options import L0Options
 
 FACTOR = 4.0
 """Ratio of successive coefficients while all numbers of open heads lie on one side."""
@@ -97,38 +96,8 @@ PUBLISHED = 0.1
 
 @final
 @dataclass(frozen=True)
-class L0(Method):
+class L0(L0Options, Method):
     """Learns which heads to keep, jointly with the weights."""
-
-    name: ClassVar[str] = "l0"
-    tuning: FinetuneConfig = field(default_factory=lambda: FinetuneConfig(gate_rate=0.1))
-    """Settings of the training; the paper's `trained` is "encoder" if only its heads are pruned."""
-    coefficient: float | None = None
-    """Penalty of an open head, in the loss's unit; None for a penalty that meets the budget."""
-    sweep: int = 0
-    """Largest number of coefficients to try, starting with the given one; 0 for no sweep."""
-    falling: float = 0.5
-    """Share of the training over which the expected number of open heads falls to the budget."""
-    start: float = 2.0
-    """Initial log a; 2 means an open gate."""
-    voita2019: bool = False
-    """Whether gates start near 1/2, as in the authors' code."""
-
-    def __post_init__(self) -> None:
-        if self.voita2019 and self.start != L0.start:
-            raise InputError("The option voita2019 sets its own start. Leave start out.")
-        if self.falling != L0.falling and (self.sweep or self.coefficient is not None):
-            raise InputError("Only training without a coefficient uses falling. Leave it out.")
-        if not 0 < self.falling <= 1:
-            raise InputError(f"Expected falling above 0 and at most 1, got {self.falling}.")
-        if self.sweep < 0:
-            raise InputError(f"Expected a sweep of at least 0 trainings, got {self.sweep}.")
-        if self.coefficient is not None and not 0 <= self.coefficient < math.inf:
-            raise InputError(
-                f"Expected a finite number of at least 0 for coefficient, got {self.coefficient}."
-            )
-        if self.sweep and self.coefficient == 0:
-            raise InputError("Expected a coefficient above 0 to start a sweep, got 0. Raise it.")
 
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Train with gates, then keep the likeliest heads."""

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from headcount.core import Head, Plan, UnsuitedError, options_of
 from headcount.importance import Scores
@@ -126,8 +126,7 @@ class Ranking(ABC):
     """A method that needs no training: one order serves every budget for all heads together."""
 
     name: str
-    uses_data: ClassVar[bool] = True
-    """Whether heads are scored on examples."""
+    """Name of the method, as given to `--method`."""
 
     @abstractmethod
     def order(self, context: PruningContext, keep: Keep | None = None) -> Order:

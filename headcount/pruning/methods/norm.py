@@ -6,20 +6,19 @@ The scores: importance/norm_and_sink.py. No labels are used.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from headcount.importance import Scores, norm
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import NormOptions
 
 
 @final
 @dataclass(frozen=True)
-class Norm(Stepwise):
+class Norm(NormOptions, Stepwise):
     """Prunes in ascending order of the layer-normalised norm of the heads' outputs."""
-
-    name: ClassVar[str] = "norm"
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Layer-normalised norms of what the heads add; pruned heads add nothing."""

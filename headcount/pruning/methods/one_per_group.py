@@ -38,11 +38,6 @@ class OnePerGroup(Ranking):
         """Name of the ranking, and what is spared."""
         return f"{self.ranking.name}{SPARED}"
 
-    @property
-    def uses_data(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether heads are scored on examples."""
-        return self.ranking.uses_data
-
     def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
         """The heads that can be pruned, in the order of pruning."""
         found = self.ranking.order(context, keep)

@@ -1,9 +1,9 @@
 """Methods by name, as given to `--method`."""
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Mapping
+from dataclasses import fields
 
-from headcount.core import check_known, made
+from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.auto import Auto
 from headcount.pruning.methods.fisher import Fisher
@@ -15,41 +15,46 @@ from headcount.pruning.methods.random import Random
 from headcount.pruning.methods.relevance import Relevance
 from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.subset import Subset
+from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
 
-
-def _ranked(kind: Callable[..., Ranking]) -> Callable[..., Method]:
-    """A factory of methods that cut a ranking at any budget; it takes the ranking's options."""
-
-    @wraps(kind, updated=())
-    def make(**options: object) -> Method:
-        return RankingMethod(kind(**options))
-
-    return make
-
-
-METHODS: dict[str, Callable[..., Method]] = {
-    "gradient": _ranked(Gradient),
-    "relevance": _ranked(Relevance),
-    "ablation": _ranked(Greedy),
-    "norm": _ranked(Norm),
-    "sink": _ranked(Sink),
-    "fisher": _ranked(Fisher),
-    "random": _ranked(Random),
-    "auto": Auto,
-    "l0": L0,
-    "subset": Subset,
+METHODS: Mapping[str, type[Method | Ranking]] = {
+    each.name: each
+    for each in (Gradient, Relevance, Greedy, Norm, Sink, Fisher, Random, Auto, L0, Subset)
 }
 """Methods that rank, the best of some of them, and methods that learn gates in training."""
 
 
-def method(name: str, options: Sequence[str] = ()) -> Method:
-    """A method with some options, each NAME=VALUE.
+def method(name: str, **options: object) -> Method:
+    """A method with some options.
 
-    >>> method("gradient", ["step=0.1"]).name
+    >>> method("gradient", step=0.1).name
     'gradient'
 
     Raises:
         InputError: for an unknown method or option, or an invalid value.
     """
     check_known("a method", name, METHODS)
-    return made(METHODS[name], options)
+    known = [each.name for each in fields(METHOD_OPTIONS[name])]
+    for option in options:
+        check_known(f"an option of {name}", option, known)
+    return as_method(METHODS[name](**options))
+
+
+def with_options(options: MethodOptions) -> Method:
+    """The method with these options."""
+    return method(options.name, **vars(options))
+
+
+def as_method(given: Method | Ranking | str) -> Method:
+    """A method: the given one, that of a name, or one that cuts a ranking at the budget.
+
+    Raises:
+        InputError: for anything else.
+    """
+    if isinstance(given, str):
+        return method(given)
+    if isinstance(given, Ranking):
+        return RankingMethod(given)
+    if not isinstance(given, Method):
+        raise InputError(f"Expected a method, or the name of one, got a {type(given).__name__}.")
+    return given

@@ -7,22 +7,19 @@ Departure: the paper studies relevance but prunes by gates; relevance as a pruni
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
-from headcount.importance import Rules, Scores, relevance, start_of
+from headcount.importance import Scores, relevance, start_of
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import RelevanceOptions
 
 
 @final
 @dataclass(frozen=True)
-class Relevance(Stepwise):
+class Relevance(RelevanceOptions, Stepwise):
     """Prunes in ascending order of relevance; heads that oppose the prediction are first."""
-
-    name: ClassVar[str] = "relevance"
-    rules: Rules = "voita2019"
-    """Rules of the propagation."""
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Relevance of every head."""

@@ -6,20 +6,19 @@ The scores: importance/norm_and_sink.py. No labels are used.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from headcount.importance import Scores, sink
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.options import SinkOptions
 
 
 @final
 @dataclass(frozen=True)
-class Sink(Stepwise):
+class Sink(SinkOptions, Stepwise):
     """Prunes in descending order of attention on the first token."""
-
-    name: ClassVar[str] = "sink"
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """Negated attention on the first token, for every head."""

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import Head, InputError, Kept, Plan
+from headcount.core import Head, Kept, Plan
 from headcount.importance import Scores
 from headcount.models import signature
 from headcount.pruning.budget import Keep, Unit, Units
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Order, Ranking, ascending, by_mean
+from headcount.pruning.options import StepOptions
 from headcount.tap import Tap
 
 _PARTS = ("gone", "left")
@@ -31,18 +32,8 @@ Room = Mapping[str | None, int]
 
 
 @dataclass(frozen=True)
-class Stepwise(Ranking):
+class Stepwise(StepOptions, Ranking):
     """A ranking by scores of the heads; heads with higher scores are kept."""
-
-    step: float = 1.0
-    """Share of the heads to prune before the others are scored again; 0: after each head."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.step <= 1:
-            raise InputError(
-                f"Expected a share of the heads from 0 to 1 as the step, got {self.step}. "
-                "Use 0.1 to prune a tenth of them at a time."
-            )
 
     @property
     def depends_on_batches(self) -> bool:

@@ -1,7 +1,6 @@
 """Figures of distances between heads, of links between words, and of antecedents."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,7 +8,6 @@ from matplotlib.lines import Line2D
 
 from headcount.core import (
     ACCENT,
-    FORMATS,
     INK,
     LINE,
     MUTED,
@@ -18,8 +16,6 @@ from headcount.core import (
     amount,
     new_figure,
     plain_grid,
-    save,
-    styled,
 )
 from headcount.reports.names import SITE_TITLES, role_names
 from headcount.results import (
@@ -188,52 +184,21 @@ def coreference_kinds(coreference: Coreference) -> Figure | None:
     return figure
 
 
-def write_cluster_figures(
-    folder: Path,
-    roles: Mapping[str, Sequence[str]] | None = None,
-    formats: Sequence[str] = FORMATS,
-) -> list[Path]:
-    """Draw the map of the heads of a folder with clusters, and their distances, into `figures/`.
-
-    Raises:
-        InputError: if the folder has no clusters, or they are damaged.
-    """
-    found = Clusters.read(folder)
-    with styled():
-        drawn = {"clusters": cluster_map(found, roles), "distances": distance_matrix(found)}
-    return _saved(folder, drawn, formats)
+def cluster_figures(
+    found: Clusters, roles: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Figure]:
+    """The map of the heads, and their distances, by the names of their files."""
+    return {"clusters": cluster_map(found, roles), "distances": distance_matrix(found)}
 
 
-def write_alignment_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw the error rates of a folder with an alignment into `folder/figures`.
-
-    Raises:
-        InputError: if the folder has no alignment, or it is damaged.
-    """
-    found = Alignment.read(folder)
-    with styled():
-        drawn = {"alignment": alignment_map(found)}
-    return _saved(folder, drawn, formats)
+def alignment_figures(found: Alignment) -> dict[str, Figure]:
+    """The error rates, by the name of their file."""
+    return {"alignment": alignment_map(found)}
 
 
-def write_coreference_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw the accuracies of a folder with antecedent selection into `folder/figures`.
-
-    Raises:
-        InputError: if the folder has no antecedent selection, or it is damaged.
-    """
-    found = Coreference.read(folder)
-    with styled():
-        drawn = {"coreference": coreference_map(found)}
-        if (kinds := coreference_kinds(found)) is not None:
-            drawn["coreference_kinds"] = kinds
-    return _saved(folder, drawn, formats)
-
-
-def _saved(folder: Path, drawn: Mapping[str, Figure], formats: Sequence[str]) -> list[Path]:
-    with styled():
-        return [
-            save(figure, folder / "figures" / f"{name}.{kind}")
-            for name, figure in drawn.items()
-            for kind in formats
-        ]
+def coreference_figures(found: Coreference) -> dict[str, Figure]:
+    """The accuracies, by the names of their files."""
+    kinds = coreference_kinds(found)
+    return {"coreference": coreference_map(found)} | (
+        {} if kinds is None else {"coreference_kinds": kinds}
+    )

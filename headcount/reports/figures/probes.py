@@ -289,13 +289,11 @@ PROBE_FIGURES: dict[str, Callable[[Probed], Figure | None]] = {
 """Every figure of probes by its file name."""
 
 
-def write_probe_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw every figure that the probes in a folder have numbers for, into `folder/figures`.
-
-    Raises:
-        InputError: if the folder has no probes, or they are damaged.
-    """
-    found, paths = Probed.read(folder), list[Path]()
+def write_probe_figures(
+    found: Probed, folder: Path, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Draw every figure that probes have numbers for, into `folder/figures`."""
+    paths = list[Path]()
     with styled():
         for name, draw in PROBE_FIGURES.items():
             figure = draw(found)

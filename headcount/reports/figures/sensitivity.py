@@ -48,13 +48,10 @@ def _curve(axes: Axes, rows: Sequence[SensitivityRow]) -> None:
     axes.plot(layers, values, _MARKERS[kind], ls="-", ms=4, lw=1.2, color=colour, label=kind)
 
 
-def write_sensitivity_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw the curves of a folder with a sensitivity into `folder/figures`.
-
-    Raises:
-        InputError: if the folder has no sensitivity, or it is damaged.
-    """
-    found = Sensitivity.read(folder)
+def write_sensitivity_figures(
+    found: Sensitivity, folder: Path, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Draw the curves of a sensitivity into `folder/figures`."""
     with styled():
         figure = sensitivity_curves(found)
         return [save(figure, folder / "figures" / f"sensitivity.{kind}") for kind in formats]

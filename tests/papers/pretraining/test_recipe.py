@@ -1,9 +1,18 @@
 """Recipes: allowed changes and refusals."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from headcount.core import InputError, changed
-from headcount.papers import RECIPES
+from headcount.cli.field_values import field_values
+from headcount.core import InputError
+from headcount.papers import RECIPES, ModelRecipe
+
+
+def changed(recipe: ModelRecipe, settings: Sequence[str]) -> ModelRecipe:
+    """A recipe with fields as `headcount train --set` changes them."""
+    return replace(recipe, **field_values(type(recipe), settings))
 
 
 def test_changed() -> None:

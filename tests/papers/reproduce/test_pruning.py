@@ -88,7 +88,7 @@ def test_the_free_share_is_chosen_on_one_set_and_measured_on_the_other() -> None
 
 def test_the_first_temperature_is_the_papers() -> None:
     for task, hot in (("translation", 0.1), ("classification", 1000)):
-        subsets = [m for m in li2021.li2021_methods((), task).values() if isinstance(m, Subset)]
+        subsets = [m for m in li2021.li2021_methods(task=task).values() if isinstance(m, Subset)]
         assert [each.hot for each in subsets] == [hot] * 3
         assert [each.straight_through for each in subsets] == [False, False, True]
         assert not any(each.softmax_gradient for each in subsets)
@@ -173,7 +173,7 @@ def test_li_s_claim() -> None:
     rows = [(ALL, 144, 50.0)]
     for keep, each in values.items():
         rows += [
-            (name, keep, value) for name, value in zip(li2021.li2021_methods(()), each, strict=True)
+            (name, keep, value) for name, value in zip(li2021.li2021_methods(), each, strict=True)
         ]
     text = li2021.li2021_document(curve(rows), "bleu", True, "signature")
     assert "joint subset minus l0, mean over the budgets: +0.75." in text
@@ -189,7 +189,7 @@ def test_li_s_claim() -> None:
 
 def test_li_s_controls_stand_below_the_dense_model() -> None:
     """Of the methods that train weights; the others have none."""
-    rows = [(ALL, 144, 50.0), *((name, 12, 40.0) for name in li2021.li2021_methods(()))]
+    rows = [(ALL, 144, 50.0), *((name, 12, 40.0) for name in li2021.li2021_methods())]
     rows.append((f"control of {li2021.JOINT}", 144, 51.25))
     text = li2021.li2021_document(curve(rows), "bleu", True, "signature")
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
@@ -199,7 +199,7 @@ def test_li_s_controls_stand_below_the_dense_model() -> None:
 def test_what_is_trained_is_not_tuned() -> None:
     """The paper's methods differ in it."""
     with pytest.raises(InputError, match="Leave trained out of --tune"):
-        li2021.li2021_methods(["updates=3", "trained = gates"])
+        li2021.li2021_methods({"updates": 3, "trained": "gates"})
 
 
 def test_an_unreliable_speed_is_reported() -> None:

@@ -1,0 +1,195 @@
+"""What commands share: what a command declares, and the loop that runs it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from rich.console import Console
+
+from headcount import reports, results
+from headcount.cli.arguments import recorded
+from headcount.cli.console import (
+    Report,
+    plain_console,
+    print_lines,
+    print_warnings,
+    show_document,
+    shown,
+)
+from headcount.cli.documents import write_documents
+from headcount.core import ResumePolicy, claim, is_main_process, wait_for_everyone
+
+Read = TypeVar("Read")
+"""What a command loads: a model, several, or a model and its task."""
+Found = TypeVar("Found")
+"""What a command measures."""
+Res = TypeVar("Res", bound="results.Result[Any]")
+
+
+class Command(ABC):
+    """Arguments of one command, which `run` obeys; class attributes say what it writes."""
+
+    RESULT: "ClassVar[type[results.Result[Any]] | None]" = None
+    """What the command writes into --out."""
+    RECORD: ClassVar[str | None] = None
+    """The file in --out that --json prints, if it is not the record of `RESULT`."""
+    HAS_TABLES: ClassVar[bool] = False
+    """Whether --out gets other tables than those of `RESULT`, of which --csv writes copies."""
+
+    @abstractmethod
+    def run(self) -> int:
+        """Run the command; returns the exit status."""
+
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> "type[Command]":
+        """The class whose fields are the options that may be given beside some others."""
+        del arguments
+        return cls
+
+    @classmethod
+    def record_name(cls) -> str | None:
+        """The file in --out that --json prints; None for none."""
+        return cls.RECORD or (None if cls.RESULT is None else cls.RESULT.files()[-1])
+
+    @classmethod
+    def writes_tables(cls) -> bool:
+        """Whether --out gets tables."""
+        return cls.HAS_TABLES or cls.RESULT is not None
+
+
+class Measuring(Command, Generic[Read, Found]):
+    """A command that claims a folder, loads models, measures, stores and shows."""
+
+    @property
+    def policy(self) -> ResumePolicy:
+        """What to do with an earlier run in --out.
+
+        Raises:
+            InputError: For both of --resume and --overwrite.
+        """
+        return ResumePolicy.of(*(getattr(self, each, False) for each in ("resume", "overwrite")))
+
+    def run(self) -> int:
+        """Run the command; the main process alone stores and shows."""
+        policy = self.policy
+        self.check()
+        if is_main_process():
+            self.claim(policy)
+        wait_for_everyone()
+        if not is_main_process():  # its disk may be another
+            self.claim(policy)
+        read = self.prepare()
+        if policy is ResumePolicy.OVERWRITE:  # once all input is read
+            self.start_over()
+        wait_for_everyone()
+        with shown() as progress:
+            found = self.measure(read, progress)
+        if is_main_process():
+            self.store(found)
+            self.show(read, found)
+            print_lines(self.next_steps(read, found))
+        wait_for_everyone()
+        return 0
+
+    def check(self) -> None:
+        """Check everything that needs no model.
+
+        Raises:
+            InputError: If an argument can't be used.
+        """
+
+    out: Any
+    """The folder of the results."""
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that --out is new, or holds an earlier run that is resumed or replaced.
+
+        Raises:
+            InputError: If it holds something else, or an earlier run that stays.
+        """
+        if self.RESULT is not None:
+            state, resumes = self.out / "state", hasattr(self, "resume")
+            claim(self.out, self.RESULT.files(), state, policy, resumes)
+
+    def prepare(self) -> Read:
+        """Load what is measured: by default the model that the arguments name."""
+        return cast("Any", self).load()
+
+    def start_over(self) -> None:
+        """Delete the state that an earlier run would resume from."""
+
+    @abstractmethod
+    def measure(self, read: Read, progress: Report) -> Found:
+        """Measure, by a call of the library."""
+
+    def store(self, found: Found) -> None:
+        """Write what was measured, unless `measure` has done so."""
+
+    @abstractmethod
+    def show(self, read: Read, found: Found) -> None:
+        """Print what a user wants to read first."""
+
+    def next_steps(self, read: Read, found: Found) -> Iterable[str]:
+        """What to do next: sentences, and commands to paste."""
+        del read, found
+        return ()
+
+
+class ResultCommand(Measuring[Read, Res]):
+    """A command whose result is tables and a record in a new folder."""
+
+    out: Path
+
+    def start_over(self) -> None:
+        """Delete the state that an earlier run would resume from."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Delete the parts that an interrupted run would resume from, if the command keeps any."""
+
+    def store(self, found: Res) -> None:
+        """Write tables and record, then the document and figures."""
+        found.recorded(recorded(self)).write(self.out)
+        self.write_document(found)
+        self.forget()
+
+    def write_document(self, found: Res) -> None:
+        """Write the document and figures of what was measured."""
+        write_documents(found, self.out)
+
+    @abstractmethod
+    def summarize(self, found: Res, console: Console) -> None:
+        """Print the main numbers."""
+
+    def show(self, read: Read, found: Res) -> None:
+        """Print the main numbers, warnings, the signature, and where the document is."""
+        console = plain_console(soft_wrap=False)
+        self.summarize(found, console)
+        print_warnings(found.record.warnings, console)
+        console.print(found.record.signature, style="dim", soft_wrap=True)
+        for name in found.DOCUMENTS[:1]:
+            console.print(f"Tables and figures: {self.out / name}", soft_wrap=True)
+
+
+class BesideCommand(ResultCommand[Read, Res]):
+    """A command whose result may lie beside an analysis, in whose page it then has a section."""
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new or an analysis's, and may be written into."""
+        assert self.RESULT is not None
+        results.claim_beside(self.out, self.RESULT, policy, resumes=hasattr(self, "resume"))
+
+    def store(self, found: Res) -> None:
+        """Write tables, record, document and figures, then the page of the analysis again."""
+        super().store(found)
+        if (self.out / results.RunRecord.FILE).exists():
+            reports.write_report(self.out)
+
+
+class PaperCommand(Measuring[Read, Path]):
+    """A command that writes a paper's tables with our numbers beside them."""
+
+    def show(self, read: Read, found: Path) -> None:
+        """Print the document."""
+        show_document(found)

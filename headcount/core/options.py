@@ -1,0 +1,107 @@
+"""Options: checks of their values, and which of them differ from their defaults."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from headcount.core.errors import InputError
+
+MAX_TOKENS = 4096
+"""Default of the largest number of padded tokens in a batch."""
+
+
+def options_of(record: Any, usual: Any = None) -> list[str]:
+    """The fields of a dataclass record that differ from those of a usual one, as NAME=VALUE.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Step:
+    ...     size: float = 1.0
+    ...     is_last: bool = False
+    >>> options_of(Step(0.1))
+    ['size=0.1']
+
+    Args:
+        record: the record.
+        usual: the usual one; the defaults of its class if None.
+    """
+    return [
+        f"{name}={'none' if value is None else str(value).lower()}"
+        if value is None or isinstance(value, bool)
+        else f"{name}={value}"
+        for name, value in _differences(record, usual)
+    ]
+
+
+def _differences(record: Any, usual: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and value of every field that differs from a usual record's, or from its default."""
+    for each in fields(record):
+        value, default = getattr(record, each.name), _default(each)
+        expected = default if usual is None else getattr(usual, each.name)
+        if is_dataclass(value) and is_dataclass(expected):
+            yield from _differences(value, expected, f"{prefix}{each.name}.")
+        elif value != expected:
+            yield f"{prefix}{each.name}", value
+
+
+def _default(field: "Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def check_seed(seed: int) -> None:
+    """Check that a seed is valid.
+
+    Raises:
+        InputError: if it is negative.
+    """
+    if seed < 0:
+        raise InputError(f"Expected a seed of at least 0, got {seed}.")
+
+
+def check_choice(name: str, value: object, kind: Any) -> None:
+    """Check that a value is one of a fixed set.
+
+    Args:
+        name: what the value is, in words.
+        value: the value.
+        kind: the `Literal` type that lists the allowed values.
+
+    Raises:
+        InputError: for any other value.
+    """
+    check_known(name, value, get_args(kind), "(one of {})")
+
+
+def check_known(
+    name: str, value: object, known: Iterable[object], listing: str = "out of {}"
+) -> None:
+    """Check that a value is one of those known; the error suggests the nearest one.
+
+    >>> check_known("a method", "gradeint", ["gradient", "norm"])
+    Traceback (most recent call last):
+    headcount.core.errors.InputError: Expected a method out of gradient, norm, got 'gradeint'. Did \
+you mean gradient?
+
+    Args:
+        name: what the value is, in words.
+        value: the value.
+        known: the allowed values.
+        listing: how the error lists them.
+
+    Raises:
+        InputError: for any other value.
+    """
+    if value not in (known := tuple(known)):
+        words = list(map(str, known))
+        raise InputError(
+            f"Expected {name} {listing.format(', '.join(words))}, got {value!r}."
+            f"{did_you_mean(str(value), words)}"
+        )
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the nearest of some words, in any case; empty if none is near."""
+    folded = {word.casefold(): word for word in known}
+    near = get_close_matches(given.casefold(), folded, n=1)
+    return f" Did you mean {folded[near[0]]}?" if near else ""

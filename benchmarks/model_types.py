@@ -72,6 +72,10 @@ class Arguments:
     """Model types to try; all if none is given. Other rows of the file are kept."""
 
 
+_UNFIT = ("which does not: ", "which headcount can't make up", "Expected inputs that ")
+"""Parts of refusals of inputs, which other sizes may mend."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of a model type."""
@@ -85,7 +89,7 @@ class Outcome:
     @property
     def is_decided(self) -> bool:
         """Whether other sizes or another class could not change the outcome."""
-        is_unfit = "which does not: " in self.why or "which headcount can't make up" in self.why
+        is_unfit = any(words in self.why for words in _UNFIT)
         return self.status != "not built" and not (self.status == "refused" and is_unfit)
 
 
@@ -112,7 +116,7 @@ def main() -> None:
     if arguments.out is None:
         print(table)
     else:
-        before = known.partition(_BEGIN)[0]
+        before = re.split(f"^{_BEGIN}", known, maxsplit=1, flags=re.MULTILINE)[0]
         arguments.out.write_text(before + table, encoding="utf-8")
 
 
@@ -216,10 +220,13 @@ def _largest_difference(
                 return None
     except Exception:
         return None
+    of_text = output.get("attentions") or _attentions(output, "text_model_output")
+    of_vision = output.get("vision_attentions") or _attentions(output, "vision_model_output")
     maps = {
-        "encoder.self": output.get("encoder_attentions") or output.get("attentions"),
-        "decoder.self": output.get("decoder_attentions") or output.get("attentions"),
+        "encoder.self": output.get("encoder_attentions") or of_text,
+        "decoder.self": output.get("decoder_attentions") or of_text,
         "decoder.cross": output.get("cross_attentions"),
+        "vision.self": of_vision,
     }
     found: dict[LayerId, Tensor] = {}
 
@@ -237,6 +244,11 @@ def _largest_difference(
         )
     ]
     return max(differences, default=None)
+
+
+def _attentions(output: Mapping[str, Any], part: str) -> Sequence[Tensor] | None:
+    """The weights that a part of a model returned."""
+    return (output.get(part) or {}).get("attentions")
 
 
 def _differences(ours: Sequence[Tensor], maps: Sequence[Any] | None) -> Iterator[float]:
@@ -357,7 +369,9 @@ def _shortened(why: str) -> str:
 
 _SHORTER = (
     (r"Expected a model that runs on .*, which does not: ", "does not run on made-up inputs: "),
-    (r" Pass inputs that it takes to.*", ""),
+    (r"Expected inputs that \S+ runs on, got .*?: ", "does not run on made-up inputs: "),
+    (r"Expected attention that is the same on texts of .*?, which is (.*?)\. Set .*", r"\1"),
+    (r" Pass (inputs that it takes to|what its processor).*", ""),
     (r"Expected attention that headcount can attribute to a site, a layer and its heads, but ", ""),
     (r" Some of its heads could not be.*", ""),
     (

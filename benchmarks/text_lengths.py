@@ -2,6 +2,7 @@
 
     python benchmarks/text_lengths.py
     python benchmarks/text_lengths.py --model MODEL --text NOVEL.txt
+    python benchmarks/text_lengths.py --model MODEL --text NOVEL.txt --pieces 71
 
 A head gives the first token a weight that varies from query to query around its mean. *Size* is the
 share of tests with p < 0.05 where the null is that mean: 0.05 if the test holds, less if it is
@@ -15,6 +16,10 @@ with replacement, from paragraphs that its heads have read. Few texts have weigh
 distribution is that of each head in the first --words of the text, read in one piece, and so is the
 correlation of their normal scores at every lag that they have (0 at longer ones); a Gaussian
 process makes as many such texts as needed.
+
+Texts that a model can't read at once are read in windows, whose first tokens differ. With --pieces,
+texts of 2,000 tokens and more are joined from pieces of the text that were read one by one, drawn
+with replacement; the null is each head's mean at the tested places of a piece.
 """
 
 import argparse
@@ -46,6 +51,8 @@ SCALE = 0.1 / np.exp(0.5)
 """Median of the weights without a model; none exceeds 1."""
 MEAN = float(SCALE * np.exp(0.5) * norm.cdf(-np.log(SCALE) - 1) + norm.sf(-np.log(SCALE)))
 """Their mean."""
+PIECE = 1700
+"""Number of words of a piece, which has 2,000 tokens or more."""
 STRICT = 0.05 / 1000
 """What the smallest of a thousand p-values must be below, by Holm's correction."""
 
@@ -198,8 +205,12 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=2000)
     parser.add_argument("--heads", type=int, default=20, help="number of heads, spread evenly")
     parser.add_argument("--words", type=int, default=3400, help="words of the text in one piece")
+    parser.add_argument("--pieces", type=int, help="number of pieces that long texts are made of")
     args = parser.parse_args()
     print("| texts | weights | size | power, 0.05 | power, 0.5, corrected |\n|---|---|---|---|---|")
+    if args.model and args.pieces:
+        of_pieces(args.model, args.text, args.pieces, args.heads, args.times)
+        return
     if args.model:
         of_model(args.model, args.text, args.words, args.heads, args.times)
         return
@@ -226,6 +237,46 @@ def of_model(name: str, path: Path, words: int, num_heads: int, times: int) -> N
                 row(title, name.split("/")[-1], _of_heads(texts, lengths, is_many, times))
 
 
+def of_pieces(name: str, path: Path, num_pieces: int, num_heads: int, times: int) -> None:
+    """The rows of long texts of a trained model, which are read piece by piece."""
+    loaded, words = load(name), path.read_text("utf8").split()
+    cut = [" ".join(words[n * PIECE : (n + 1) * PIECE]) for n in range(num_pieces)]
+    Series.found.clear()
+    measure(loaded, Corpus.from_sentences(cut), [Series])
+    texts = [_heads(parts, num_heads) for _, parts in sorted(Series.found.items())]
+    pieces_HPQ = np.stack([text[:, : min(each.shape[1] for each in texts)] for text in texts], 1)
+    means_HP = pieces_HPQ.mean(2)
+    near = [np.corrcoef(each[:-1], each[1:])[0, 1] for each in means_HP]
+    print(
+        f"{len(texts)} pieces of {pieces_HPQ.shape[2]:,} tokens; the means of neighbours correlate "
+        f"by {np.mean(near):.2f}",
+        flush=True,
+    )
+    for title, lengths, is_many in layouts(20000):
+        if max(lengths) >= 2000:
+            draws = [
+                (_joined(each), _rate([np.resize(each.mean(0), n) for n in lengths], is_many))
+                for each in pieces_HPQ
+            ]
+            row(title, name.split("/")[-1], _over_heads(draws, lengths, is_many, times))
+
+
+def _rate(texts: list[np.ndarray], is_many: bool) -> float:
+    """The rate in the tested half; NaN if nothing is tested."""
+    rates = rate_of(texts, is_many)
+    return float("nan") if rates is None else float(rates.rate_H[0])
+
+
+def _joined(pieces_PQ: np.ndarray) -> Draw:
+    """A text of pieces drawn with replacement, the last one cut."""
+
+    def draw(length: int, rng: np.random.Generator) -> np.ndarray:
+        number = -(-length // pieces_PQ.shape[1])
+        return pieces_PQ[rng.integers(len(pieces_PQ), size=number)].reshape(-1)[:length]
+
+    return draw
+
+
 def hash_free(text: str) -> tuple[int, str]:
     """An order that does not depend on the place in the text."""
     return sum(map(ord, text)) % 1009, text
@@ -240,21 +291,31 @@ def _heads(parts: list[np.ndarray], num_heads: int) -> np.ndarray:
 def _of_heads(
     texts: list[np.ndarray], lengths: list[int], is_many: bool, times: int
 ) -> list[tuple[float, float]] | None:
-    """Means over heads."""
-    each = max(20, times // len(texts[0]))
-    found = []
+    """The row of a trained model's texts."""
+    draws = list[tuple[Draw, float]]()
     for head in range(len(texts[0])):
         if is_many:
             pool = [text[head][: lengths[0]] for text in texts if text.shape[1] >= lengths[0]]
             cases = np.concatenate([text[EARLY:] for text in pool])
-            draw, mean = _from(pool), float(cases.mean())
+            draws.append((_from(pool), float(cases.mean())))
         else:
-            draw, mean = like(texts[0][head]), float(texts[0][head].mean())
-        one = rejected(draw, mean, lengths, is_many, each, seed=head)
-        if one is None:
-            return None
-        found.append(one)
-    return [(float(a), float(b)) for a, b in np.mean(found, 0)]
+            draws.append((like(texts[0][head]), float(texts[0][head].mean())))
+    return _over_heads(draws, lengths, is_many, times)
+
+
+def _over_heads(
+    draws: list[tuple[Draw, float]], lengths: list[int], is_many: bool, times: int
+) -> list[tuple[float, float]] | None:
+    """Means over heads, each with what draws its texts and its null."""
+    number = max(20, times // len(draws))
+    found = [
+        rejected(draw, null, lengths, is_many, number, seed=head)
+        for head, (draw, null) in enumerate(draws)
+    ]
+    rows = [each for each in found if each is not None]
+    if len(rows) < len(found):
+        return None
+    return [(float(a), float(b)) for a, b in np.mean(rows, 0)]
 
 
 def _from(pool: list[np.ndarray]) -> Draw:

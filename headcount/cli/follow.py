@@ -13,7 +13,7 @@ from headcount.cli.arguments import TaskArguments, check_data, check_reading
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import ResultCommand
-from headcount.core import amount
+from headcount.core import InputError, amount
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import FollowOptions
 
@@ -43,7 +43,11 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
     @cached_property
     def texts(self) -> Corpus:
         """The corpus, or the texts of the task."""
-        if self.corpus or self.as_words:
+        if self.as_words and not self.corpus:
+            raise InputError(
+                "Expected --corpus TREEBANK.conllu for --as-words, got none. Leave it out."
+            )
+        if self.corpus:
             corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
             check_reading(corpus)
             return corpus

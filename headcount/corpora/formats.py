@@ -92,14 +92,23 @@ def is_blank(row: Mapping[Any, object], name: str | int) -> bool:
 
 
 def flattened(row: Mapping[Any, object]) -> dict[Any, object]:
-    """Fields of nested objects, under `outer.inner`."""
+    """Fields of nested objects, under `outer.inner`, with lists in place of arrays."""
     flat: dict[Any, object] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
             flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
         else:
-            flat[name] = value
+            flat[name] = _without_arrays(value)
     return flat
+
+
+def _without_arrays(cell: Any) -> Any:
+    """A cell with lists and numbers in place of arrays, as which pandas reads those of Parquet."""
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    if isinstance(cell, Mapping):
+        return {name: _without_arrays(each) for name, each in cell.items()}
+    return [*map(_without_arrays, cell)] if isinstance(cell, list) else cell
 
 
 def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -131,7 +140,8 @@ def _of_width(
 ) -> Iterator[Row]:
     """Rows with as many cells as the first one, which is the header if columns are named.
 
-    A blank line is skipped; a row whose cells are all empty is kept.
+    A blank line is skipped; a row whose cells are all empty is kept. Empty cells beyond the others,
+    which spreadsheets write, are dropped, and so are columns without a name.
     """
     header: list[str] | None = None
     width = first = 0
@@ -143,19 +153,22 @@ def _of_width(
             if least is None:
                 header = [cell.strip() for cell in cells]
                 advice = "If the file has no header, number the columns from 0."
-                _check_distinct(header, f"{path}:{number}", advice)
+                _check_distinct([*filter(None, header)], f"{path}:{number}", advice)
                 continue
             if width < least:
                 raise CorpusError(
                     f"{path}:{number}: expected a column {least - 1} (counted from 0), got "
                     f"{amount(width, 'column')}. Number the columns from 0 to {width - 1}."
                 )
+        if not "".join(cells[width:]).strip():
+            cells = cells[:width]
         if len(cells) != width:
             raise CorpusError(
                 f"{path}:{number}: expected {amount(width, 'column')} as in line {first}, got "
                 f"{len(cells)}. Fix the line."
             )
-        yield f"{path}:{number}", dict(zip(header or range(width), cells, strict=True))
+        named = zip(header or range(width), cells, strict=True)
+        yield f"{path}:{number}", {name: cell for name, cell in named if name != ""}
 
 
 def _check_distinct(names: list[str], origin: str, advice: str) -> None:

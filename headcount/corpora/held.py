@@ -5,6 +5,7 @@ A data set of the Hugging Face hub is `hf://dataset/config?split=validation`;
 `headcount[datasets]`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,8 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".we
 """Endings of images, in any case."""
 ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *IMAGE_SUFFIXES)
 """Endings of files that hold data."""
+_LIKE_A_FILE = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
+"""Pattern of a name with an ending, e.g. `train.json`."""
 LONGEST_PATH = 1024
 """Largest number of characters in a path that is looked up."""
 
@@ -91,8 +94,8 @@ def is_held(data: object) -> bool:
     does; if none does, it holds texts.
 
     Raises:
-        CorpusError: for a list that has both, for an object with several splits, and for what can't
-            be read twice or at all.
+        CorpusError: for a list that has both, or names of missing files with other endings; for an
+            object with several splits; and for what can't be read twice or at all.
     """
     if isinstance(data, str | Path):
         return False
@@ -106,6 +109,12 @@ def is_held(data: object) -> bool:
             f"Expected files only or texts only, got both: {data[file]!r:.80} (item {file + 1}) is "
             f"the name of a file, {data[other]!r:.80} (item {other + 1}) is none. Check the "
             'paths, or give texts as {"text": ...}.'
+        )
+    are_names = (isinstance(each, str) and _LIKE_A_FILE.fullmatch(each) for each in data)
+    if data and not any(are_files) and all(are_names):
+        raise CorpusError(
+            f"Expected files or texts, got {data[0]!r:.80} (item 1), which looks like the name of "
+            f'a file, but there is none. Check the path, or give texts as {{"text": [...]}}.'
         )
     return not all(are_files)
 

@@ -74,13 +74,20 @@ def sentence_of(
     """
     names = {field: columns.get(field, field) for field in (FIELDS if has_types else columns)}
     if "text" not in columns:
-        names["text"] = next((name for name in TEXT_NAMES if row.get(name) is not None), "text")
+        known = [name for name in TEXT_NAMES if name in row]
+        full = [name for name in known if row[name] is not None]
+        names["text"] = next(iter(full + known), "text")
     cells = {
         field: row[name]
         for field, name in names.items()
         if row.get(name) is not None and (field in columns or isinstance(row[name], FIELDS[field]))
     }
     missing = [name for name in columns.values() if name not in row]
+    empty = [each for each in (names["text"], names.get("words")) if row.get(each, 0) is None]
+    if empty and not (missing or "text" in cells or "words" in cells):
+        raise CorpusError(
+            f"{origin}: expected some text in field {empty[0]!r}, got none. Fix or remove the line."
+        )
     if missing or not ("text" in cells or "words" in cells):
         fields = ", ".join(map(repr, row)) or "none"
         raise CorpusError(

@@ -18,6 +18,8 @@ Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any]
 """One file or several, `hf://...`, or data in memory: columns, texts, rows as dicts, an object of
 `datasets` or a data frame."""
 
+MOST_DIGITS = 9
+"""Largest number of digits of a column's number; more are a name."""
 Listing = Literal["refused", "alternatives", "parts"]
 """What a list in a cell is: an error, texts of which the first stands for all, or the parts of one
 text, without which there is none."""
@@ -57,8 +59,6 @@ class Column:
         if self.is_chat(cell):
             return (messages_of(cell, origin),)
         if self.lists != "refused":
-            if hasattr(cell, "tolist"):  # arrays, as pandas reads lists from Parquet
-                cell = cell.tolist()  # type: ignore[union-attr]
             if isinstance(cell, list | tuple):
                 if not cell:
                     raise CorpusError(
@@ -244,7 +244,9 @@ def is_numbered(columns: Columns | None) -> bool:
         InputError: if some are and some are not.
     """
     given = list((columns or {}).values())
-    numbers = [isinstance(name, int) or name.isdecimal() for name in given]
+    numbers = [
+        isinstance(name, int) or (name.isdecimal() and len(name) <= MOST_DIGITS) for name in given
+    ]
     if any(numbers) and not all(numbers):
         raise InputError(
             f"Expected columns by name (the file has a header) or by number from 0 (it has none), "
@@ -271,8 +273,6 @@ def cell_text(cell: object, name: str | int, origin: str, may_be_empty: bool = F
     """
     if isinstance(cell, bool):
         cell = int(cell)
-    if hasattr(cell, "item"):  # NumPy numbers
-        cell = cell.item()  # type: ignore[union-attr]
     if not isinstance(cell, str | int | float):
         raise CorpusError(
             f"{origin}: expected text or a number in column {name!r}, got "

@@ -53,7 +53,8 @@ class Parts:
         Its configuration is of models that predict the next token, and not of masked ones. It may
         attend in both directions within images and prompts (PaliGemma, GIT), as an encoder does.
         """
-        outer = max((each for each in self._configs if f"{path}.".startswith(f"{each}.")), key=len)
+        around = (each for each in self._configs if f"{path}.".startswith(f"{each}."))
+        outer = max(around, key=len, default="")  # the model
         kind = type(self._configs[outer])
         is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
         return bool(self.towers) and is_causal

@@ -29,4 +29,6 @@ def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -
     assert status == 2 and "an earlier run" in errors
     status, _, errors = headcount("follow", folders[0], *given, "--overwrite")
     assert status == 2 and "at least 2 checkpoints to compare, got 1" in errors
+    status, _, errors = headcount("follow", *folders, *given, "--as-words")
+    assert status == 2 and "Expected --corpus TREEBANK.conllu for --as-words, got none." in errors
     assert Followed.read(out) == found

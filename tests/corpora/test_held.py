@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -52,7 +53,8 @@ def test_texts_are_a_corpus_and_a_task_s_data(tmp_path: Path) -> None:
     named.write_text("A bird.\n")
     assert [sentence.text for sentence in Corpus([str(named), named])] == 2 * ["A bird."]
     assert [sentence.text for sentence in Corpus.from_sentences([str(named)])] == [str(named)]
-    long = ["word " * 3000, "x" * 500, "two\nlines", "a.b c"]
+    long = ["word " * 3000, "x" * 500, "two\nlines", "a.b c", "a.json", "3.14"]
+    assert is_held(["3.14", "2.7"]) and is_held(["Yes.", "No."]) and is_held({"text": ["a.json"]})
     assert is_held(long) and not is_held("A dog.") and not is_held([]) and not is_held([named])
 
 
@@ -73,6 +75,27 @@ def test_fields_of_a_sentence() -> None:
     columns = {"source": "en", "target": "de"}
     table = read_parallel(pairs, columns, COLUMNS["translation"])
     assert table.columns == {"source": ["A dog."], "target": ["Ein Hund."]}
+
+
+@pytest.mark.parametrize("make", [list, pd.DataFrame], ids=["rows", "DataFrame"])
+def test_arrays_are_lists(make: Any) -> None:
+    """Also inside each other, as pandas reads the lists of a Parquet file."""
+
+    def array(*items: Any) -> Any:
+        found = np.empty(len(items), object)
+        found[:] = items
+        return found
+
+    words = Corpus(make([{"words": array("A", "dog")}]))
+    assert [*words] == [Sentence("A dog", ("A", "dog"), spans=((0, 1), (2, 5)), origin="row 1")]
+    said = {"role": "user", "content": array({"type": "text", "text": "A dog."})}
+    for rows in (make([{"messages": array(said)}]), make([{"messages": [said]}])):
+        assert [sentence.text for sentence in Corpus(rows)] == ["A dog."]
+        table = read_data(rows, None, COLUMNS["causal-lm"])
+        assert [sentence.text for sentence in table.sentences("text")] == ["A dog."]
+    roles = {"text": Column(("text",)), "label": Column(("label",))}
+    numbers = make([{"text": "A dog.", "label": np.float64(0.5)}])
+    assert read_data(numbers, None, roles).columns == {"text": ["A dog."], "label": ["0.5"]}
 
 
 def test_names_of_classes_are_those_of_the_data_set() -> None:
@@ -107,6 +130,7 @@ SPLITS = datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)})
     [
         (SPLITS, r"one split of a data set, got a DatasetDict with 'train'. .* data\['train'\]"),
         (["no.txt", "A dog."], r"got both: 'no.txt' \(item 1\) is the name of a file, 'A dog.'"),
+        (["a.json", "b.gz"], r"Expected files or texts, got 'a.json' \(item 1\), which looks like"),
         ([*ROWS[:1], 3], "row 2: expected a text or a dict with its fields, got a int"),
         (iter(TEXTS), "got <.*iterator.*>, which is none of them. Pass a list"),
         ({"text": "A dog."}, "a list of cells for each column, got one text for 'text'"),
@@ -128,6 +152,12 @@ def test_what_is_no_data_at_all_is_refused() -> None:
 def test_bad_rows_have_a_number() -> None:
     with pytest.raises(CorpusError, match="row 2: expected a field 'text', got the fields: 'x'"):
         Corpus([{"text": "A dog."}, {"x": "A cat."}])
+    fields = ("text", "words", "sentence")
+    for row, field in [({field: None, "x": 1}, field) for field in fields]:
+        with pytest.raises(CorpusError, match=f"row 1: expected some text in field '{field}', got"):
+            Corpus([row])
+    with pytest.raises(CorpusError, match="row 1: expected some text in field 'review', got none"):
+        Corpus([{"review": None}], columns={"text": "review"})
     with pytest.raises(CorpusError, match="row 1: expected the field 'tokens' to hold a list"):
         Corpus([{"tokens": "A dog."}], columns={"words": "tokens"})
     with pytest.raises(CorpusError, match="row 1: expected a field 'review', got the fields: 'te"):

@@ -137,6 +137,21 @@ def test_a_gap_in_memory_is_no_text(gap: float) -> None:
         read_data({"text": ["a", gap], "label": [0, 1]}, None, ROLES)
 
 
+@pytest.mark.parametrize("comma", [",", "\t"])
+def test_empty_cells_at_the_end_are_nothing(tmp_path: Path, comma: str) -> None:
+    """A spreadsheet writes them for columns that had cells once."""
+    path = tmp_path / ("a.csv" if comma == "," else "a.tsv")
+    for lines in (
+        ["text,label,,", "A dog.,1,,", "A cat.,0,,"],
+        ["text,label", "A dog.,1,,", "A cat.,0"],
+        ["text,label,", "A dog.,1,note", "A cat.,0,, "],
+        [",text,label", "0,A dog.,1", "1,A cat.,0"],
+    ):
+        write(path, "\n".join(lines).replace(",", comma))
+        table = read_data(path, None, ROLES)
+        assert table.columns == {"text": ["A dog.", "A cat."], "label": ["1", "0"]}
+
+
 def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
     limit, book = csv.field_size_limit(), "word " * 40_000
     table = read_data(write(tmp_path / "a.csv", f'text,label\n"{book}",1\n'), None, ROLES)
@@ -232,6 +247,7 @@ def test_what_is_wrong_with_the_file_or_the_columns(tmp_path: Path) -> None:
         ({"txt": "text"}, "a column of this task .text, other, label., got 'txt'"),
         ({"text": 0, "label": "label"}, "by number from 0 .*, got 0, label"),
         ({"text": 0}, "column 'label' has no number"),
+        ({"text": "1" * 4400}, "expected a column '1{4400}' for 'text'; the columns are 'text', "),
         ({"text": "tex"}, "expected a column 'tex' for 'text'; the columns are 'text', 'label'"),
     ]:
         with pytest.raises(InputError, match=message):

@@ -85,6 +85,26 @@ def test_encoders_have_none(tmp_path: Path) -> None:
     assert cache_parts(loaded) == () and cache_record(loaded, loaded) is None
 
 
+def test_a_model_that_fails_with_a_cache_has_none() -> None:
+    """Switch's encoder refuses `use_cache`, and RecurrentGemma returns none."""
+    sizes: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_heads": 2, "num_layers": 2}
+    switch = hf.SwitchTransformersConfig(**sizes, num_decoder_layers=2, num_experts=2)
+    model = hf.SwitchTransformersForConditionalGeneration(switch)
+    assert model.can_generate()
+    assert cache_parts(Loaded(model.eval(), None, "switch")) == ()
+
+
+def test_a_model_of_inputs_that_nobody_can_make_up_has_none(tmp_path: Path) -> None:
+    """It was refused when its compact model was saved."""
+    sizes: dict[str, Any] = {"d_model": 16, "ffn_dim": 20, "num_attention_heads": 4}
+    config = hf.PatchTSTConfig(**sizes, num_hidden_layers=2, context_length=16, patch_length=4)
+    inputs = {"past_values": torch.randn(2, 16, 1, generator=torch.Generator().manual_seed(0))}
+    loaded = Loaded(hf.PatchTSTModel(config).eval(), None, "patchtst", inputs)
+    assert cache_parts(loaded) == ()
+    save_compact(loaded, Plan.keeping(loaded.heads, list(loaded.heads)[1:]), tmp_path / "out")
+    assert PruneRecord.read(tmp_path / "out").cache is None
+
+
 def test_the_card_of_a_model_made_from_a_plan(tmp_path: Path) -> None:
     loaded = headcount.load(saved.gpt2(tmp_path / "gpt2"))
     plan = Plan.keeping(loaded.heads, list(loaded.heads)[1:])

@@ -112,6 +112,17 @@ def test_a_model_of_images_alone_keeps_its_encoder(model: PreTrainedModel) -> No
     assert str(examine(model.eval()).heads) == "encoder.self 2 layers x 3 heads"
 
 
+def test_parts_may_have_no_configuration_of_their_own() -> None:
+    config = hf.HieraConfig(
+        image_size=[32, 32],
+        patch_size=[8, 8],
+        embed_dim=24,
+        depths=[1, 1, 1, 1],
+        num_heads=[3, 3, 3, 3],
+    )
+    assert len(examine(hf.HieraModel(config).eval()).heads) == 12
+
+
 def test_a_corpus_is_refused_where_heads_were_found_with_an_image(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("The old dog\n")
     loaded = Loaded(_paligemma(), None, "paligemma", _batch(patches=4))

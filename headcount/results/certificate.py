@@ -9,7 +9,6 @@ from typing import final
 from headcount.core import ModelError, amount, omitted
 from headcount.results.store import Stored
 
-CERTIFICATE = "certificate.json"
 LAPSED = (
     "the weights differ from those that were compared: they were trained or damaged since. "
     "`headcount export` compares the current weights"

@@ -15,7 +15,7 @@ def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     options = ("--gold", gold, "--split-punctuation", "--out", out)
     status, output, errors = headcount("align", marian, pairs, *options)
     assert status == 0, errors
-    assert "Aligned 2 pairs with 5 sure and 6 possible links" in output
+    assert "2 pairs with 5 sure and 6 possible links" in output
     table = pd.read_parquet(out / "alignment.parquet")
     assert set(table["direction"]) == {"output", "input"}
     assert (out / "figures" / "alignment.svg").exists()

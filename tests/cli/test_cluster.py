@@ -14,7 +14,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     options = ("--limit", 9, "--permutations", 20, "--within", 0.2, "--out", out)
     status, output, errors = headcount("cluster", bert, SAMPLE, *options)
     assert status == 0, errors
-    assert "Compared 6 heads on 9 sentences" in output and "within 0.2 nats" in output
+    assert "6 heads on 9 sentences" in output and "Within 0.2 nats" in output
     table = pd.read_parquet(out / "distances.parquet")
     assert list(table) == ["head_a", "head_b", "distance"] and len(table) == 15
     assert (out / "figures" / "clusters.svg").exists()

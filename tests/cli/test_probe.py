@@ -24,7 +24,8 @@ def test_probe_writes_tables_and_prints_them(
     out = tmp_path / "out"
     status, output, errors = headcount(*given, "--out", out)
     assert status == 0, errors
-    assert "attention  random-init  uas " in output and "95 % interval" in output
+    assert "Probe of heads of words, from attention" in output and "95 % interval" in output
+    assert (out / "probes.md").exists()
     assert {path.name for path in out.iterdir()} >= {
         "probes.parquet",
         "probe_weights.parquet",

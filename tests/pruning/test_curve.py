@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.core import InputError, ModelError, UnsuitedError, styled
+from headcount.core import InputError, ModelError, Table, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.pruning.methods.l0 import L0
 from headcount.pruning.methods.subset import Subset
 from headcount.reports import CurveFacts, write_curve
-from headcount.reports.curve_document import document, sentences
+from headcount.reports.documents.curve import curve_document, numbers_table, sentences
 from headcount.reports.figures.curves import curve_figures
 from headcount.results import ALL, Curve, CurvePoints
 from headcount.tap import gated
@@ -210,9 +210,9 @@ def test_controls(tmp_path: Path) -> None:
     assert controls["l0"].numbers == controls["subset"].numbers != controls["longer"].numbers
     assert controls["l0"].numbers["loss"] != dense and len(controls["l0"].heads) == 10
     assert {path.name for path in tmp_path.glob("control-*")} == {"control-l0", "control-longer"}
-    table = document(points, facts(), [])
-    row = next(line for line in table.splitlines() if "10 (all), control" in line)
-    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
+    table = numbers_table(points, "loss")
+    assert table.headers[2] == "10 (all), control"
+    assert [row[2] for row in table.rows] == [
         *(f"{controls[name].numbers['loss']:.2f}" for name in ("l0", "subset", "longer")),
         "–",
         "–",
@@ -231,7 +231,8 @@ def test_controls(tmp_path: Path) -> None:
 
 def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    paths = write_curve(points, facts(roles | {"dec.0.0": []}), tmp_path)
+    write_curve(facts().curve(points), tmp_path, roles | {"dec.0.0": []})
+    paths = [*(tmp_path / "figures").iterdir()]
     assert {path.stem for path in paths} == {
         "curve_score",
         "curve_loss",
@@ -245,7 +246,7 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     shown = points.first_seed("random")
     assert [(point.keep, point.seed) for point in shown] == [(3, 0), (7, 0), (10, 0)]
     text = (tmp_path / "curve.md").read_text()
-    assert "**Warning**: a warning." in text and "## perplexity, test set" in text
+    assert "Warning: a warning." in text and "## perplexity, test set" in text
     assert Curve.read(tmp_path).points == points
 
 
@@ -253,12 +254,13 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
 def test_figures_of_an_earlier_run_go(points: CurvePoints, tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    write_curve(points, facts(roles), tmp_path)
+    write_curve(facts().curve(points), tmp_path, roles)
     kept = tmp_path / "figures" / "mine.svg"
     kept.write_text("of the user")
     untested = points.frame.drop(columns=["test_loss", "test_score"])
-    paths = write_curve(CurvePoints.of(untested), facts(None), tmp_path)
-    assert {*(tmp_path / "figures").iterdir()} == {*paths, kept}
+    write_curve(facts().curve(CurvePoints.of(untested)), tmp_path)
+    names = {path.stem for path in (tmp_path / "figures").iterdir()}
+    assert names == {"curve_score", "curve_loss", "sites", "layers", "mine"}
 
 
 def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) -> None:
@@ -280,9 +282,15 @@ def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) ->
     trained = replace(facts(), updates={"l0": 1000})
     assert "l0 also trained the weights, 1,000 updates per point" in sentences(worse, trained)[2]
     assert "there is no control" in sentences(worse, trained)[2]
-    lines = [line.split("|")[1:-1] for line in document(points, facts(), []).splitlines()]
-    rows = [[cell.strip() for cell in line] for line in lines]
-    assert ["10 (all)", "1.00", "1.00"] in rows and ["7", "2.00", "6.00 (5.00 to 7.00)"] in rows
+    tables = [
+        each for each in curve_document(facts().curve(points)).blocks if isinstance(each, Table)
+    ]
+    score = tables[-2]
+    assert score.headers == ("heads kept", "10 (all)", "7", "3")
+    assert [row[:3] for row in score.rows] == [
+        ("norm", "1.00", "2.00"),
+        ("random", "1.00", "6.00 (5.00 to 7.00)"),
+    ]
 
 
 def test_a_training_that_fails_is_no_method_that_does_not_suit(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Figures of distances between heads: every head is drawn, coloured by role or by layer."""
 
+from typing import cast
+
 import pandas as pd
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from headcount.core import styled
@@ -28,7 +31,9 @@ def test_a_point_for_every_head_in_its_role_s_colour() -> None:
     first, second = figure.axes
     assert [text.get_text() for text in first.texts] == ["0.0", "0.1", "1.0"]
     assert [text.get_text() for text in second.texts] == ["0.0", "0.1"]
-    colours = [to_hex(line.get_color()) for line in first.lines]
+    (dots,) = first.collections
+    colours = [to_hex(each) for each in cast("PathCollection", dots).get_facecolors()]
+    assert dots.get_urls()[0] == "#enc.0.0", "a link to the card"
     names = role_names(["positional", "rare"])
     expected = [names["positional"].colour, "#ffffff", names["rare"].colour]
     assert colours == [each.lower() for each in expected]
@@ -37,7 +42,8 @@ def test_a_point_for_every_head_in_its_role_s_colour() -> None:
 def test_layers_give_the_colours_without_roles() -> None:
     with styled():
         figure = cluster_map(clusters())
-    colours = [to_hex(line.get_color()) for line in figure.axes[0].lines]
+    (dots,) = figure.axes[0].collections
+    colours = [to_hex(each) for each in cast("PathCollection", dots).get_facecolors()]
     assert colours[0] == colours[1] != colours[2]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["layer  0", "layer  1"]

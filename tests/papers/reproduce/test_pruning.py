@@ -164,8 +164,9 @@ def test_a_method_with_a_point_of_all_heads() -> None:
     found = {name: [p.numbers["score"] for p in points.first_seed(name)] for name in points.methods}
     assert found == {"trained": [49.5, 50.0], "scratch": [47.0, 48.0]}
     assert points.mean("scratch", "score") == 47.0
-    first = numbers_table(points, "score").splitlines()[2]
-    assert [cell.strip() for cell in first.split("|")[1:-1]] == ["9 (all)", "50.00", "48.00"]
+    table = numbers_table(points, "score")
+    assert table.headers[:2] == ("heads kept", "9 (all)")
+    assert [row[1] for row in table.rows] == ["50.00", "48.00"]
 
 
 def test_li_s_claim() -> None:

@@ -1,9 +1,7 @@
 """Figures of distances between heads: every head is drawn, coloured by role or by layer."""
 
-from typing import cast
-
+import numpy as np
 import pandas as pd
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from headcount.core import styled
@@ -32,7 +30,7 @@ def test_a_point_for_every_head_in_its_role_s_colour() -> None:
     assert [text.get_text() for text in first.texts] == ["0.0", "0.1", "1.0"]
     assert [text.get_text() for text in second.texts] == ["0.0", "0.1"]
     (dots,) = first.collections
-    colours = [to_hex(each) for each in cast("PathCollection", dots).get_facecolors()]
+    colours = [to_hex(each) for each in np.asarray(dots.get_facecolor())]
     assert dots.get_urls()[0] == "#enc.0.0", "a link to the card"
     names = role_names(["positional", "rare"])
     expected = [names["positional"].colour, "#ffffff", names["rare"].colour]
@@ -43,7 +41,7 @@ def test_layers_give_the_colours_without_roles() -> None:
     with styled():
         figure = cluster_map(clusters())
     (dots,) = figure.axes[0].collections
-    colours = [to_hex(each) for each in cast("PathCollection", dots).get_facecolors()]
+    colours = [to_hex(each) for each in np.asarray(dots.get_facecolor())]
     assert colours[0] == colours[1] != colours[2]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["layer  0", "layer  1"]

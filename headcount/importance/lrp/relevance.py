@@ -29,7 +29,7 @@ from transformers import PreTrainedModel
 from headcount.core import MAX_TOKENS, InputError, LayerId
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.importance.options import Rules
+from headcount.importance.score import Rules
 from headcount.tap import Anatomy, AnyModel, Tap, examined
 from headcount.tasks import (
     IGNORED,

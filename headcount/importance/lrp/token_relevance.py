@@ -22,7 +22,7 @@ from torch import Tensor
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.relevance import WHOLE
 from headcount.importance.lrp.rule_sets import listener
-from headcount.importance.options import Rules
+from headcount.importance.score import Rules
 from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
 
 

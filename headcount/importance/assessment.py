@@ -32,7 +32,7 @@ from headcount.importance.ablations.measured import (
 from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
 from headcount.importance.folder import SWEEP, check_same_model
 from headcount.importance.options import METHODS, Options
-from headcount.importance.score import SCORES, score
+from headcount.importance.score import SCORES, score_of
 from headcount.importance.score_agreement import Agreement, across, agreement
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores
@@ -130,7 +130,7 @@ class _Assessing:
             if name == "ablation":
                 record = self._ablation(record)
             else:
-                one = score(name, self.options)
+                one = score_of(name, self.options)
                 found = one.of(self.loaded, self._watched(name), self.max_tokens)
                 self.columns[one.column] = column(found, self.heads)
             self.seconds[name] = round(perf_counter() - start, 2)

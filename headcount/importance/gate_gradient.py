@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, LayerId, check_choice
-from headcount.importance.score import Level
+from headcount.importance.choices import Level
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch

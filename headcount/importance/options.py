@@ -5,18 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
-from headcount.importance.score import SCORES, Average, Level, Rules
+from headcount.importance.choices import Average, DeltaOf, Instead, Level, Rules, ScoreTest
+from headcount.importance.score import SCORES
 
 MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher"]
-
-Instead = Literal["zero", "mean", "uniform"]
-"""Replacement for an ablated head's output."""
-
-DeltaOf = Literal["loss", "score"]
-"""Quantity whose change an ablation measures."""
-
-ScoreTest = Literal["randomization", "sacrebleu"]
-"""Test of a score's change: paired approximate randomization, or sacreBLEU's bootstrap."""
 
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """Every method; ablation is no `Score`, since its numbers have intervals and tests."""

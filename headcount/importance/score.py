@@ -7,24 +7,15 @@ and its words. `importance`, `follow`, `curve` and `prune` take the same object.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headcount.core import MAX_TOKENS, Head
+from headcount.importance.choices import Average, Level, Rules
 
 if TYPE_CHECKING:
     from headcount.importance.scores import Scores
     from headcount.models import Loaded
     from headcount.tasks import Task
-
-Level = Literal["token", "sample", "batch"]
-"""Unit over which gradients are summed before the absolute value is taken."""
-
-Rules = Literal["voita2019", "attnlrp", "alpha_beta"]
-"""Rule set of layer-wise relevance propagation."""
-
-Average = Literal["per-example", "per-step"]
-"""What relevance is normalised over a layer's heads for, before the mean: the steps of an example
-together, or every target step as in Voita et al. (2019)."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +177,7 @@ SCORES: Mapping[str, type[Score]] = {
 """Every score by its name; ablation, which has intervals and tests, is a method of its own."""
 
 
-def score(name: str, options: Any) -> Score:
+def score_of(name: str, options: Any) -> Score:
     """A score with those of some options that are its own, e.g. of an assessment."""
     kind = SCORES[name]
     return kind(**{each: getattr(options, each) for each in kind.__match_args__})

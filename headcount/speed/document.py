@@ -15,6 +15,7 @@ from headcount.core import (
     INK,
     LINE,
     MUTED,
+    Chart,
     Document,
     Table,
     Text,
@@ -65,6 +66,7 @@ def speed_document(speed: Speed, names: tuple[str, str]) -> Document:
                 f"{machine.load}; torch {machine.versions['torch']}, transformers "
                 f"{machine.versions['transformers']}."
             ),
+            Chart("speed", "Speedups by mode, length and batch", lambda: speed_figure(speed)),
         ),
     )
 

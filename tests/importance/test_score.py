@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headcount.importance import METHODS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess, score
+from headcount.importance import METHODS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess, score_of
 from headcount.pruning import METHOD_OPTIONS, RankingMethod, method
 from tests.pruning.context import context
 
@@ -28,4 +28,4 @@ def test_every_score_has_options_of_its_own_and_words() -> None:
         assert issubclass(METHOD_OPTIONS[name], kind)
         assert kind.name == name and kind.label and kind.says
         assert READ_BY[name] == kind.__match_args__
-        assert score(name, Options()) == kind(), "an assessment's defaults are the score's"
+        assert score_of(name, Options()) == kind(), "an assessment's defaults are the score's"

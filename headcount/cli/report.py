@@ -48,6 +48,7 @@ class Report(Command):
             path = self.out / kind.DOCUMENTS[0]
             document_of(kind.read(self.out), self.out).write(path, self.formats)
             console.print(f"Document: {path}", soft_wrap=True)
-        number = amount(len([*(self.out / "figures").glob("*")]), "figure")
-        console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
+        if drawn := [*(self.out / "figures").glob("*")]:
+            number = amount(len(drawn), "figure")
+            console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0

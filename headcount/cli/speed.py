@@ -38,8 +38,7 @@ class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Sp
     """The pruned model: a Hugging Face name or a folder."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     data: tuple[str, ...] = ()
-    """Text to run on: .txt, .jsonl, .conllu, .tsv, .csv, .parquet or hf://dataset?split=test;
-    random tokens by default."""
+    """Text to run on, as `headcount analyze` reads it; random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False

@@ -6,6 +6,7 @@ first, with the 95 % interval of paired approximate randomization.
     python benchmarks/other_texts.py --data newstest2014.tsv flickr.tsv test.tsv
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,23 +52,22 @@ def main() -> None:
             evaluate(loaded.model, task, texts=True)
             for loaded, task in zip((dense, pruned), tasks, strict=True)
         ]
-        print(f"| {file.name} | {len(some)} | {_row(tasks[0], *found)} |", flush=True)
+        print(f"| {file.name} | {len(some)} | {_row(tasks[0], found)} |", flush=True)
         words_N = np.array([len(source.split()) for source in data["source"]])
         for least, most in LENGTHS:
             (index_N,) = np.nonzero((words_N >= least) & (words_N <= (most or np.inf)))
             if len(index_N) > 1:
                 name = f"{least}-{most}" if most else f"{least} and more"
-                cells = _row(tasks[0], *found, index_N)
+                cells = _row(tasks[0], found, index_N)
                 by_length.append(f"| {file.name} | {name} | {len(index_N)} | {cells} |")
     print("\n| texts | words | pairs | dense | pruned | change (95 %) |\n|---|---|---|---|---|---|")
     print("\n".join(by_length))
 
 
-def _row(
-    task: Translation, dense: Evaluation, pruned: Evaluation, index_N: np.ndarray | None = None
-) -> str:
+def _row(task: Translation, found: Sequence[Evaluation], index_N: np.ndarray | None = None) -> str:
     """Both scores and the change."""
-    scores = " | ".join(f"{task.score(each, index_N):.1f}" for each in (dense, pruned))
+    dense, pruned = found
+    scores = " | ".join(f"{task.score(each, index_N):.1f}" for each in found)
     drop = score_deltas(task, [pruned], dense, index_N=index_N)[0]
     return f"{scores} | {-drop.delta:+.2f} ({-drop.high:+.2f} to {-drop.low:+.2f})"
 

@@ -37,8 +37,10 @@ from .figure_style import svg_of as svg_of
 from .figure_style import write_document as write_document
 from .files import check_is_no_pipe as check_is_no_pipe
 from .files import entries as entries
+from .files import flush as flush
 from .files import make_folder as make_folder
 from .files import parse_json as parse_json
+from .files import put as put
 from .files import read_json as read_json
 from .files import reading as reading
 from .files import reason as reason

@@ -1,5 +1,6 @@
-"""Files: each is written completely or not at all."""
+"""Files: each is written completely or not at all, also if the power is cut."""
 
+import errno
 import hashlib
 import json
 import os
@@ -24,12 +25,15 @@ def make_folder(folder: Path, named: Path | None = None) -> None:
     Raises:
         InputError: if it can't be made, as under /proc.
     """
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
         raise InputError(
             f"{named or folder} can't be made ({error.strerror}). Name another folder."
         ) from error
+    for each in new:
+        _sync(each.parent)
 
 
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.part")
@@ -42,9 +46,50 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
-        os.replace(temporary, path)
+        put(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put(new: Path, place: Path) -> None:
+    """Move a file or folder to its place: after a power cut it is there completely, or not."""
+    _flush(new)
+    os.replace(new, place)
+    _sync(place.parent)
+
+
+def flush(path: Path) -> None:
+    """Bring a file that another library wrote, or a folder and its files, to the disk."""
+    _flush(path)
+    _sync(path.parent)
+
+
+def _flush(path: Path) -> None:
+    if path.is_dir():
+        for each in sorted(path.iterdir()):
+            if not each.is_symlink():
+                _flush(each)
+    if path.is_dir() or path.is_file():  # opening a pipe would wait
+        _sync(path)
+
+
+NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
+"""Errors of file systems that can't flush folders, and of folders that may not be listed."""
+
+
+def _sync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    if os.name == "nt":
+        return  # can't open folders, and flushes only files that are open for writing
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in NO_FLUSH):
+            raise
 
 
 def is_leftover(path: Path) -> bool:

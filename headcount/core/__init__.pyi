@@ -106,6 +106,9 @@ from .typed_json import stored as stored
 from .units import Kept as Kept
 from .units import check_same_key as check_same_key
 from .units import fill as fill
+from .units import forget as forget
+from .units import is_kept as is_kept
+from .units import latest as latest
 from .units import read_arrays as read_arrays
 from .units import write_arrays as write_arrays
 from .wording import amount as amount

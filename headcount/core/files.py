@@ -40,15 +40,30 @@ _PART = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.part")
 """Pattern of the temporary names of `write_atomically`."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` with a temporary path beside `path`, then put the file in its place."""
+def write_atomically(
+    path: Path, write: Callable[[Path], object], keeps_before: bool = False
+) -> None:
+    """Call `write` with a temporary path beside `path`, then put the file in its place.
+
+    Args:
+        path: the file.
+        write: writes it.
+        keeps_before: whether an earlier file stays, as `before(path)`.
+    """
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
+        if keeps_before and path.exists():
+            os.replace(path, before(path))
         put(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def before(path: Path) -> Path:
+    """Where the file is kept that was at a path before the one that is there."""
+    return path.with_name(f"{path.name}.1")
 
 
 def put(new: Path, place: Path) -> None:
@@ -122,9 +137,9 @@ def remove_leftovers(folder: Path, names: Callable[[str], bool] = lambda name: T
             path.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, keeps_before: bool = False) -> None:
     """Write UTF-8 text, completely or not at all."""
-    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"), keeps_before)
 
 
 def write_readable(path: Path, text: str) -> None:
@@ -132,13 +147,14 @@ def write_readable(path: Path, text: str) -> None:
     write_text(path, visible(text))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, keeps_before: bool = False) -> None:
     """Write JSON that a person can read, completely or not at all; NaN is refused.
 
     Characters that a terminal could obey are written as escapes.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(path, HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    escaped = HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    write_text(path, f"{escaped}\n", keeps_before)
 
 
 START_AGAIN = "Start again with --overwrite instead of --resume."

@@ -6,6 +6,7 @@ the shares of several processes. What is kept is one set of sums per layer.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
@@ -17,7 +18,9 @@ from transformers import PreTrainedModel
 
 from headcount.core import (
     LayerId,
+    amount,
     check_same_key,
+    latest,
     processes,
     read_arrays,
     reading,
@@ -211,13 +214,19 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
 
 
 def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
-    """The sums of an interrupted run; empty sums if there is no file.
+    """The sums of an interrupted run; empty sums if there are none.
 
     Raises:
         InputError: if the file is damaged, or from a run with another model, corpus or options.
     """
-    if not path.exists():
-        return Totals()
+    return latest(path, partial(_read, run_key, measures), _held) or Totals()
+
+
+def _held(totals: Totals) -> str:
+    return f"{amount(totals.num_batches, 'batch')}, {amount(totals.num_sentences, 'sentence')}"
+
+
+def _read(run_key: str, measures: Sequence[type[Sums]], path: Path) -> Totals:
     by_name = {measure.__name__: measure for measure in measures}
     fields: dict[tuple[str, str, str], dict] = {}
     arrays, about = read_arrays(path, "the sums of an interrupted run")

@@ -19,12 +19,14 @@ from headcount.core import (
     check_not_read,
     check_only_ours,
     entries,
+    flush,
     hold,
     is_begun,
     locked,
     make_folder,
     mark,
     marked,
+    put,
     read_json,
     remove_leftovers,
     remove_state,
@@ -108,16 +110,17 @@ def replaced(folder: Path) -> Iterator[Path]:
     make_folder(new, folder)
     with locked(new, folder):
         if old.exists() and not folder.exists():  # killed between the two moves
-            os.replace(old, folder)
+            put(old, folder)
         rmtree(old, ignore_errors=True)
         try:
             yield new
+            flush(new)  # before the moves, between which there is no folder
             if folder.exists():
-                os.replace(folder, old)
-            os.replace(new, folder)
+                put(folder, old)
+            put(new, folder)
         finally:
             if old.exists() and not folder.exists():  # interrupted between the two moves
-                os.replace(old, folder)
+                put(old, folder)
             rmtree(new, ignore_errors=True)
             rmtree(old, ignore_errors=True)
 

@@ -37,8 +37,10 @@ from .figure_style import svg_of as svg_of
 from .figure_style import write_document as write_document
 from .files import check_is_no_pipe as check_is_no_pipe
 from .files import entries as entries
+from .files import flush as flush
 from .files import make_folder as make_folder
 from .files import parse_json as parse_json
+from .files import put as put
 from .files import read_json as read_json
 from .files import reading as reading
 from .files import reason as reason
@@ -105,6 +107,9 @@ from .typed_json import stored as stored
 from .units import Kept as Kept
 from .units import check_same_key as check_same_key
 from .units import fill as fill
+from .units import forget as forget
+from .units import is_kept as is_kept
+from .units import latest as latest
 from .units import read_arrays as read_arrays
 from .units import write_arrays as write_arrays
 from .wording import amount as amount

@@ -6,13 +6,17 @@ from shutil import disk_usage
 import numpy as np
 
 from headcount.core.errors import InputError
+from headcount.core.files import flush, make_folder
 
 
 def memory_map(path: Path, size: int) -> np.memmap:
     """A file of float16 numbers, of which a new one is zeros."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     is_there = path.exists() and path.stat().st_size == size * np.dtype(np.float16).itemsize
-    return np.memmap(path, dtype=np.float16, mode="r+" if is_there else "w+", shape=(size,))
+    found = np.memmap(path, dtype=np.float16, mode="r+" if is_there else "w+", shape=(size,))
+    if not is_there:
+        flush(path)  # its size and name; the numbers follow when the map is flushed
+    return found
 
 
 def check_disk(folder: Path, num_bytes: int, what: str, advice: str) -> None:

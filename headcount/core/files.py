@@ -1,5 +1,6 @@
-"""Files: each is written completely or not at all."""
+"""Files: each is written completely or not at all, also if the power is cut."""
 
+import errno
 import hashlib
 import json
 import os
@@ -24,27 +25,86 @@ def make_folder(folder: Path, named: Path | None = None) -> None:
     Raises:
         InputError: if it can't be made, as under /proc.
     """
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
         raise InputError(
             f"{named or folder} can't be made ({error.strerror}). Name another folder."
         ) from error
+    for each in new:
+        _sync(each.parent)
 
 
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.part")
 """Pattern of the temporary names of `write_atomically`."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` with a temporary path beside `path`, then put the file in its place."""
+def write_atomically(
+    path: Path, write: Callable[[Path], object], keeps_before: bool = False
+) -> None:
+    """Call `write` with a temporary path beside `path`, then put the file in its place.
+
+    Args:
+        path: the file.
+        write: writes it.
+        keeps_before: whether an earlier file stays, as `before(path)`.
+    """
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(temporary)
-        os.replace(temporary, path)
+        if keeps_before and path.exists():
+            os.replace(path, before(path))
+        put(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def before(path: Path) -> Path:
+    """Where the file is kept that was at a path before the one that is there."""
+    return path.with_name(f"{path.name}.1")
+
+
+def put(new: Path, place: Path) -> None:
+    """Move a file or folder to its place: after a power cut it is there completely, or not."""
+    _flush(new)
+    os.replace(new, place)
+    _sync(place.parent)
+
+
+def flush(path: Path) -> None:
+    """Bring a file that another library wrote, or a folder and its files, to the disk."""
+    _flush(path)
+    _sync(path.parent)
+
+
+def _flush(path: Path) -> None:
+    if path.is_dir():
+        for each in sorted(path.iterdir()):
+            if not each.is_symlink():
+                _flush(each)
+    if path.is_dir() or path.is_file():  # opening a pipe would wait
+        _sync(path)
+
+
+NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
+"""Errors of file systems that can't flush folders, and of folders that may not be listed."""
+
+
+def _sync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
+    if os.name == "nt":
+        return  # can't open folders, and flushes only files that are open for writing
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in NO_FLUSH):
+            raise
 
 
 def is_leftover(path: Path) -> bool:
@@ -77,9 +137,9 @@ def remove_leftovers(folder: Path, names: Callable[[str], bool] = lambda name: T
             path.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, keeps_before: bool = False) -> None:
     """Write UTF-8 text, completely or not at all."""
-    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"), keeps_before)
 
 
 def write_readable(path: Path, text: str) -> None:
@@ -87,13 +147,14 @@ def write_readable(path: Path, text: str) -> None:
     write_text(path, visible(text))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, keeps_before: bool = False) -> None:
     """Write JSON that a person can read, completely or not at all; NaN is refused.
 
     Characters that a terminal could obey are written as escapes.
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(path, HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    escaped = HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    write_text(path, f"{escaped}\n", keeps_before)
 
 
 START_AGAIN = "Start again with --overwrite instead of --resume."

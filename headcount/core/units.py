@@ -3,19 +3,31 @@
 The units of a run have names, and depend on its model, data and options only, not on where the run
 was stopped. Their results are read in the order of the units, so that a run that was stopped ends
 with the same numbers. What is kept has the run's key, a signature of model, data and options: a run
-resumes only from files with its own key.
+resumes only from files with its own key. The file before the newest is kept beside it, in case the
+newest is damaged.
 """
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from headcount.core.errors import InputError
-from headcount.core.files import START_AGAIN, parse_json, reading, write_atomically, write_json
+from headcount.core.files import (
+    START_AGAIN,
+    before,
+    parse_json,
+    put,
+    reading,
+    write_atomically,
+    write_json,
+)
 from headcount.core.typed_json import JsonObject, Kind, encoded
+from headcount.core.wording import amount, shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,12 +39,68 @@ SAVE_EVERY = 50
 
 _BATCHES = "batches"
 
+MOST_NAMES = 300
+"""Largest number of characters of the names of units in a warning."""
+
+
+class OtherRunError(InputError):
+    """A state belongs to a run with another model, data or options."""
+
+
+def is_kept(file: Path) -> bool:
+    """Whether there is a state: the file, or the one before it, after a kill between two moves."""
+    return file.exists() or before(file).exists()
+
+
+def forget(file: Path) -> None:
+    """Delete a state, with the one before it."""
+    for each in (before(file), file):
+        each.unlink(missing_ok=True)  # another process of this run may have been first
+
+
+def latest(file: Path, read: Callable[[Path], T], held: Callable[[T], str]) -> T | None:
+    """What a state holds; None if there is none.
+
+    If the file is damaged, the one before it takes its place, with a warning.
+
+    Args:
+        file: the file of the state.
+        read: reads this file or the one before it.
+        held: what a state holds, in words.
+
+    Raises:
+        InputError: if both are damaged, or one that can be read belongs to another run.
+    """
+    earlier = before(file)
+    if not file.exists():
+        return read(earlier) if earlier.exists() else None
+    try:
+        return read(file)
+    except OtherRunError:
+        raise
+    except InputError as error:
+        if not earlier.exists():
+            raise
+        try:
+            found = read(earlier)
+        except OtherRunError:
+            raise
+        except InputError:
+            raise error from None
+        put(earlier, file)  # so that the next save keeps a state that can be read
+        warnings.warn(
+            f"{str(error).removesuffix(START_AGAIN)}The state saved before it takes its place, and "
+            f"what came after it is done again: it holds {held(found)}",
+            stacklevel=2,
+        )
+        return found
+
 
 @final
 class Kept(Mapping[str, T], Generic[T]):
     """Results of the units that are done, by name, in memory and in a file.
 
-    The file is written completely or not at all.
+    The file is written completely or not at all, and the one before it is kept.
 
     Args:
         file: the file; None keeps the results in memory only.
@@ -53,20 +121,8 @@ class Kept(Mapping[str, T], Generic[T]):
         self._saved, self._is_saved = monotonic(), True
         self.seconds = dict[str, float]()
         """How long each unit took that `once` or `results` did."""
-        if file is not None and file.exists():
-            self._read(file, what, kind)
-
-    def _read(self, file: Path, what: str, kind: Kind[T]) -> None:
-        with reading(file, what):
-            found = parse_json(file.read_text(encoding="utf-8"))
-            made, done = found["key"], dict(found["done"])
-            if found.get("sha256", _sha256(done)) != _sha256(done):
-                raise ValueError("it was changed since it was written")
-            seconds = {str(name): float(each) for name, each in found.get("seconds", {}).items()}
-        check_same_key(file, made, self._key)
-        by_name: Any = Mapping[str, kind]  # type: ignore[valid-type]
-        results = JsonObject({"done": done}, str(file), START_AGAIN).field("done", by_name)
-        self._results, self._stored, self.seconds = results, done, seconds
+        if file is not None and (found := latest(file, partial(_read, key, what, kind), _held)):
+            self._results, self._stored, self.seconds = found
 
     def __getitem__(self, name: str) -> T:
         return self._results[name]
@@ -109,9 +165,39 @@ class Kept(Mapping[str, T], Generic[T]):
     def save(self) -> None:
         """Write what is not in the file yet."""
         if self._file is not None and not self._is_saved:
-            held = {"seconds": self.seconds, "sha256": _sha256(self._stored), "done": self._stored}
-            write_json(self._file, {"key": self._key, **held})
+            held = {"key": self._key, "seconds": self.seconds, "done": self._stored}
+            write_json(self._file, held | {"sha256": _sha256(held)}, keeps_before=True)
             self._saved, self._is_saved = monotonic(), True
+
+
+_Read = tuple[dict[str, T], dict[str, Any], dict[str, float]]
+"""Results, as they are stored, and the seconds that each took."""
+
+
+def _read(key: str, what: str, kind: Kind[T], file: Path) -> "_Read[T]":
+    with reading(file, what):
+        found = parse_json(file.read_text(encoding="utf-8"))
+        made, done = found["key"], dict(found["done"])
+        rest = {name: value for name, value in found.items() if name != "sha256"}
+        of_earlier_versions = _sha256(done)
+        if found.get("sha256", of_earlier_versions) not in (_sha256(rest), of_earlier_versions):
+            raise ValueError("it was changed since it was written")
+        seconds = {str(name): float(each) for name, each in found.get("seconds", {}).items()}
+    check_same_key(file, made, key)
+    by_name: Any = Mapping[str, kind]  # type: ignore[valid-type]
+    results = JsonObject({"done": done}, str(file), START_AGAIN).field("done", by_name)
+    return results, done, seconds
+
+
+def _held(read: "_Read[Any]") -> str:
+    """Names of the units that are done, and how much those hold that count or list something."""
+
+    def named(name: str, value: object) -> str:
+        number = len(value) if isinstance(value, Mapping) else value
+        return f"{name} ({number})" if isinstance(number, int) else name
+
+    names = ", ".join(named(*each) for each in read[0].items())
+    return shortened(f"{amount(len(read[0]), 'unit')}: {names}", MOST_NAMES)
 
 
 def fill(
@@ -142,11 +228,14 @@ def fill(
 
 
 def write_arrays(file: Path, arrays: "Mapping[str, np.ndarray]", about: Mapping[str, str]) -> None:
-    """Write named arrays and texts about them, completely or not at all; nothing is pickled."""
+    """Write named arrays and texts about them, completely or not at all; nothing is pickled.
+
+    The file before this one is kept.
+    """
     from safetensors.numpy import save_file  # only here: texts are read and written without
 
     sealed = {**about, "sha256": _arrays_sha256(arrays, about)}
-    write_atomically(file, lambda part: save_file({**arrays}, part, metadata=sealed))
+    write_atomically(file, lambda part: save_file({**arrays}, part, metadata=sealed), True)
 
 
 def read_arrays(file: Path, what: str) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
@@ -179,10 +268,10 @@ def check_same_key(file: Path, made: str | None, key: str) -> None:
         key: the key of this run.
 
     Raises:
-        InputError: if they differ.
+        OtherRunError: if they differ.
     """
     if made != key:
-        raise InputError(
+        raise OtherRunError(
             f"--resume needs the same model, data and options. {file} belongs to the run\n  "
             f"{made}\nand this one would be\n  {key}\nGive the same arguments, or start again with "
             "--overwrite instead of --resume."

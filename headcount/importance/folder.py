@@ -13,7 +13,9 @@ from headcount.core import (
     amount,
     check_is_folder,
     check_no_earlier_run,
+    forget,
     hold,
+    is_kept,
     make_folder,
     remove_leftovers,
 )
@@ -33,7 +35,7 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     """
     check_is_folder(folder)
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
-    if any(file.exists() for file in so_far) or (folder / "importance.json").exists():
+    if any(map(is_kept, so_far)) or (folder / "importance.json").exists():
         check_no_earlier_run(folder, "an earlier assessment", policy)
     remove_leftovers(folder, {"importance.json", "heads.parquet"}.__contains__)
     remove_leftovers(folder / "state")
@@ -44,7 +46,7 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
 def forget_sweep(folder: Path) -> None:
     """Delete the saved progress of an earlier assessment; call it once all input is read."""
     for name in (SWEEP, TRANSLATIONS):
-        (folder / "state" / name).unlink(missing_ok=True)
+        forget(folder / "state" / name)
 
 
 def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:

@@ -15,6 +15,7 @@ from headcount.core import (
     Progress,
     amount,
     check_single_process,
+    make_folder,
     name_of,
     remove_state,
     silent,
@@ -105,7 +106,7 @@ class _Probing:
     def run(self) -> Probed:
         """Run every unit that is not done, in order."""
         named = self.units.named()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.features.check_disk()
         size = size_in_words(self.features.num_bytes())
         self.progress(f"word-level features take {size} on disk", 1, 1)

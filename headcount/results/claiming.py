@@ -101,7 +101,7 @@ def start_over(folder: Path) -> None:
     Call this after reading model and corpus, so that a typo in their names costs nothing.
     """
     for pattern in STATE:
-        for file in (folder / "state").glob(pattern):
+        for file in (folder / "state").glob(f"{pattern}*"):  # and the one before it
             file.unlink(missing_ok=True)  # another process of this run may have been first
     (folder / "targets.txt").unlink(missing_ok=True)
     make_folder(folder / "state")

@@ -13,7 +13,7 @@ from shutil import rmtree
 
 from safetensors import SafetensorError
 
-from headcount.core import InputError, inside, read_json, sha256_of, write_json
+from headcount.core import InputError, flush, inside, read_json, sha256_of, write_json
 
 MARK = "whole"
 
@@ -111,6 +111,7 @@ def saving(folder: Path, is_main: bool = True) -> Iterator[None]:
     try:
         yield
         if is_main:
+            flush(folder)
             _mark(folder)
     except (OSError, RuntimeError, SafetensorError) as error:
         if not _is_about_files(error):

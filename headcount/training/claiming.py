@@ -16,6 +16,7 @@ from headcount.core import (
     check_only_ours,
     entries,
     hold,
+    put,
     reading,
     remove_leftovers,
     write_json,
@@ -63,7 +64,7 @@ def claim(
         if _replaced(out).exists():
             rmtree(out)  # the training in it was killed before it began
         else:
-            out.rename(_replaced(out))
+            put(out, _replaced(out))
     write_json(record, identity)
     hold(out)
 
@@ -76,7 +77,7 @@ def coming_back(out: Path) -> Iterator[None]:
     except BaseException:
         if _replaced(out).exists():
             rmtree(out, ignore_errors=True)
-            _replaced(out).rename(out)
+            put(_replaced(out), out)
         raise
     rmtree(_replaced(out), ignore_errors=True)
 

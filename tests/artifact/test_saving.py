@@ -21,6 +21,7 @@ from headcount.models import EncoderConfig, EncoderForMaskedLM
 from headcount.tap import difference, examine, outputs
 from tests import saved, tiny
 from tests.compaction.plans import compacted, some_heads
+from tests.flushed import flushed
 from tests.hub import no_entry
 
 FAMILIES = (
@@ -228,6 +229,13 @@ def test_what_a_killed_process_left_is_no_hindrance(folder: Path) -> None:
         (staging / "config.json").write_text("new")
     assert (folder / "config.json").read_text() == "new"
     assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_model_is_on_disk_before_the_old_one_is_moved_away(folder: Path) -> None:
+    with flushed() as seen, staged(folder, overwrite=True) as staging:
+        (staging / "vocab.txt").write_text("new")
+    assert ("flush", "vocab.txt") in seen[: seen.index(("move", f".{folder.name}.old"))]
+    assert seen[-2:] == [("move", folder.name), ("flush", folder.parent.name)]
 
 
 def test_broken_off_between_two_moves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A killed run resumes and counts nothing twice; several processes give the sums of one."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -69,6 +70,28 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
     (out / STATE).write_bytes(b"torn")
     status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 8, "--out", out, "--resume")
     assert status == 2 and "can't be read" in errors
+
+
+def test_a_damaged_state_costs_a_batch_and_changes_no_number(bert: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 8, "--out")
+    assert headcount(*arguments, whole)[0] == 0
+    content = (whole / STATE).read_bytes()
+    flipped = content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
+    for name, damaged in (("cut", content[:-1]), ("flipped", flipped), ("empty", b"")):
+        out = tmp_path / name
+        shutil.copytree(whole, out)
+        (out / STATE).write_bytes(damaged)
+        with pytest.warns(UserWarning, match=r"done again: it holds \d+ batch(es)?, \d sentences"):
+            status, _, errors = headcount(*arguments, out, "--resume")
+        assert status == 0, errors
+        same_results(whole, out)
+        for state in (out / "state").glob("measuring-0*"):
+            state.write_bytes(damaged)
+        status, _, errors = headcount(*arguments, out, "--resume")
+        assert status == 2 and "can't be read" in errors and "--overwrite" in errors
+        assert headcount(*arguments, out, "--overwrite")[0] == 0
+        same_results(whole, out)
 
 
 @pytest.mark.slow

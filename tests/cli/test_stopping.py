@@ -12,6 +12,7 @@ import pytest
 from headcount.cli.command import main
 from headcount.cli.stopping import Stop, stoppable
 from tests.cli.conftest import ROOT, headcount
+from tests.forked import Forked
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -61,6 +62,45 @@ def test_handlers_come_back():
     with stoppable():
         assert isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), Stop)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+OUTSIDE_OF_PYTHON = "ctypes.CDLL(None).pthread_mutex_lock(mutex)"
+SAVING = "try:\n            time.sleep(60)\n        finally:\n            time.sleep(60)"
+
+
+@pytest.mark.parametrize("working", [OUTSIDE_OF_PYTHON, SAVING], ids=["computing", "saving"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_goes_on_is_ended_before_a_scheduler_kills_it(
+    number: signal.Signals, working: str
+) -> None:
+    """It waits for a mutex, from which no signal wakes it; or its save takes a minute."""
+    code = (
+        "import ctypes, signal, sys, time\n"
+        "from headcount.cli import main\n"
+        "from headcount.cli.doctor import Doctor\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "mutex = ctypes.create_string_buffer(64)\n"
+        "ctypes.CDLL(None).pthread_mutex_lock(mutex)\n"
+        "class Slow(Doctor):\n"
+        "    def run(self):\n"
+        "        print('working', flush=True)\n"
+        f"        {working}\n"
+        "Doctor.run = Slow.run\n"
+        "sys.exit(main(['doctor', 'none']))\n"
+    )
+    process = Forked("-c", code)
+    process.until("working")
+    time.sleep(0.5)
+    start = time.monotonic()
+    process.send_signal(number)
+    try:
+        _, errors = process.communicate(timeout=12)
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+    assert time.monotonic() - start < 10
+    assert process.returncode == 128 + number
+    assert errors.startswith("headcount: stopped, 8 s after the signal") and "Trace" not in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

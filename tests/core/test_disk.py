@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import InputError, check_disk, memory_map
+from tests.flushed import flushed
 
 
 def test_a_disk_too_small_is_refused(tmp_path: Path) -> None:
@@ -15,6 +16,8 @@ def test_a_disk_too_small_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_memory_map_keeps_its_numbers_unless_its_size_changes(tmp_path: Path) -> None:
-    memory_map(tmp_path / "map", 7)[:] = 3
+    with flushed() as seen:
+        memory_map(tmp_path / "map", 7)[:] = 3
+    assert seen == [("flush", "map"), ("flush", tmp_path.name)]
     assert memory_map(tmp_path / "map", 7).tolist() == [3] * 7
     assert memory_map(tmp_path / "map", 5).tolist() == [0] * 5

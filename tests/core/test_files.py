@@ -2,14 +2,19 @@
 
 import os
 import pickle
+import re
+import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 
+import headcount
 from headcount.core import (
     InputError,
     Kept,
+    put,
     read_json,
     reason,
     visible,
@@ -18,6 +23,7 @@ from headcount.core import (
     write_text,
 )
 from headcount.core.files import write_atomically
+from tests.flushed import flushed
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -32,6 +38,56 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_atomically(path, half)
     assert path.read_text() == "old"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_is_on_disk_before_and_after_it_gets_its_name(tmp_path: Path) -> None:
+    with flushed() as seen:
+        write_text(tmp_path / "table", "new")
+    whole = [("flush", ".table.part"), ("move", "table"), ("flush", tmp_path.name)]
+    assert seen == whole
+    with flushed() as seen:  # the names of new folders, too
+        write_text(tmp_path / "a" / "b" / "table", "new")
+    assert seen == [("flush", "a"), ("flush", tmp_path.name), *whole[:2], ("flush", "b")]
+
+
+def test_a_folder_is_on_disk_with_all_its_files_before_it_gets_its_name(tmp_path: Path) -> None:
+    (tmp_path / "new" / "deep").mkdir(parents=True)
+    (tmp_path / "new" / "deep" / "weights").write_text("1")
+    (tmp_path / "new" / "config").write_text("1")
+    (tmp_path / "new" / "link").symlink_to("config")
+    os.mkfifo(tmp_path / "new" / "pipe")  # opening it would wait for a writer
+    with flushed() as seen:
+        put(tmp_path / "new", tmp_path / "model")
+    names = ("config", "weights", "deep", "new")
+    assert seen[:4] == [("flush", name) for name in names]
+    assert seen[4:] == [("move", "model"), ("flush", tmp_path.name)]
+
+
+@pytest.mark.parametrize(
+    ("number", "is_folder", "is_shown"),
+    [(22, True, False), (95, True, False), (5, True, True), (22, False, True), (28, False, True)],
+)
+def test_only_a_file_system_that_cannot_flush_folders_is_let_pass(
+    number: int, is_folder: bool, is_shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails or is full when it is flushed has lost what was written."""
+
+    def fails(opened: int) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode) == is_folder:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError) if is_shown else nullcontext():
+        write_text(tmp_path / "table", "new")
+    assert list(tmp_path.iterdir()) == ([] if is_shown and not is_folder else [tmp_path / "table"])
+
+
+def test_files_get_their_names_in_one_place() -> None:
+    """A move anywhere else would not be flushed."""
+    moves = re.compile(r"os\.(replace|rename)\(|shutil\.move|\.rename\((?!columns)")
+    sources = Path(headcount.__file__).parent.rglob("*.py")
+    found = [path.name for path in sources if moves.search(path.read_text(encoding="utf-8"))]
+    assert found == ["files.py"]
 
 
 def test_json_is_readable_and_strict(tmp_path: Path) -> None:

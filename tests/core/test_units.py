@@ -1,6 +1,8 @@
 """Units are done once, whatever stopped the run, and what is kept of them is typed."""
 
+import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isnan, nan
@@ -14,8 +16,12 @@ from headcount.core import (
     InputError,
     JsonObject,
     Kept,
+    check_same_key,
     encoded,
     fill,
+    forget,
+    is_kept,
+    latest,
     read_arrays,
     write_arrays,
 )
@@ -139,6 +145,15 @@ def test_heads_are_read_by_name() -> None:
         found.field("scores", Mapping[Head, float])
 
 
+def test_a_state_with_a_hash_of_its_results_only_is_resumed(tmp_path: Path) -> None:
+    """So earlier versions wrote it."""
+    done = {"one": encoded((ROW,))}
+    sha256 = hashlib.sha256(json.dumps(done).encode()).hexdigest()
+    held = {"key": "key", "seconds": {"one": 1.0}, "sha256": sha256, "done": done}
+    (tmp_path / "done.json").write_text(json.dumps(held))
+    assert kept(tmp_path / "done.json")["one"] == (ROW,)
+
+
 @pytest.mark.parametrize("stopped_after", [0, 49, 50, 73])
 def test_files_are_filled_from_the_last_batch_on_disk(stopped_after: int, tmp_path: Path) -> None:
     batches, found, seen = [[number, number] for number in range(120)], list[int](), list[int]()
@@ -173,3 +188,141 @@ def test_arrays_are_read_as_they_were_written_or_refused(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     with pytest.raises(InputError, match=r"sums in .*sums\.safetensors.* was changed since"):
         read_arrays(path, "sums")
+
+
+def _one(path: Path) -> dict[str, tuple[Row, ...]] | None:
+    """What a state holds; None if it is refused."""
+    try:
+        return dict(kept(path))
+    except InputError:
+        return None
+
+
+def _two_states(path: Path) -> Callable[[], None]:
+    """Keep one unit, then another; returns what puts both states back."""
+    for done in (1, 2):
+        results = kept(path).results(units([]))
+        _ = [next(results) for _ in range(done)]
+        results.close()
+    contents = {file: file.read_bytes() for file in path.parent.iterdir()}
+    assert len(contents) == 2
+
+    def put_back() -> None:
+        for file, content in contents.items():
+            file.write_bytes(content)
+
+    return put_back
+
+
+@pytest.mark.filterwarnings("ignore:Expected")
+def test_wherever_the_newest_state_is_damaged_no_number_changes_and_no_run_is_lost(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "done.json"
+    put_back = _two_states(path)
+    content, both = path.read_bytes(), dict(kept(path))
+    one, seen = {"one": both["one"]}, list[bool]()
+    damaged = [content[:n] for n in range(0, len(content), 7)]
+    damaged += [
+        content[:n] + bytes([content[n] ^ bit]) + content[n + 1 :]
+        for n in range(len(content))
+        for bit in (1, 128)
+    ]
+    for each in damaged:
+        put_back()
+        path.write_bytes(each)
+        found = _one(path)
+        assert found in (one, both), each
+        seen.append(found == one)
+    assert sum(seen) > 0.9 * len(damaged), "most damage must be noticed"
+
+
+def test_a_damaged_state_says_what_is_done_again_and_ends_with_the_same_results(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "done.json"
+    put_back = _two_states(path)
+    whole = [*kept(tmp_path / "whole.json").results(units([]))]
+    path.write_bytes(path.read_bytes()[:-9])
+    says = r"rows in .*done\.json, but it can't be read: .* The state saved before it takes its "
+    with pytest.warns(UserWarning, match=rf"{says}.* done again: it holds 1 unit: one$"):
+        again = kept(path)
+    assert [*again.results(units(done := []))] == whole and done == ["two", "three"]
+    put_back()
+    for file in tmp_path.glob("done.json*"):
+        file.write_text("torn")
+    with pytest.raises(InputError, match=r"rows in .*done\.json, .* --overwrite instead of"):
+        kept(path)
+
+
+def test_no_state_of_another_run_takes_the_place_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "done.json"
+    put_back = _two_states(path)
+    for is_damaged in (False, True):
+        put_back()
+        if is_damaged:
+            path.write_text("torn")
+        before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        with pytest.raises(InputError, match=r"(?s)--resume needs the same .*key\n.*other\n"):
+            kept(path, "other")
+        assert before == {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+
+def test_a_kill_between_any_two_moves_leaves_a_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move, moves = os.replace, list[int]()
+
+    def killed(source: Path, target: Path) -> None:
+        moves.append(1)
+        if len(moves) == limit:
+            raise KeyboardInterrupt
+        move(source, target)
+
+    for limit in range(1, 6):
+        moves.clear()
+        path = tmp_path / str(limit) / "done.json"
+        monkeypatch.setattr(os, "replace", killed)
+        run = kept(path)
+        with pytest.raises(KeyboardInterrupt):
+            for name in ("one", "two", "three"):
+                run.keep({name: (replace(ROW, words=(name,)),)})
+        monkeypatch.setattr(os, "replace", move)
+        assert is_kept(path) == (limit > 1)
+        assert [*kept(path)] == ["one", "two"][: limit // 2]
+        left = [path, path.with_name("done.json.1")]
+        assert {*path.parent.iterdir()} <= {*left}
+        forget(path)
+        assert not is_kept(path) and not any(path.parent.iterdir())
+
+
+def test_a_state_that_was_put_back_is_kept_by_the_next_save(tmp_path: Path) -> None:
+    """Otherwise a kill between the moves of the next save would leave the damaged one only."""
+    path = tmp_path / "done.json"
+    _two_states(path)
+    path.write_text("torn")
+    with pytest.warns(UserWarning, match="takes its place"):
+        again = kept(path)
+    again.keep({"two": ()})
+    path.unlink()
+    assert [*kept(path)] == ["one"]
+
+
+@pytest.mark.filterwarnings("ignore:Expected")
+def test_damaged_arrays_are_replaced_by_those_before(tmp_path: Path) -> None:
+    path = tmp_path / "sums.safetensors"
+    for number in (1, 2):
+        write_arrays(path, {"sum": np.full(3, number)}, {"key": "a", "n": str(number)})
+    files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def read(file: Path) -> list[object]:
+        arrays, about = read_arrays(file, "sums")
+        check_same_key(file, about["key"], "a")
+        return [*arrays["sum"], about["n"]]
+
+    for n in range(len(files[path])):
+        for file, content in files.items():
+            file.write_bytes(content)
+        flipped = bytes([files[path][n] ^ 1])
+        path.write_bytes(files[path][:n] + flipped + files[path][n + 1 :])
+        assert latest(path, read, str) in ([1, 1, 1, "1"], [2, 2, 2, "2"]), n

@@ -7,6 +7,7 @@ tries a few n of each command; `make faults` tries many.
 import random
 import shutil
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +47,30 @@ sys.addaudithook(count)
 status = main(sys.argv[3:])
 print("events", seen)
 sys.exit(status)
+"""
+
+
+STOPPED = """
+import os, signal, sys, time
+from torch.nn.modules.module import register_module_forward_pre_hook
+from transformers import PreTrainedModel
+from headcount.cli import main
+
+number, left = int(sys.argv[1]), int(sys.argv[2])
+signal.signal(number, signal.SIG_DFL)
+
+
+def count(module, arguments):
+    global left
+    if isinstance(module, PreTrainedModel):
+        left -= 1
+        if left == 0:
+            print("stopped at", time.time(), flush=True)
+            os.kill(os.getpid(), number)
+
+
+register_module_forward_pre_hook(count)
+sys.exit(main(sys.argv[3:]))
 """
 
 
@@ -193,3 +218,30 @@ def test_killed_at_a_write(name: str, earlier: bool, jobs: dict[str, Job], tmp_p
 
             survive(f"kill -9 of {name}", f"then {option}", (name, limit, earlier), again)
             shutil.rmtree(copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", (*JOBS, *BY_HAND, "evaluate", "speed", "export"))
+def test_a_command_at_work_ends_in_ten_seconds(
+    name: str, jobs: dict[str, Job], bert: Path, data: list[Path], tmp_path: Path
+) -> None:
+    """After SIGTERM and after SIGHUP, while its model runs, as schedulers expect."""
+    out = ("--out", tmp_path / "out")
+    if name in jobs:
+        arguments = (*jobs[name].arguments, *out)
+    elif name == "export":
+        small = tmp_path / "small"
+        status, _, errors = headcount("compact", bert, "--plan", plan(tmp_path), "--out", small)
+        assert status == 0, errors
+        arguments = (small, "--onnx", "--limit", 7)
+    else:
+        both = {"evaluate": (bert, "--task", "masked-lm", "--data", data[0]), "speed": (bert, bert)}
+        arguments = both[name]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        process = Forked("-c", STOPPED, int(number), 2, name, *arguments)
+        output, errors = process.communicate()
+        took = time.time() - float(output.split("stopped at ")[-1].split()[0])
+        assert took < 10 and process.returncode == 128 + number, (took, errors)
+        assert "headcount: stopped" in errors and "Traceback" not in errors
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        shutil.rmtree(tmp_path / "out.state", ignore_errors=True)

@@ -176,7 +176,7 @@ def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) ->
 
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
-    (file,) = tmp_path.iterdir()
+    file = next(each for each in tmp_path.iterdir() if each.suffix != ".1")
     reported: list[int] = []
     given = made(progress=lambda _, number, __: reported.append(number), **small)
     if quantity == "score":
@@ -193,7 +193,29 @@ def test_a_killed_sweep_of_an_ablation_resumes(quantity: Any, tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt):
         greedy.scores(made(progress=stop, **small), units)
     with pytest.raises(InputError, match="--resume needs the same"):
-        greedy.scores(context(name, **small), units[:3])
+        greedy.scores(context(name, **small), context(name).units.units[1:5])
+
+
+def test_an_order_that_goes_back_a_step_finds_no_later_steps_ablation(tmp_path: Path) -> None:
+    """Its newest state is damaged while a later step is half done."""
+    greedy, stages = Greedy(step=0.3), list[str]()
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage.startswith("ablation") and stage not in stages:
+            stages.append(stage)
+        if len(stages) == 3 and done:
+            raise KeyboardInterrupt
+
+    given = context("similarity-bert", state=tmp_path, max_tokens=40)
+    with pytest.raises(KeyboardInterrupt):
+        greedy.order(replace(given, progress=stop))
+    (tmp_path / "order.json").write_text("torn")
+    with pytest.warns(
+        UserWarning, match=r"order of heads .* again: it holds 2 units: gone \(3\), left \(7\)"
+    ):
+        order = greedy.order(given)
+    assert order == greedy.order(replace(given, state=None))
+    assert {path.name for path in tmp_path.iterdir()} == {"order.json", "order.json.1"}
 
 
 def test_heads_are_scored_again_without_those_that_are_pruned() -> None:
@@ -355,7 +377,8 @@ def test_an_interrupted_order_resumes(tmp_path: Path) -> None:
     Gradient().order(replace(given, train=first, state=tmp_path / "first"))
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient().order(replace(given, train=last, state=tmp_path / "first"))
-    (tmp_path / "order.json").write_text("[")
+    for name in ("order.json", "order.json.1"):
+        (tmp_path / name).write_text("[")
     with pytest.raises(InputError, match="Expected an order of heads in .*, but it can't be read"):
         Gradient(step=0.2).order(given)
 

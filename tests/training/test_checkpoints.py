@@ -16,6 +16,7 @@ from headcount.training.checkpoints import (
     strip,
     whole_checkpoints,
 )
+from tests.flushed import flushed
 
 
 def _checkpoint(folder: Path, step: int, value: float, whole: bool = True) -> Path:
@@ -124,3 +125,12 @@ def test_a_damaged_mark_is_refused(tmp_path: Path, text: str):
     (path / "whole").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match="Expected"):
         check_whole(path)
+
+
+def test_a_checkpoint_is_on_disk_before_it_is_marked(tmp_path: Path) -> None:
+    with flushed() as seen, saving(tmp_path / "checkpoint-1"):
+        (tmp_path / "checkpoint-1").mkdir()
+        (tmp_path / "checkpoint-1" / "optimizer.pt").write_text("1")
+    first = seen.index(("move", "whole"))
+    names = ("optimizer.pt", "checkpoint-1", tmp_path.name)
+    assert {("flush", name) for name in names} <= set(seen[:first])

@@ -28,6 +28,7 @@ from headcount.core import (
     ModelError,
     amount,
     check_same_key,
+    latest,
     read_arrays,
     reading,
     write_arrays,
@@ -71,8 +72,15 @@ def load_sweep(path: Path | None, key: str, num_rows: int, task: Task) -> SweepT
     Raises:
         InputError: If the file is damaged, or of a sweep with another model, task or options.
     """
-    if path is None or not path.exists():
-        return SweepTable.empty(num_rows, task)
+    found = path and latest(path, partial(_read, key, num_rows, task), _held)
+    return found or SweepTable.empty(num_rows, task)
+
+
+def _held(table: SweepTable) -> str:
+    return f"{table.seen_N.sum():,} of {amount(table.seen_N.size, 'example')}"
+
+
+def _read(key: str, num_rows: int, task: Task, path: Path) -> SweepTable:
     found, about = read_arrays(path, "an interrupted sweep")
     with reading(path, "an interrupted sweep"):
         table = SweepTable(**{name: found[name] for name in _ARRAYS})

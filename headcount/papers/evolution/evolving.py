@@ -15,6 +15,7 @@ from headcount.core import (
     Kept,
     Progress,
     check_single_process,
+    make_folder,
     remove_state,
     silent,
 )
@@ -88,7 +89,7 @@ def evolve(
     check_single_process()
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else Path(out) / "state"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return _Run(
             [*map(as_loaded, models)], corpus, options or EvolutionOptions(), folder, progress
         ).run()

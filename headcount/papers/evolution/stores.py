@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import final
 
-from headcount.core import CorpusError, Progress, check_disk, size_in_words
+from headcount.core import CorpusError, Progress, check_disk, forget, size_in_words
 from headcount.corpora import Corpus
 from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import Pictured, pictured
@@ -127,8 +127,8 @@ class Stores:
     def release(self, subject: Subject, view: str) -> None:
         """Delete the states of a model in a view."""
         store = self._open.pop((subject.label, view), None) or self.planned(subject, view)
+        forget(store.path.with_suffix(".json"))  # before the numbers, which it says are there
         store.close()
-        store.path.with_suffix(".json").unlink(missing_ok=True)
 
     def occurrences(self, subject: Subject, view: str) -> Occurrences:
         """The tokens whose states are stored in a view."""

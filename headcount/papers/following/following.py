@@ -27,6 +27,7 @@ from headcount.core import (
     Kept,
     Progress,
     check_single_process,
+    make_folder,
     remove_state,
     silent,
 )
@@ -96,7 +97,7 @@ def follow(
     check_same_architecture(found, read)
     with TemporaryDirectory() as temporary:
         state = Path(temporary) if out is None else Path(out) / "state"
-        state.mkdir(parents=True, exist_ok=True)
+        make_folder(state)
         run = _Run(
             build=build,
             corpus=corpus,

@@ -24,6 +24,7 @@ from headcount.core import (
     ResumePolicy,
     check_not_read,
     check_one_folder,
+    flush,
     processes,
     stored,
 )
@@ -352,6 +353,7 @@ def _write(trained: Trained, out: Path) -> None:
     try:
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
+        flush(out)
         weights = [path.name for path in out.glob("*.safetensors")]
         write_sealed(out / RESULT, trained.result, [*weights, "config.json"])
     except (OSError, SafetensorError) as error:

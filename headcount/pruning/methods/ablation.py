@@ -19,7 +19,7 @@ from typing import final
 
 import torch
 
-from headcount.core import Kept, LayerId, Plan
+from headcount.core import Kept, LayerId, Plan, forget
 from headcount.importance import Ablation, AblationSetting, Scores, Swept, sweep
 from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
@@ -44,13 +44,13 @@ class Greedy(AblationOptions, Stepwise):
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
         key = _key(context, ablations, self.quantity)
         if self.quantity == "score" and context.sample.writes:
-            state = _file(context, "ablation.json")
+            state = _file(context, f"ablation-{len(left)}.json")
             harm = _harm_to_texts(context, ablations, state, key)
         else:
-            state = _file(context, "ablation.safetensors")
+            state = _file(context, f"ablation-{len(left)}.safetensors")
             harm = self._harm(context, _swept(context, ablations, state, key))
         if state is not None:
-            state.unlink(missing_ok=True)  # it belongs to this step only
+            forget(state)
         return _by_place(context, left, harm)
 
     def _harm(self, context: PruningContext, swept: Swept) -> list[float]:
@@ -107,6 +107,7 @@ def _by_place(context: PruningContext, left: Sequence[Unit], harm: Sequence[floa
 
 
 def _file(context: PruningContext, name: str) -> Path | None:
+    """A file for one step: an order that goes a step back finds no later step's in its place."""
     return None if context.state is None else context.state / name
 
 

@@ -188,9 +188,7 @@ def reproduce_michel2019(
         check_same_model(folder, loaded.heads, revision(loaded.model))
     options = replace(options, methods=("ablation",))
     for folder, each, against in tasks:
-        assessment = assess(
-            loaded, each, options, out=folder, progress=progress, max_tokens=max_tokens
-        )
+        assessment = assess(loaded, each, options, folder, progress, max_tokens)
         write_assessment(assessment, loaded.heads, folder, arguments, against)
     if (out / "run.json").exists():
         write_report(out)
@@ -217,9 +215,8 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
         figures = {"michel2019_figure1": histogram(ablated)}
         if other is not None:
             figures["michel2019_figure2"] = two_data_sets(ablated, other)
-        return write_document(
-            folder / "michel2019.md", michel2019_document(ablated, other), figures
-        )
+        text = michel2019_document(ablated, other)
+        return write_document(folder / "michel2019.md", text, figures)
 
 
 def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
@@ -252,26 +249,17 @@ def _one_at_a_time(ablated: Ablated) -> str:
     better = int((sure_H & (np.sign(change_H) == good)).sum())
     holm = int((ablated.frame["ablation_p"].to_numpy(dtype=float) < ALPHA).sum())
     heads, significant, paper_better = SIGNIFICANT_WMT
+    largest = change(change_H[abs(change_H).argmax()])
     counts = {
         "paper, WMT encoder": (heads, significant, paper_better, "–", "–"),
-        "here": (
-            *(len(change_H), int(sure_H.sum()), better, holm),
-            change(change_H[abs(change_H).argmax()]),
-        ),
+        "here": (len(change_H), int(sure_H.sum()), better, holm, largest),
     }
     rows = [
         [name, *map(str, (num, sure, f"{ALPHA * num:.2f}", *others))]
         for name, (num, sure, *others) in counts.items()
     ]
-    header = [
-        "",
-        "heads",
-        f"change with p < {ALPHA}",
-        "by chance alone",
-        "of these, better without it",
-        "after Holm's correction",
-        "largest change",
-    ]
+    header = ["", "heads", f"change with p < {ALPHA}", "by chance alone"]
+    header += ["of these, better without it", "after Holm's correction", "largest change"]
     grids = [_grid(ablated, site) for site in ablated.sites]
     return "\n\n".join(
         ["## One head at a time (section 3.2, figure 1, table 1)", table(header, rows), *grids]

@@ -3,7 +3,8 @@
 A *role* passes its paper's threshold and the test, on the half of the corpus that did not choose;
 a *tendency* passes the test alone, with a strength of at least 0.05. The test is corrected (Holm)
 for all cells that were chosen: those whose share is above their null in the first half, and that
-have enough cases in the second.
+have enough cases in the second. A role is *clear* if its interval clears the threshold, else
+*borderline*.
 
 A head can have several roles, in the order below, or none: "none found" is an answer.
 
@@ -13,12 +14,13 @@ References: positional, syntactic and rare: Voita et al. (2019), section 5; sink
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from headcount.core import amount
-from headcount.results import Role, Thresholds
+from headcount.results import BORDERLINE, CLEAR, Role, Thresholds
 from headcount.statistics import holm
 
 PLACE_WORDS = {"left": "to the left", "right": "to the right", "same": "itself"}
@@ -65,31 +67,13 @@ def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.D
     p_holm = np.full(len(p), np.nan)
     p_holm[is_chosen] = holm(p[is_chosen])
     passes = is_chosen & (np.nan_to_num(p_holm, nan=1.0) <= limits.test_alpha)
-    least_scores = _least(limits)
-    least_score = np.array([least_scores[role] for role in profiles["role"]], dtype=float)
+    least_score = np.array([limits.least(role) for role in profiles["role"]], dtype=float)
     # Rounded, so that 0.6 against 0.5 is 10 points
     is_role = passes & (np.round(score, 9) >= least_score)
     is_tendency = passes & (profiles["strength"].to_numpy() >= limits.tendency_strength)
     cases = [is_role, is_tendency, is_tested]
     verdict = np.select(cases, ["role", "tendency", "none"], "untested")
     return profiles.assign(score=score, p_holm=p_holm, verdict=verdict)
-
-
-def _least(limits: Thresholds) -> dict[str, float]:
-    """The papers' thresholds by role."""
-    return {
-        "positional": limits.positional_share,
-        "syntactic": limits.syntactic_gain,
-        "rare": limits.rare2_share,
-        "sink": limits.sink_share,
-        "punctuation": limits.punctuation_share,
-        "block": limits.block_share,
-        "induction": limits.induction_share,
-        "duplicate": limits.induction_share,
-        "line": limits.line_share,
-        "local": limits.local_closeness,
-        "spot": limits.spot_share,
-    }
 
 
 def tendencies(profiles: pd.DataFrame) -> dict[str, list[str]]:
@@ -114,7 +98,8 @@ def find_roles(
         profiles: strengths of traits, such as `Analysis.profiles`.
         thresholds: thresholds of the roles; the papers' if None.
     """
-    profiles = judged(profiles, thresholds)
+    limits = thresholds or Thresholds()
+    profiles = judged(profiles, limits)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
     having: dict[tuple[str, str], list[dict]] = {}
     for row in profiles.to_dict("records"):
@@ -122,7 +107,9 @@ def find_roles(
             having.setdefault((row["head"], row["role"]), []).append(row)
     for (head, role), rows in having.items():
         ordered = sorted(rows, key=lambda row: (row["score"], row["strength"]), reverse=True)
-        found[head].append(_EVIDENCE[role](ordered))
+        certain = [limits.certainty(row) for row in ordered]
+        best = min(certain, key=(CLEAR, BORDERLINE, None).index)
+        found[head].append(replace(_EVIDENCE[role](ordered), certainty=best))
     return {
         head: sorted(roles, key=lambda r: _ORDER.index(r.role)) for head, roles in found.items()
     }

@@ -25,8 +25,8 @@ class Align(
     RESULT = results.Alignment
 
     pairs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PAIRS ...")] = ()
-    """Parallel text: .tsv (source<TAB>target); with --columns text=NAME target=NAME, a .tsv, .csv,
-    .jsonl or .parquet with such columns, or hf://dataset?split=test."""
+    """Parallel text: .tsv (source<TAB>target), or any table with --columns text=NAME
+    target=NAME."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
     how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(

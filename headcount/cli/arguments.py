@@ -153,9 +153,9 @@ class TaskArguments(ModelArguments):
     task: TaskName = field(kw_only=True)
     """Task to score the model on."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .txt (two for a translation), .conllu (token classification), or
-    hf://dataset/config?split=validation; folders FOLDER/label/image.png for images; commands that
-    prune choose heads on them."""
+    """Files: .tsv, .csv, .jsonl, .parquet, .txt (two for a translation), .conllu (token
+    classification), or hf://dataset/config?split=validation; folders FOLDER/label/image.png for
+    images; commands that prune choose heads on them."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     metric: str | None = None

@@ -27,8 +27,7 @@ class Cluster(
     corpus: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
-    (source<TAB>target), or hf://dataset?split=train."""
+    """Files of texts or a treebank, as `headcount analyze` reads them."""
     limit: int | None = None
     """Largest number of sentences to read; all by default."""
     analysis: Path | None = None

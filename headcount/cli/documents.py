@@ -11,12 +11,6 @@ FigureFormat = Literal["svg", "png", "pdf"]
 FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
 """All of them."""
 
-DOCUMENTED: "tuple[type[results.Result[Any]], ...]" = (
-    *(results.Probed, results.Sensitivity, results.Clusters, results.Coreference),
-    *(results.Alignment, results.Curve, papers.Evolution, papers.Followed),
-)
-"""Results with a document."""
-
 
 def document_of(found: "results.Result[Any]", analysis: Path | None = None) -> Document:
     """What a result shows, with its warnings and signature.

@@ -38,9 +38,8 @@ class Evolve(
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL [MODEL ...] CORPUS")
     ]
-    """Models (Hugging Face names, folders, headcount:en-de), then one corpus (.txt, .jsonl,
-    .conllu, .tsv, .csv, .parquet, or hf://dataset?split=train). Models of one objective are its
-    seeds."""
+    """Models (Hugging Face names, folders, headcount:en-de), then one corpus, as `headcount
+    analyze` reads it. Models of one objective are its seeds."""
     limit: int | None = None
     """Largest number of sentences; all by default."""
     how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(

@@ -30,9 +30,8 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
     """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry
     one; otherwise they keep the order given."""
     corpus: tuple[str, ...] = ()
-    """Files to measure roles and confidence on (.txt, .jsonl, .conllu, .tsv of pairs, .csv,
-    .parquet) or hf://dataset?split=test; by default the texts of --data, on which syntactic roles
-    are unknown."""
+    """Files to measure roles and confidence on, as `headcount analyze` reads them; by default the
+    texts of --data, on which syntactic roles are unknown."""
     as_words: bool = False
     """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
     text as it is written."""

@@ -16,7 +16,15 @@ from headcount.cli.console import (
     shown,
 )
 from headcount.cli.documents import document_of
-from headcount.core import Document, ResumePolicy, claim, is_main_process, wait_for_everyone
+from headcount.core import (
+    Document,
+    InputError,
+    ResumePolicy,
+    claim,
+    is_main_process,
+    start_over,
+    wait_for_everyone,
+)
 
 Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
@@ -109,6 +117,27 @@ class Measuring(Command, Generic[Read, Found]):
         if self.RESULT is not None:
             state, resumes = self.out / "state", hasattr(self, "resume")
             claim(self.out, self.RESULT.files(), state, policy, resumes)
+            self._check_same_run(policy)
+
+    def _check_same_run(self, policy: ResumePolicy) -> None:
+        """Check that --resume does not replace a finished run of other arguments.
+
+        Raises:
+            InputError: If --out holds such a run.
+        """
+        name = self.record_name()
+        if policy is not ResumePolicy.RESUME or name is None or not (self.out / name).exists():
+            return
+        assert self.RESULT is not None
+        one, other = (
+            {name: each for name, each in given.items() if name not in ("out", "resume")}
+            for given in (self.RESULT.read(self.out).record.arguments, recorded(self))
+        )
+        if changed := sorted(name for name in other if one.get(name, other[name]) != other[name]):
+            raise InputError(
+                f"Expected the arguments of the finished run in {self.out} with --resume, got "
+                f"others ({', '.join(changed)}). Give --overwrite instead, or name another folder."
+            )
 
     def prepare(self) -> Read:
         """Load what is measured: by default the model that the arguments name."""
@@ -116,6 +145,8 @@ class Measuring(Command, Generic[Read, Found]):
 
     def start_over(self) -> None:
         """Delete the state that an earlier run would resume from."""
+        if self.RESULT is not None:
+            start_over(self.out / "state")
 
     @abstractmethod
     def measure(self, read: Read, progress: Report) -> Found:
@@ -139,10 +170,6 @@ class ResultCommand(Measuring[Read, Res]):
 
     out: Path
 
-    def start_over(self) -> None:
-        """Delete the state that an earlier run would resume from."""
-        self.forget()
-
     def forget(self) -> None:
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
 
@@ -163,7 +190,7 @@ class ResultCommand(Measuring[Read, Res]):
         """Print the document, and where its file is."""
         console = plain_console(soft_wrap=False)
         print_document(self.document(found), console)
-        console.print(f"Tables and figures: {self.out / found.DOCUMENTS[0]}", soft_wrap=True)
+        console.print(f"Document: {self.out / found.DOCUMENTS[0]}", soft_wrap=True)
 
 
 class BesideCommand(ResultCommand[Read, Res]):
@@ -173,6 +200,10 @@ class BesideCommand(ResultCommand[Read, Res]):
         """Check that the folder is new or an analysis's, and may be written into."""
         assert self.RESULT is not None
         results.claim_beside(self.out, self.RESULT, policy, resumes=hasattr(self, "resume"))
+
+    def start_over(self) -> None:
+        """Delete the state that an earlier run would resume from."""
+        self.forget()
 
     def store(self, found: Res) -> None:
         """Write tables, record, document and figures, then the page of the analysis again."""

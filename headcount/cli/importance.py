@@ -39,7 +39,7 @@ def print_worth(
     console.print(
         f"{record.task}: {amount(record.num_examples, 'example')}, loss {record.loss:.4g}{scored}"
     )
-    scores = [name for name in agreement.names if name in importance.SCORES]
+    scores = [name for name in agreement.names if name in importance.SCORE_COLUMNS]
     by = "ablation_delta" if "ablation_delta" in scores else scores[0]
     frame = table.frame.sort_values(by, ascending=False, kind="stable")
     console.print(_ranking(frame, scores, by))
@@ -74,14 +74,6 @@ def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
         for _, row in part.iterrows():
             table.add_row(str(row["head"]), *(f"{row[name]:.4g}" for name in scores))
     return table
-
-
-READ_BY = {
-    "gradient": ("level", "normalise"),
-    "relevance": ("rules", "average"),
-    "ablation": ("instead", "quantity", "layers", "one_left", "score_test", "samples"),
-}
-"""Options that only one method reads."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +155,9 @@ class Importance(
 
     def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""
-        for method in set(READ_BY) - set(self.how.methods):
+        for method in set(importance.READ_BY) - set(self.how.methods):
             advice = f"Add {method} to --methods"
-            for name in READ_BY[method]:
+            for name in importance.READ_BY[method]:
                 check_no_unused_options(self.how, name, method, advice)
             if method == "ablation":
                 check_no_unused_options(self, "against", method, advice)

@@ -24,8 +24,7 @@ class Kobayashi2020(CorpusArguments, OutArguments, ModelArguments, PaperCommand[
     corpus: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")
     ] = ()
-    """Files: .txt (an example per line), .jsonl, .csv or .parquet (text or messages), .conllu, .tsv
-    (source<TAB>target), or hf://dataset?split=train."""
+    """Files of texts or a treebank, as `headcount analyze` reads them."""
     limit: int | None = field(default=1000, kw_only=True)
     """Largest number of sentences to read; numbers of all their tokens are held in memory."""
     samples: int = field(default=1000, kw_only=True)

@@ -10,7 +10,7 @@ from headcount import models, results
 from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
-from headcount.pruning import METHOD_OPTIONS
+from headcount.importance import SCORES
 
 CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
@@ -162,8 +162,8 @@ def after_importance(
         return
     yield "Next: see how good the model is with fewer heads:"
     shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
-    method = (score or "").removesuffix("_score")
-    methods = [method] if method in METHOD_OPTIONS else ["fisher", "gradient"]
+    by_column = {each.column: each.name for each in SCORES.values()}
+    methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
     more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
     yield f"  {command('curve', [on.model], shared, *more)}"
 

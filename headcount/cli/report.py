@@ -7,9 +7,10 @@ from typing import Annotated
 import tyro
 
 from headcount import models, reports, results
+from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import plain_console
-from headcount.cli.documents import DOCUMENTED, FORMATS, FigureFormat, document_of
-from headcount.cli.frame import Command
+from headcount.cli.documents import FORMATS, FigureFormat, document_of
+from headcount.cli.frame import Command, ResultCommand
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
@@ -31,7 +32,13 @@ class Report(Command):
         """Write the report and figures, and print where they are."""
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
-        written = [kind for kind in DOCUMENTED if (self.out / kind.files()[-1]).exists()]
+        written = [
+            command.RESULT
+            for command in map(command_class, COMMANDS)
+            if issubclass(command, ResultCommand)
+            and command.RESULT is not None
+            and (self.out / command.RESULT.files()[-1]).exists()
+        ]
         if (self.out / results.RunRecord.FILE).exists() or not written or self.pruned:
             check_is_run(self.out)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
@@ -41,6 +48,7 @@ class Report(Command):
             path = self.out / kind.DOCUMENTS[0]
             document_of(kind.read(self.out), self.out).write(path, self.formats)
             console.print(f"Document: {path}", soft_wrap=True)
-        number = amount(len([*(self.out / "figures").glob("*")]), "figure")
-        console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
+        if drawn := [*(self.out / "figures").glob("*")]:
+            number = amount(len(drawn), "figure")
+            console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0

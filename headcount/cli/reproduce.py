@@ -20,7 +20,7 @@ from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
 from headcount.cli.probe_papers import Clark2019, Coenen2019, Hewitt2019
-from headcount.core import InputError, ResumePolicy, claim
+from headcount.core import InputError, ResumePolicy, claim, start_over
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
@@ -68,6 +68,10 @@ class Experiment(
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new, or holds a curve that is resumed or replaced."""
         claim(self.out, results.Curve.files(), self.out / "state", policy)
+
+    def start_over(self) -> None:
+        """Delete the points so far of an earlier run."""
+        start_over(self.out / "state")
 
     def prepare(self) -> "tuple[models.Loaded, tasks.TaskSplits]":
         """Load the model and its data."""

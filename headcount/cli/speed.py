@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.table import Table
 
 from headcount import artifact, models, results, speed
 from headcount.cli.arguments import (
@@ -16,7 +15,7 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import Report, is_quiet, plain_console, print_warnings
+from headcount.cli.console import Report, is_quiet, plain_console, print_document
 from headcount.cli.frame import Measuring
 from headcount.core import check_is_folder, name_of
 from headcount.corpora import Corpus
@@ -39,8 +38,7 @@ class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Sp
     """The pruned model: a Hugging Face name or a folder."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
     data: tuple[str, ...] = ()
-    """Text to run on: .txt, .jsonl, .conllu, .tsv, .csv, .parquet or hf://dataset?split=test;
-    random tokens by default."""
+    """Text to run on, as `headcount analyze` reads it; random tokens by default."""
     out: Path | None = None
     """Folder for speed.json, speed.md and the figure."""
     card: bool = False
@@ -81,29 +79,23 @@ class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Sp
         if self.out is not None:
             sha256 = "random" if self.texts is None else self.texts.sha256()
             reading = {} if self.texts is None else self.texts.signed
-            names = name_of(self.dense), name_of(self.pruned)
-            names = names if names[0] != names[1] else (names[0], f"{names[1]} (pruned)")
-            both = zip(names, read, strict=True)
+            both = zip(self.names, read, strict=True)
             signed = {name: models.signature(each, sha256, **reading) for name, each in both}
             about = {"signatures": signed, "arguments": recorded(self)}
-            speed.write_speed(found, names, self.out, about)
+            speed.write_speed(found, self.names, self.out, about)
         if self.card:
             artifact.add_speed(Path(self.pruned), found)
         return found
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both models."""
+        dense, pruned = name_of(self.dense), name_of(self.pruned)
+        return dense, pruned if pruned != dense else f"{pruned} (pruned)"
+
     def show(self, read: "Pair", found: "speed.Speed") -> None:
         """Print sizes, speedups and times."""
-        console = plain_console(soft_wrap=False)
-        for columns, rows in (
-            (("", "dense", "pruned"), speed.size_rows(found.dense, found.pruned)),
-            (speed.GAINS, map(speed.gain_cells, found.timings)),
-            (speed.COSTS, map(speed.cost_cells, found.timings)),
-        ):
-            table = Table(*columns, box=None, pad_edge=False)
-            for row in rows:
-                table.add_row(*row)
-            console.print(table, "")
-        print_warnings(found.warnings(), plain_console())
+        print_document(speed.speed_document(found, self.names), plain_console(soft_wrap=False))
 
 
 def _tell(case: str, done: int, total: int) -> None:

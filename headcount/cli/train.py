@@ -38,8 +38,8 @@ class Train(Measuring[PretrainingConfig, "papers.Trained"]):
     objective: tyro.conf.Positional[Literal["translation", "masked-lm", "causal-lm"]]
     """Training objective."""
     data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl with one column per side, or two line-aligned text files; for
-    language models .txt, or a table with a text or source column."""
+    """Tables with one column per side, or two line-aligned text files; for language models .txt, or
+    a table with a text or source column."""
     out: Path = field(kw_only=True)
     """Folder for the model, its checkpoints and its record."""
     dev: tuple[str, ...] = ()

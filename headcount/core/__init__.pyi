@@ -96,6 +96,7 @@ from .run_folder import is_begun as is_begun
 from .run_folder import mark as mark
 from .run_folder import marked as marked
 from .run_folder import remove_state as remove_state
+from .run_folder import start_over as start_over
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind

@@ -25,6 +25,8 @@ class Heading:
     """The title of what follows."""
 
     text: str
+    level: Literal[2, 3] = 2
+    """Whether it is a part of the document or of another part."""
 
 
 @final
@@ -118,13 +120,24 @@ class Document:
         parts = [f"# {literal(self.title)}", *map(_markdown, self.blocks)]
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def write(self, path: Path, formats: Sequence[str] = ("svg", "png", "pdf")) -> None:
-        """Write the document as Markdown, and its figures in `figures/` beside it."""
+    def write(
+        self,
+        path: Path,
+        formats: Sequence[str] = ("svg", "png", "pdf"),
+        figures: str = "figures",
+    ) -> None:
+        """Write the document as Markdown, and its figures.
+
+        Args:
+            path: its file.
+            formats: formats of the figures, the linked one first.
+            figures: folder of the figures beside the document; `.` for its own.
+        """
         # Only here: documents are printed without matplotlib.
         from headcount.core.figure_style import styled, write_document
 
         with styled():
-            write_document(path, self.markdown(), self.charts, formats)
+            write_document(path, self.markdown(), self.charts, formats, figures)
 
 
 def _markdown(block: Block) -> str:
@@ -132,7 +145,7 @@ def _markdown(block: Block) -> str:
         rows = [[literal(cell) for cell in row] for row in block.rows]
         return table([literal(each) for each in block.headers], rows, block.is_number)
     if isinstance(block, Heading):
-        return f"## {literal(block.text)}"
+        return f"{'#' * block.level} {literal(block.text)}"
     if isinstance(block, Warned):
         return f"Warning: {literal(block.text)}."
     if isinstance(block, Code):

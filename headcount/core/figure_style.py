@@ -117,8 +117,9 @@ def write_document(
     text: str,
     figures: Mapping[str, Figure | None] | None = None,
     formats: Sequence[str] = FORMATS,
+    folder: str = "figures",
 ) -> Path:
-    """Write a document with a link to each of its figures, which lie in `figures/` beside it.
+    """Write a document with a link to each of its figures.
 
     Args:
         path: the document, which is returned.
@@ -126,16 +127,18 @@ def write_document(
         figures: its figures, by name; draw and write them in the context `styled`. None stands for
             one without numbers, of which files of an earlier run are removed.
         formats: formats of the figures, the linked one first.
+        folder: folder of the figures beside the document; `.` for its own.
     """
     for name, figure in (figures or {}).items():
-        files = {kind: path.parent / "figures" / f"{name}.{kind}" for kind in FORMATS}
+        files = {kind: path.parent / folder / f"{name}.{kind}" for kind in FORMATS}
         if figure is None:
             for file in files.values():
                 file.unlink(missing_ok=True)
             continue
         for kind in formats:
             save(figure, files[kind])
-        text += f"\n![{name}](figures/{name}.{formats[0]})\n"
+        place = (Path(folder) / f"{name}.{formats[0]}").as_posix()
+        text += f"\n![{name}]({place})\n"
     write_readable(path, text)
     return path
 

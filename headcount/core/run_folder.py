@@ -113,7 +113,7 @@ def is_begun(state: Path) -> bool:
 def claim(
     out: Path, results: Sequence[str], state: Path, policy: ResumePolicy, resumes: bool = True
 ) -> None:
-    """Check that a run may write into a folder; only the state is ever deleted.
+    """Check that a run may write into a folder; nothing is deleted.
 
     Args:
         out: the folder of the results.
@@ -143,16 +143,25 @@ def claim(
         )
     if present:
         check_no_earlier_run(out, "an earlier run", policy, resumes)
-    if policy is ResumePolicy.OVERWRITE:
-        if is_begun(state) and not is_same_kind:
-            raise InputError(
-                f"{state} holds files that this run did not write, which --overwrite would delete. "
-                "Move them, or name another folder."
-            )
-        remove_state(state)
-    mark(state, kind)
+    if policy is ResumePolicy.OVERWRITE and is_begun(state) and not is_same_kind:
+        raise InputError(
+            f"{state} holds files that this run did not write, which --overwrite would delete. "
+            "Move them, or name another folder."
+        )
+    if not is_begun(state):
+        mark(state, kind)
     if out.exists():  # the state may lie beside it
         hold(out)
+
+
+def start_over(state: Path) -> None:
+    """Delete what an earlier run would resume from, and keep the mark of its kind.
+
+    Call this after reading model and corpus, so that a typo in their names costs nothing.
+    """
+    kind = marked(state)
+    remove_state(state)
+    mark(state, kind or "")
 
 
 def _files_of(kind: str | None) -> set[str]:

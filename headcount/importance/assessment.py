@@ -31,10 +31,8 @@ from headcount.importance.ablations.measured import (
 )
 from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
 from headcount.importance.folder import SWEEP, check_same_model
-from headcount.importance.gate_gradient import gradient
-from headcount.importance.lrp.relevance import relevance
-from headcount.importance.norm_and_sink import norm, sink
 from headcount.importance.options import METHODS, Options
+from headcount.importance.score import SCORES, score_of
 from headcount.importance.score_agreement import Agreement, across, agreement
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores
@@ -97,7 +95,7 @@ def assess(
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
     options = options or Options()
-    if {"gradient", "relevance"}.intersection(options.methods):
+    if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)
     return _Assessing(loaded, task, options, out, progress, max_tokens).run()
 
@@ -132,8 +130,9 @@ class _Assessing:
             if name == "ablation":
                 record = self._ablation(record)
             else:
-                column_of = {"norm": "norm_score", "sink": "sink_score"}.get(name, name)
-                self.columns[column_of] = column(self._scores(name), self.heads)
+                one = score_of(name, self.options)
+                found = one.of(self.loaded, self._watched(name), self.max_tokens)
+                self.columns[one.column] = column(found, self.heads)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
         return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
@@ -192,24 +191,6 @@ class _Assessing:
             samples=options.samples,
             seed=options.seed,
         )
-
-    def _scores(self, name: str) -> Scores:
-        model, task, options = self.loaded.model, self._watched(name), self.options
-        anatomy, max_tokens = self.loaded.anatomy, self.max_tokens
-        if name == "gradient":
-            return gradient(
-                model,
-                task,
-                options.level,
-                normalise=options.normalise,
-                anatomy=anatomy,
-                max_tokens=max_tokens,
-            )
-        if name == "relevance":
-            per_step = options.average == "per-step"
-            found = relevance(model, task, options.rules, anatomy, max_tokens, per_step=per_step)
-            return found.scores
-        return {"norm": norm, "sink": sink}[name](model, task, anatomy, max_tokens)
 
     def _ablation(self, record: ImportanceRecord) -> ImportanceRecord:
         """The record with the results of ablation; its columns are added to the others."""

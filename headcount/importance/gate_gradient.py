@@ -1,4 +1,4 @@
-r"""Gradient: the sensitivity of the loss to a head's gate.
+r"""Gate gradients: the sensitivity of the loss to a head's gate, and its Fisher information.
 
 $$I_h = \frac{1}{N} \sum_x \left| \frac{\partial L(x)}{\partial g_h} \right|
 = \frac{1}{N} \sum_x \Big| \sum_q \Big\langle o_{h,q}, \frac{\partial L(x)}{\partial o_{h,q}}
@@ -11,6 +11,16 @@ gives all heads and all examples, since every example has its own gates. Higher 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
 Departure: none at level `sample`. The authors' code takes the absolute value per position
 (`token`), and later ports take it per batch (`batch`, which depends on how examples are batched).
+
+$$F_h = \frac{1}{N} \sum_x \left( \frac{\partial L(x)}{\partial g_h} \right)^2$$
+
+To second order around a converged model, the loss rises by half the sum of the Fisher information F
+over the pruned heads, all layers on one scale. Its unit is the square of the task's unit of loss.
+
+Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.1
+(the diagonal Fisher information of masks), https://arxiv.org/abs/2204.09656
+Departure: only heads are scored, and pruned under a budget of heads instead of FLOPs. The paper's
+later steps (rearranging within layers by blocks, tuning the kept gates) are not part of the score.
 """
 
 import torch
@@ -19,7 +29,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, LayerId, check_choice
-from headcount.importance.options import Level
+from headcount.importance.choices import Level
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
@@ -59,6 +69,28 @@ def gradient(
         place: _normalised(total / count) if normalise else total / count
         for place, total in sums.items()
     }
+
+
+def fisher(
+    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
+) -> Scores:
+    """The diagonal Fisher information of every head's gate.
+
+    Args:
+        model: Model to score.
+        task: Task that defines the loss.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+    """
+    model, anatomy = examined(model, anatomy)
+    sums: dict[LayerId, Tensor] = {}
+    with evaluating(model), frozen(model):
+        for batch in task.batches(max_tokens):
+            gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
+            for place, gradient_EH in gradients.items():
+                part_H = gradient_EH.square().sum(0).cpu()
+                sums[place] = sums.get(place, torch.zeros_like(part_H)) + part_H
+    return {place: sum_H / task.num_examples for place, sum_H in sums.items()}
 
 
 @torch.enable_grad()

@@ -1,33 +1,24 @@
 """Options of an assessment: the methods, and how each of them scores heads. Needs no torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
+from headcount.importance.choices import Average, DeltaOf, Instead, Level, Rules, ScoreTest
+from headcount.importance.score import SCORES
 
-MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink"]
+MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher"]
 
-Level = Literal["token", "sample", "batch"]
-"""Unit over which gradients are summed before the absolute value is taken."""
-
-Rules = Literal["voita2019", "attnlrp", "alpha_beta"]
-"""Rule set of layer-wise relevance propagation."""
-
-Average = Literal["per-example", "per-step"]
-"""What relevance is normalised over a layer's heads for, before the mean: the steps of an example
-together, or every target step as in Voita et al. (2019)."""
-
-Instead = Literal["zero", "mean", "uniform"]
-"""Replacement for an ablated head's output."""
-
-DeltaOf = Literal["loss", "score"]
-"""Quantity whose change an ablation measures."""
-
-ScoreTest = Literal["randomization", "sacrebleu"]
-"""Test of a score's change: paired approximate randomization, or sacreBLEU's bootstrap."""
-
-METHODS: tuple[MethodName, ...] = ("gradient", "relevance", "ablation", "norm", "sink")
-"""Every method, cheap ones first."""
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
+"""Every method; ablation is no `Score`, since its numbers have intervals and tests."""
+BY_DEFAULT: tuple[MethodName, ...] = METHODS[:5]
+"""The methods of an assessment by default."""
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    **{name: kind.__match_args__ for name, kind in SCORES.items()},
+    "ablation": ("instead", "quantity", "layers", "one_left", "score_test", "samples"),
+}
+"""Options that only one method reads."""
 
 
 @final
@@ -39,7 +30,7 @@ class Options:
         InputError: If a method, level, average, replacement, quantity or test is unknown.
     """
 
-    methods: tuple[MethodName, ...] = METHODS
+    methods: tuple[MethodName, ...] = BY_DEFAULT
     """Scores to compute."""
     level: Level = "sample"
     """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
@@ -69,8 +60,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in self.methods:
             check_choice("a method", name, MethodName)
-        check_choice("a level", self.level, Level)
         check_choice("a replacement", self.instead, Instead)
+        check_choice("a level", self.level, Level)
         check_choice("an average", self.average, Average)
         check_choice("a quantity", self.quantity, DeltaOf)
         check_choice("a test", self.score_test, ScoreTest)

@@ -17,10 +17,11 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
+from headcount.importance.score import SCORES
 from headcount.results import Across, Correlation, ImportanceRecord, Matrix, signed
 from headcount.statistics import correlated
 
-SCORES = ("ablation_delta", "gradient", "relevance", "norm_score", "sink_score")
+SCORE_COLUMNS = ("ablation_delta", *(each.column for each in SCORES.values()))
 """Columns of the head table that score importance; higher = more important."""
 
 MEASURES = ("confidence", "entropy", "positional_share")
@@ -189,12 +190,12 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
 
     Args:
         frame: Table with one row per head.
-        names: Columns; None for all of `SCORES` and `MEASURES` that the table has.
+        names: Columns; None for all of `SCORE_COLUMNS` and `MEASURES` that the table has.
 
     Raises:
         InputError: If the table lacks a column.
     """
-    names = [n for n in (*SCORES, *MEASURES) if n in frame] if names is None else list(names)
+    names = [n for n in (*SCORE_COLUMNS, *MEASURES) if n in frame] if names is None else list(names)
     missing = [name for name in names if name not in frame]
     if missing:
         raise InputError(
@@ -265,8 +266,8 @@ def _by_chance(found: Correlation) -> bool:
 
 
 def _plain(name: str) -> str:
-    names = {"ablation_delta": "measured ablation", "norm_score": "output norm"}
-    return names.get(name, name.replace("_", " "))
+    names = {each.column: each.label for each in SCORES.values()}
+    return {"ablation_delta": "measured ablation", **names}.get(name, name.replace("_", " "))
 
 
 def _rounded(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from headcount.importance.options import ScoreTest
+from headcount.importance.choices import ScoreTest
 from headcount.statistics import (
     FEWEST_SWAPS,
     Deltas,

@@ -30,7 +30,7 @@ from headcount.importance.attention_gradient import (
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
-from headcount.statistics import Bootstrap, Estimate, rank_correlations
+from headcount.statistics import Bootstrap, Estimate, few_clusters, rank_correlations
 from headcount.tasks import Task
 
 
@@ -82,7 +82,7 @@ def sensitivity(
         examples=total,
         loss=loss,
         no_ops=tuple(no_ops(sums, bootstrap)),
-        warnings=tuple(task.warnings()),
+        warnings=(*task.warnings(), *few_clusters(total, "example")),
         timings={
             "gradients_s": round(measured - start, 3),
             "intervals_s": round(perf_counter() - measured, 3),
@@ -148,7 +148,13 @@ def _ratios(
     drawn_RN = drawn_RMC.reshape(len(drawn_RMC), -1)
     return [
         bootstrap.interval(*each)
-        for each in zip(value_MC.ravel(), drawn_RN.T, cases_EN.sum(0), strict=True)
+        for each in zip(
+            value_MC.ravel(),
+            drawn_RN.T,
+            cases_EN.sum(0),
+            np.count_nonzero(cases_EN, axis=0).tolist(),
+            strict=True,
+        )
     ]
 
 
@@ -174,7 +180,7 @@ def no_ops(sums: Mapping[LayerId, KindSums], bootstrap: Bootstrap) -> Iterator[N
             )
             means = [each[0].sum(0) / each[1].sum(0) for each in (looks, of_kind, of_other)]
             value = rank_correlations(means[0][None], (means[1] / means[2])[None])[0]
-            one = bootstrap.interval(value, drawn_R, len(means[0]))
+            one = bootstrap.interval(value, drawn_R, len(means[0])).within(-1.0, 1.0)
             yield NoOp(
                 site=site,
                 kind=name,

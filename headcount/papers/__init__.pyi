@@ -18,7 +18,6 @@ from .evolution.record import StoreFacts as StoreFacts
 from .following.document import followed_document as followed_document
 from .following.following import follow as follow
 from .following.following import forget_followed as forget_followed
-from .following.options import FollowMethod as FollowMethod
 from .following.options import FollowOptions as FollowOptions
 from .following.record import Followed as Followed
 from .following.record import FollowedCheckpoint as FollowedCheckpoint

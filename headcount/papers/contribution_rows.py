@@ -23,7 +23,7 @@ from headcount.papers.contribution_record import (
 )
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
 from headcount.results import KINDS
-from headcount.statistics import Bootstrap
+from headcount.statistics import Bootstrap, few_clusters
 
 MEAN = -1
 
@@ -97,6 +97,7 @@ def _warnings(
     census: Census, max_length: int | None, rows: tuple[ContributionRow, ...]
 ) -> Iterator[str]:
     yield from census.warnings(max_length)
+    yield from few_clusters(census.num_sentences, "sentence")
     own = {row.site for row in rows if row.metric == "mixing"}
     for method, what in (
         ("attnres-n", "the residual"),
@@ -115,18 +116,21 @@ def _rows(
     for place, each in found.items():
         for (metric, kind), number in _numbers(each, bootstrap, num_sentences).items():
             means.setdefault((place.site, metric, kind), []).append(number)
-            yield _row(place.site, place.layer, metric, kind, number)
+            yield _row(bootstrap, place.site, place.layer, metric, kind, number)
     for names, every in means.items():
         # A layer without the number, such as one where a kind's norms are all equal, is left out
         numbers = [each for each in every if each.value == each.value] or every[:1]
         value = float(np.mean([number.value for number in numbers]))
         drawn_R = np.mean([number.drawn_R for number in numbers], axis=0)
         cases = sum(number.cases for number in numbers)
-        yield _row(names[0], MEAN, names[1], names[2], Number(value, drawn_R, cases))
+        number = Number(value, drawn_R, cases)
+        yield _row(bootstrap, names[0], MEAN, names[1], names[2], number)
 
 
-def _row(site: str, layer: int, metric: str, kind: str, number: Number) -> ContributionRow:
-    one = Bootstrap.interval(number.value, number.drawn_R, number.cases)
+def _row(
+    bootstrap: Bootstrap, site: str, layer: int, metric: str, kind: str, number: Number
+) -> ContributionRow:
+    one = bootstrap.interval(number.value, number.drawn_R, number.cases)
     return ContributionRow(site, layer, metric, kind, one.value, one.low, one.high, one.cases)
 
 

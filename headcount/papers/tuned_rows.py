@@ -66,7 +66,7 @@ def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
         out=np.full(len(chance_R), np.nan),
         where=chance_R < 1,
     )
-    return bootstrap.interval(float(found_R[0]), found_R[1:], a_SH.size)
+    return bootstrap.interval(float(found_R[0]), found_R[1:], a_SH.size).within(-1.0, 1.0)
 
 
 def _mean(

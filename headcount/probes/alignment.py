@@ -40,6 +40,7 @@ from headcount.probes.link_maps import LinkFinder, pair_batch
 from headcount.probes.link_scores import Found, GoldCounts, Place, gold_grid, score, share_pieces
 from headcount.probes.other_aligners import check_names, other_links
 from headcount.results import Alignment, AlignmentRecord
+from headcount.statistics import few_clusters
 from headcount.tap import AttentionLayer, Tap, evaluating, without_cache
 
 CROSS = "decoder.cross"
@@ -122,6 +123,7 @@ def _warnings(work: "_Work") -> Iterator[str]:
             f"pairs longer than the model's limit of {work.limit} tokens, left out: "
             f"{work.too_long:,} of {work.too_long + len(work.pairs):,}"
         )
+    yield from few_clusters(len(work.pairs), "pair")
     differing = Named().add(pair.origin for pair in work.all_pairs if pair.differs)
     yield from Misread(differing).warnings()
 

@@ -46,7 +46,8 @@ class ArcTest:
     ) -> Iterator[ProbeRow]:
         """Rows of one metric, from whether each word of each sentence is right."""
         found = attachment(self.sentences, right, metric, self.bootstrap, self.min_cases)
-        for relation, name, estimate in found:
+        for relation, name, ratio in found:
+            estimate = ratio.within(0.0, 1.0)
             yield ProbeRow(
                 probe=probe,
                 variant=variant,

@@ -12,7 +12,7 @@ mentions whose antecedents all lie before the window are counted and left out.
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -53,7 +53,7 @@ from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.grouped_maps import GroupedMaps
 from headcount.probes.name_questions import NameAnswers, chosen_names
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
-from headcount.statistics import Bootstrap, Estimate
+from headcount.statistics import Bootstrap, Estimate, few_clusters
 from headcount.tap import Tap, evaluating, without_cache
 
 STATE = Path("state") / "coreference"
@@ -122,7 +122,7 @@ def select_antecedents(
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
         timings={"coreference_s": round(time.perf_counter() - start, 3)},
-        **_amounts(read, cut, misread),
+        **_amounts(read, cut, misread, counts.few(options)),
     )
     return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
 
@@ -136,7 +136,9 @@ def _chosen_names(cut: Windows, chosen: Sequence[Choices]) -> dict[int, Int[np.n
     }
 
 
-def _amounts(read: Sequence[Document], cut: Windows, misread: Misread) -> dict[str, Any]:
+def _amounts(
+    read: Sequence[Document], cut: Windows, misread: Misread, few: Iterable[str]
+) -> dict[str, Any]:
     """What was measured and what was left out, by the record's fields."""
     cases = int(sum(window.is_case_M.sum() for window in cut.windows))
     return {
@@ -146,7 +148,7 @@ def _amounts(read: Sequence[Document], cut: Windows, misread: Misread) -> dict[s
         "out_of_reach": cut.out_of_reach,
         "single": sum(_single(window) for window in cut.windows),
         "too_long": cut.too_long,
-        "warnings": (*_warnings(cut, cases), *misread.warnings()),
+        "warnings": (*_warnings(cut, cases), *few, *misread.warnings()),
     }
 
 
@@ -318,14 +320,12 @@ class _Counts:
             return
         rules = dict(zip(BASELINES, (right_DR.sum(0) / cases_D.sum())[-3:].tolist(), strict=True))
         for index, head in enumerate(heads):
-            its = drawn.ratio(right_DR[:, index], cases_D)
+            its = drawn.ratio(right_DR[:, index], cases_D).within(0.0, 1.0)
             yield CoreferenceRow(head=head, kind=kind, **_numbers(its), **rules)
 
     def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
         """The best head of one half of the documents for each kind, measured on the other half."""
-        num_documents = self.cases_KD.shape[1]
-        order = np.random.default_rng(options.seed).permutation(num_documents)
-        first, second = order[: num_documents // 2], order[num_documents // 2 :]
+        first, second = self._halves(options)
         for number, kind in enumerate(KINDS):
             cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
             if not (cases_D[first].any() and cases_D[second].any()):
@@ -333,7 +333,7 @@ class _Counts:
             accuracy_R = right_DR[first].sum(0) / cases_D[first].sum()
             best = int(accuracy_R[: len(heads)].argmax())
             drawn = Bootstrap(len(second), options.samples, options.seed)
-            its = drawn.ratio(right_DR[second, best], cases_D[second])
+            its = drawn.ratio(right_DR[second, best], cases_D[second]).within(0.0, 1.0)
             rules = (right_DR[second].sum(0) / cases_D[second].sum())[-3:].tolist()
             yield ChosenHead(
                 kind=kind,
@@ -342,6 +342,22 @@ class _Counts:
                 **_numbers(its),
                 **dict(zip(BASELINES, rules, strict=True)),
             )
+
+    def few(self, options: CoreferenceOptions) -> Iterator[str]:
+        """Warnings if few documents have cases, in all or in the half of the best heads."""
+        has_case_D = self.cases_KD[0] > 0
+        _, second = self._halves(options)
+        yield from few_clusters(int(has_case_D.sum()), "document")
+        best = "intervals of the best heads, chosen on the other documents,"
+        yield from few_clusters(int(has_case_D[second].sum()), "document", best)
+
+    def _halves(
+        self, options: CoreferenceOptions
+    ) -> tuple[Int[np.ndarray, " first"], Int[np.ndarray, " second"]]:
+        """The documents that choose the best heads, and those that measure them."""
+        num_documents = self.cases_KD.shape[1]
+        order = np.random.default_rng(options.seed).permutation(num_documents)
+        return order[: num_documents // 2], order[num_documents // 2 :]
 
 
 def _numbers(its: Estimate) -> dict[str, Any]:

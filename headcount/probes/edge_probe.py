@@ -11,7 +11,8 @@ can only get them right by remembering words. Selectivity is the accuracy less t
 References: Visualizing and Measuring the Geometry of BERT (Coenen et al., 2019), section 3,
 https://arxiv.org/abs/1906.02715; Designing and Interpreting Probes with Control Tasks (Hewitt and
 Liang, 2019), https://arxiv.org/abs/1909.03368
-Departure: the paper says neither how pairs without an arc are drawn nor how data are split.
+Departure: the paper's features of (i, j) are $A^k_{ij}$ alone. It says neither how pairs without an
+arc are drawn nor how data are split.
 """
 
 from collections import Counter

@@ -134,7 +134,7 @@ class _Measured:
             cases_P = (self.pairs.class_P == self.task.classes.index(relation)).astype(float)
         each = self.bootstrap.ratio(
             self._by_sentence(value_P * cases_P), self._by_sentence(cases_P)
-        )
+        ).within(0.0, 1.0)
         return ProbeRow(
             probe="edges",
             variant=variant,

@@ -220,7 +220,7 @@ def _accuracy(
     num_sentences = len(test.states.lengths)
     hits_S = np.bincount(test.sentence_N, right_N.astype(float), num_sentences)
     cases_S = np.bincount(test.sentence_N, minlength=num_sentences).astype(float)
-    each = bootstrap.ratio(hits_S, cases_S)
+    each = bootstrap.ratio(hits_S, cases_S).within(0.0, 1.0)
     metric = f"{asked}-accuracy"
     return ProbeRow(
         probe="layers",

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from headcount.corpora import Links
 from headcount.results import AlignmentRow
-from headcount.statistics import Bootstrap, middle
+from headcount.statistics import Bootstrap
 
 
 class Place(NamedTuple):
@@ -112,16 +112,20 @@ def score(
     rows = []
     for place, links in found.items():
         shared_P, all_P = links.sure_P + links.possible_P, links.links_P + gold.sure_P
-        low, high = middle(error_rate(drawn.drawn_sums(shared_P), drawn.drawn_sums(all_P)))
+        aer = drawn.interval(
+            float(error_rate(shared_P.sum(keepdims=True), all_P.sum(keepdims=True))[0]),
+            error_rate(drawn.drawn_sums(shared_P), drawn.drawn_sums(all_P)),
+            int(all_P.sum()),
+        ).within(0.0, 1.0)
         rows.append(
             AlignmentRow(
                 head=place.name,
                 level=place.level,
                 quantity=place.quantity,
                 direction=place.direction,
-                aer=float(error_rate(shared_P.sum(keepdims=True), all_P.sum(keepdims=True))[0]),
-                aer_low=low,
-                aer_high=high,
+                aer=aer.value,
+                aer_low=aer.low,
+                aer_high=aer.high,
                 precision=_ratio(links.possible_P, links.links_P),
                 recall=_ratio(links.sure_P, gold.sure_P),
                 accuracy=_ratio(links.possible_P, gold.cases_P),

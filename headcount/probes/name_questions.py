@@ -116,7 +116,8 @@ class NameAnswers:
         hit_PH, right_P = self.hit_PR[places_P][:, list(heads)], self.num_right_P[places_P]
         drawn = Bootstrap(len(places_P), options.samples, options.seed)
         answers_PH = np.repeat(1 + right_P[:, None], len(heads), 1)
-        for place, its in enumerate(drawn.ratios(2 * hit_PH, answers_PH)):
+        for place, ratio in enumerate(drawn.ratios(2 * hit_PH, answers_PH)):
+            its = ratio.within(0.0, 1.0)
             yield NameRow(
                 head=self._heads[heads[place]],
                 gender=gender,

@@ -29,6 +29,7 @@ from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units
 from headcount.probes.vectors import check_vectors
 from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree
+from headcount.statistics import few_clusters
 
 
 def probe(
@@ -167,6 +168,7 @@ class _Probing:
 
     def _warnings(self, shared: int) -> list[str]:
         found = [*self.train.warnings("training"), *self.test.warnings("test")]
+        found += few_clusters(len(self.test.sentences), "test sentence")
         if shared:
             found.append(
                 f"{shared:,} of {amount(len(self.test.sentences), 'test sentence')} are also among "

@@ -124,7 +124,7 @@ def distance_scores(
         hits_S2[number] = tree_hits(sentence, distance_WW)
         spearman.add(number, rank_correlations(distance_WW, data.distances[number]))
     return {
-        "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]),
+        "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
         "spearman-distance": spearman.estimate(bootstrap),
     }
 
@@ -142,7 +142,7 @@ def depth_scores(
             hits_S2[number] = np.where(counts_W, depth_W, np.inf).argmin() == gold_W.argmin(), 1
         spearman.add(number, rank_correlations(depth_W[None], gold_W[None]))
     return {
-        "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]),
+        "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
         "spearman-depth": spearman.estimate(bootstrap),
     }
 
@@ -203,4 +203,4 @@ class LengthMeans:
 
     def estimate(self, bootstrap: Bootstrap) -> Estimate:
         """The mean over lengths of the mean over rows."""
-        return bootstrap.mean_ratio(self._sums, self._cases)
+        return bootstrap.mean_ratio(self._sums, self._cases).within(-1.0, 1.0)

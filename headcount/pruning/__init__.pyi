@@ -12,7 +12,7 @@ from .curves import curve as curve
 from .curves import trained as trained
 from .limit import BudgetSpec as BudgetSpec
 from .methods.ablation import Greedy as Greedy
-from .methods.gradient import Gradient as Gradient
+from .methods.by_score import Gradient as Gradient
 from .methods.learned import plan_of as plan_of
 from .methods.method import Method as Method
 from .methods.method import Ranking as Ranking

@@ -17,13 +17,21 @@ References: Voita et al. (2019), https://arxiv.org/abs/1905.09418; Michel et al.
 https://arxiv.org/abs/1905.10650; Li et al. (2021), https://arxiv.org/abs/2108.04657
 """
 
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import ClassVar
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.importance import DeltaOf, Level, Rules
+from headcount.importance import (
+    DeltaOf,
+    FisherScore,
+    GradientScore,
+    NormScore,
+    RelevanceScore,
+    SinkScore,
+)
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -31,7 +39,7 @@ CALIBRATION = 2000
 
 
 @dataclass(frozen=True)
-class MethodOptions:
+class MethodOptions(ABC):
     """Options of a method: those of the command line, and fields of the method itself."""
 
     name: ClassVar[str]
@@ -56,23 +64,28 @@ class StepOptions(MethodOptions):
 
 
 @dataclass(frozen=True)
-class GradientOptions(StepOptions):
+class GradientOptions(GradientScore, StepOptions):
     """Options of `gradient`."""
-
-    name: ClassVar[str] = "gradient"
-    level: Level = "sample"
-    """Unit over which gradients are summed before the absolute value is taken."""
-    normalise: bool = True
-    """Whether to divide by the norm over the layer."""
 
 
 @dataclass(frozen=True)
-class RelevanceOptions(StepOptions):
-    """Options of `relevance`."""
+class RelevanceOptions(RelevanceScore, StepOptions):
+    """Options of `relevance`; pruning in its order is ours, the paper prunes by gates."""
 
-    name: ClassVar[str] = "relevance"
-    rules: Rules = "voita2019"
-    """Rules of the propagation."""
+
+@dataclass(frozen=True)
+class NormOptions(NormScore, StepOptions):
+    """Options of `norm`."""
+
+
+@dataclass(frozen=True)
+class SinkOptions(SinkScore, StepOptions):
+    """Options of `sink`."""
+
+
+@dataclass(frozen=True)
+class FisherOptions(FisherScore, StepOptions):
+    """Options of `fisher`."""
 
 
 @dataclass(frozen=True)
@@ -88,27 +101,6 @@ class AblationOptions(StepOptions):
     def __post_init__(self) -> None:
         check_choice("a quantity", self.quantity, DeltaOf)
         super().__post_init__()
-
-
-@dataclass(frozen=True)
-class NormOptions(StepOptions):
-    """Options of `norm`."""
-
-    name: ClassVar[str] = "norm"
-
-
-@dataclass(frozen=True)
-class SinkOptions(StepOptions):
-    """Options of `sink`."""
-
-    name: ClassVar[str] = "sink"
-
-
-@dataclass(frozen=True)
-class FisherOptions(StepOptions):
-    """Options of `fisher`."""
-
-    name: ClassVar[str] = "fisher"
 
 
 @dataclass(frozen=True)

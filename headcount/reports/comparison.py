@@ -7,7 +7,7 @@ heads are compared by what their heads do and find, never head by head.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -16,11 +16,18 @@ from matplotlib.figure import Figure
 
 from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.core import (
+    Block,
+    Chart,
+    Document,
+    Heading,
+    Table,
+    Text,
+    Warned,
     new_figure,
     plain_grid,
-    table,
 )
 from headcount.importance import correlation
+from headcount.reports.documents.matching import matching_document
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
@@ -143,58 +150,70 @@ SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "
 """Columns that are not scores of heads."""
 
 
-def document(comparison: Comparison, names: tuple[str, str]) -> str:
-    """The comparison of two runs, named after their folders."""
-    one, other = names
-    warnings = [f"**Warning**: {each}." for each in comparison.warnings]
-    parts = [f"# {one} and {other}", *warnings, _roles(comparison, names)]
-    if comparison.orders:
-        parts.append(order_document(comparison.orders, names))
-    if not comparison.is_paired:
-        parts.append("The runs are over different heads, so nothing is compared head by head.")
-        return "\n\n".join(parts) + "\n"
-    parts += [
-        _changes(comparison.changes, comparison.same_roles, names),
-        _correlations(comparison.by_head, comparison.by_layer),
-        "Models trained independently number their heads by chance: compare their layers, not "
-        "their heads.",
-    ]
-    return "\n\n".join(parts) + "\n"
+def comparison_document(
+    found: Comparison, names: tuple[str, str], draw: Callable[[], Figure | None]
+) -> Document:
+    """What a comparison of two runs shows.
+
+    Args:
+        found: the comparison.
+        names: names of the runs.
+        draw: draws both runs side by side; None if they are over different heads.
+    """
+    orders = found.orders
+    parts: list[Document] = [] if found.matching is None else [matching_document(found.matching)]
+    if orders:
+        parts = [order_document(orders, names), *parts]
+    others = Text("The runs are over different heads, so nothing is compared head by head.")
+    return Document(
+        f"{names[0]} and {names[1]}",
+        (
+            *map(Warned, found.warnings),
+            Heading("Heads by role"),
+            _roles(found, names),
+            *((*_changes(found, names), *_correlations(found)) if found.is_paired else (others,)),
+            *(block for part in parts for block in (Heading(part.title), *part.blocks)),
+            Chart("comparison", "What leads every head, side by side", draw),
+        ),
+    )
 
 
-def _roles(comparison: Comparison, names: tuple[str, str]) -> str:
-    rows = [
-        [SITE_TITLES.get(site, site), role, str(before), str(after)]
-        for site, counts in comparison.counts.items()
+def _roles(found: Comparison, names: tuple[str, str]) -> Table:
+    rows = (
+        (SITE_TITLES.get(site, site), role, str(before), str(after))
+        for site, counts in found.counts.items()
         for role, (before, after) in counts.items()
         if before or after
-    ]
-    return f"## Heads by role\n\n{table(['site', 'role', *names], rows)}"
-
-
-def _changes(changes: tuple[Change, ...], same: int, names: tuple[str, str]) -> str:
-    title = "## Heads whose roles differ"
-    kept = (
-        "1 head has the same roles in both."
-        if same == 1
-        else f"{same:,} heads have the same roles in both."
     )
-    if not changes:
-        return f"{title}\n\nNone. {kept}"
-    rows = [[one.head, _named(one.before), _named(one.after)] for one in changes]
-    return f"{title}\n\n{table(['head', *names], rows)}\n\n{kept}"
+    return Table.of(("site", "role", *names), rows, "Number of heads with each role")
 
 
-def _correlations(by_head: Mapping[str, Correlation], by_layer: Mapping[str, Correlation]) -> str:
-    rows = []
-    for name, found in by_head.items():
-        if name in SKIPPED or found.rho != found.rho:
-            continue
-        layers = by_layer[name]
-        label = MEASURES[name].label if name in MEASURES else name
-        rows.append([label, str(found), signed(layers.rho) if layers.rho == layers.rho else "–"])
-    header = ["number", "head by head, 95 % interval", "means of layers"]
-    return f"## Rank correlations (Spearman)\n\n{table(header, rows)}"
+def _changes(found: Comparison, names: tuple[str, str]) -> Iterator[Block]:
+    title = "Heads whose roles differ"
+    yield Heading(title)
+    rows = ((one.head, _named(one.before), _named(one.after)) for one in found.changes)
+    if found.changes:
+        yield Table.of(("head", *names), rows, title)
+    have = "head has" if found.same_roles == 1 else "heads have"
+    none = "" if found.changes else "None. "
+    yield Text(f"{none}{found.same_roles:,} {have} the same roles in both.")
+
+
+def _correlations(found: Comparison) -> Iterator[Block]:
+    rows = list[tuple[str, ...]]()
+    for name, over in found.by_head.items():
+        if name not in SKIPPED and over.rho == over.rho:
+            layers = found.by_layer[name].rho
+            label = MEASURES[name].label if name in MEASURES else name
+            rows.append((label, str(over), signed(layers) if layers == layers else "–"))
+    title = "Rank correlations (Spearman)"
+    yield Heading(title)
+    header = ("number", "head by head, 95 % interval", "means of layers")
+    yield Table.of(header, rows, title)
+    yield Text(
+        "Models trained independently number their heads by chance: compare their layers, not "
+        "their heads."
+    )
 
 
 def _named(roles: tuple[str, ...]) -> str:

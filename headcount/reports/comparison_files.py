@@ -4,13 +4,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from headcount.core import FORMATS, InputError, save, styled, write_readable
-from headcount.reports.comparison import Comparison, compare, document, side_by_side
+from headcount.core import InputError, write_readable
+from headcount.reports.comparison import Comparison, compare, comparison_document, side_by_side
 from headcount.reports.matching import match_heads
-from headcount.reports.matching_text import matching_document
 from headcount.reports.page import compare_plot, html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
+from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import Analysis, Matching, Signature, read_run
 
 STYLES = (*html.STYLES, "compare.css")
@@ -44,23 +44,15 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     names = _names(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
     out.mkdir(parents=True, exist_ok=True)
-    text = document(found, names)
-    for kind in FORMATS:  # of an earlier comparison, if these runs have no figure
-        (out / f"comparison.{kind}").unlink(missing_ok=True)
     (out / Matching.FILE).unlink(missing_ok=True)
-    if found.is_paired:
-        text += "\n![roles side by side](comparison.svg)\n"
-        with styled():
-            figure = side_by_side(*runs, names)
-            for kind in FORMATS:
-                save(figure, out / f"comparison.{kind}")
     if matching is not None:
-        text += f"\n{matching_document(matching)}\n"
         matching.write(out)
-    write_readable(out / "comparison.md", text)
-    view = compare_view(*runs, found, names, matching)
+    found = replace(found, matching=matching)
+    draw = (lambda: side_by_side(*runs, names)) if found.is_paired else lambda: None
+    comparison_document(found, names, draw).write(out / "comparison.md", figures=".")
+    view = compare_view(*runs, found, names)
     write_readable(out / "comparison.html", render_comparison(view))
-    return replace(found, matching=matching)
+    return found
 
 
 def _check_same_start(one: Analysis, other: Analysis) -> None:
@@ -97,6 +89,8 @@ def render_comparison(view: ComparisonView) -> str:
         scripts=SCRIPTS,
         data=comparison_data(view),
         view=view,
+        heads=(),
+        svg=inline_svg,
         names=[side.name for side in view.sides],
         strip=plot.STRIP_WIDTH,
         plot={

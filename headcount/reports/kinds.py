@@ -12,7 +12,7 @@ from typing import final
 from headcount.reports import numbers
 from headcount.reports.names import RoleName, role_names
 from headcount.reports.plain_words import does, finding
-from headcount.results import Analysis, Role, TraitStrength
+from headcount.results import BORDERLINE, Analysis, Role, TraitStrength
 
 
 @final
@@ -86,6 +86,13 @@ class Leading:
     """Share minus null in the half of the corpus that chose; the role's score without profiles."""
     second: Kind | None = None
     """The next finding of another kind, a role or tendency; None without one."""
+    certainty: str | None = None
+    """`clear` or `borderline`, for a role; None if it is unknown."""
+
+    @property
+    def called(self) -> str:
+        """The verdict, with a word for a role whose interval does not clear its threshold."""
+        return certain(self.verdict, self.certainty)
 
 
 def kinds_of(run: Analysis) -> list[Kind]:
@@ -154,6 +161,7 @@ def _by_traits(
         short=short,
         first_gain=best.first_gain,
         second=second,
+        certainty=own[0].certainty if own else None,
     )
 
 
@@ -171,6 +179,7 @@ def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | 
         short=kind.one,
         first_gain=found[0].score,
         second=second,
+        certainty=found[0].certainty,
     )
 
 
@@ -212,6 +221,20 @@ def verdicts(found: Iterable[Leading | None]) -> tuple[int, int, int]:
     return counts["role"], counts["tendency"], counts["none"]
 
 
+def certain(verdict: str, certainty: str | None) -> str:
+    """A verdict in words.
+
+    >>> certain("role", "clear"), certain("role", "borderline")
+    ('role', 'borderline role')
+    """
+    return f"{certainty} {verdict}" if certainty == BORDERLINE else verdict
+
+
+def num_borderline(found: Iterable[Leading | None]) -> int:
+    """Number of heads whose main role is borderline."""
+    return sum(each is not None and each.certainty == BORDERLINE for each in found)
+
+
 def label_of(trait: str) -> str:
     """The name of a trait in legends and lists.
 
@@ -223,7 +246,11 @@ def label_of(trait: str) -> str:
 
 def kinds_sentence(found: Iterable[Leading | None], most: int = 3) -> str:
     """The most frequent kinds, as clauses: "24 look at the first token and 1 at separators"."""
-    ranked = sorted(counted(found), key=lambda pair: -pair[1])[:most]
-    return numbers.listed(
-        [f"{numbers.count(number)} {k.one if number == 1 else k.many}" for k, number in ranked]
-    )
+    leads = [each for each in found if each is not None]
+    ranked = sorted(counted(leads), key=lambda pair: -pair[1])[:most]
+    clauses = []
+    for kind, number in ranked:
+        some = num_borderline(each for each in leads if each.kind.key == kind.key)
+        note = f" ({numbers.count(some)} borderline)" if some else ""
+        clauses.append(f"{numbers.count(number)} {kind.one if number == 1 else kind.many}{note}")
+    return numbers.listed(clauses)

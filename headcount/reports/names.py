@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import final
 
+from headcount.importance import SCORES
 from headcount.reports import numbers
 
 SITE_TITLES: Mapping[str, str] = {
@@ -85,17 +86,15 @@ MEASURES: Mapping[str, MeasureName] = {
                 "p-value over examples, corrected for the number of heads",
             ),
         ),
-        *_table(
-            WORTH,
-            numbers.effect,
-            ("gradient", "gradient", "how much the loss would change if its gate were lowered"),
-            (
-                "relevance",
-                "relevance",
-                "its share of what the heads of its layer contribute to the output",
-            ),
-            ("norm_score", "output norm", "mean norm of its output; 1 is its layer's mean"),
-            ("sink_score", "sink score", "minus the mean weight on the first token"),
+        *(
+            MeasureName(
+                each.column,
+                each.label,
+                WORTH,
+                each.says,
+                numbers.significant if each.is_tiny else numbers.effect,
+            )
+            for each in SCORES.values()
         ),
         *_table(
             "Sharpness",

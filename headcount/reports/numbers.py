@@ -58,6 +58,15 @@ def effect(value: Real) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def significant(value: Real) -> str:
+    """A number of any size with two significant digits.
+
+    >>> significant(0.0000321), significant(-0.5)
+    ('3.2e−05', '−0.5')
+    """
+    return UNKNOWN if math.isnan(value) else f"{value:.2g}".replace("-", "−")
+
+
 def probability(p: Real) -> str:
     """A p-value with three decimals.
 

@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.core import amount, table
+from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
@@ -144,29 +144,30 @@ def _by_curve(one: Analysis, other: Analysis) -> Iterator[PruningOrder]:
         yield PruningOrder(f"curve, {method}", {}, None, tuple(budgets))
 
 
-def order_label(order: PruningOrder) -> str:
-    """The name of the score or method as it is shown."""
-    return MEASURES[order.name].label if order.name in MEASURES else order.name
-
-
-def order_sentence(order: PruningOrder) -> str:
-    """Shares of importance by site and the correlation over cells, in words; empty for a curve."""
-    if order.cells is None:
-        return ""
-    parts = [
-        f"{SITE_TITLES.get(site, site).lower()} {numbers.percent(a)} and {numbers.percent(b)}"
-        for site, (a, b) in order.importance.items()
-    ]
-    cells = order.cells
-    return (
-        f"Share of the total importance: {numbers.listed(parts)}. The means of "
-        f"{amount(cells.num_heads, 'layer')} of sites correlate by {cells} (rank correlation)."
+def order_document(orders: tuple[PruningOrder, ...], names: tuple[str, str]) -> Document:
+    """What the orders of two models show: kept heads by site, and how alike layers are."""
+    kept = orders[0].budgets[0].kept
+    sites = ", ".join(SITE_TITLES.get(each, each).lower() for each in {**kept[0], **kept[1]})
+    return Document(
+        "Order of pruning",
+        (
+            Text(
+                f"Number of heads kept by site ({sites}) if the most important ones are kept, and "
+                "the rank correlation of the shares kept of each layer of each site. No head is "
+                f"paired with another. {NORMALISED}",
+                "lede",
+            ),
+            *(block for order in orders for block in _order(order, names)),
+        ),
     )
 
 
-def order_rows(order: PruningOrder) -> list[tuple[str, str, str, str]]:
-    """For each budget its share, the kept heads of both models by site, and the correlation."""
-    return [
+def _order(order: PruningOrder, names: tuple[str, str]) -> Iterator[Block]:
+    title = MEASURES[order.name].label if order.name in MEASURES else order.name
+    yield Heading(title, 3)
+    if order.cells is not None:
+        yield Text(_importance(order.importance, order.cells))
+    rows = (
         (
             numbers.percent(each.share),
             ", ".join(map(str, each.kept[0].values())),
@@ -174,26 +175,18 @@ def order_rows(order: PruningOrder) -> list[tuple[str, str, str, str]]:
             numbers.correlation(each.cells.rho),
         )
         for each in order.budgets
-    ]
+    )
+    header = ("kept", *names, "layers of sites")
+    yield Table.of(header, rows, f"Kept heads by site: {title}")
 
 
-def order_header(orders: tuple[PruningOrder, ...]) -> str:
-    """The order of the sites in the columns of kept heads."""
-    kept = orders[0].budgets[0].kept
-    sites = dict.fromkeys((*kept[0], *kept[1]))
-    return ", ".join(SITE_TITLES.get(site, site).lower() for site in sites)
-
-
-def order_document(orders: tuple[PruningOrder, ...], names: tuple[str, str]) -> str:
-    """The Markdown of the section."""
+def _importance(importance: Mapping[str, tuple[float, float]], cells: Correlation) -> str:
+    """Shares of importance by site, and the correlation over cells, in words."""
     parts = [
-        "## Order of pruning",
-        f"Number of heads kept by site ({order_header(orders)}) if the most important ones are "
-        "kept, and the rank correlation of the shares kept of each layer of each site. No head is "
-        f"paired with another. {NORMALISED}",
+        f"{SITE_TITLES.get(site, site).lower()} {numbers.percent(a)} and {numbers.percent(b)}"
+        for site, (a, b) in importance.items()
     ]
-    for order in orders:
-        rows = [list(row) for row in order_rows(order)]
-        shown = table(["kept", *names, "layers of sites"], rows)
-        parts += [f"### {order_label(order)}", *filter(None, [order_sentence(order)]), shown]
-    return "\n\n".join(parts)
+    return (
+        f"Share of the total importance: {numbers.listed(parts)}. The means of "
+        f"{amount(cells.num_heads, 'layer')} of sites correlate by {cells} (rank correlation)."
+    )

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from headcount.core import amount
 from headcount.reports import numbers
-from headcount.reports.kinds import Leading, counted, kinds_sentence, verdicts
+from headcount.reports.kinds import Leading, counted, kinds_sentence, num_borderline, verdicts
 from headcount.reports.plain_words import offset_words
 from headcount.results import RunRecord
 
@@ -32,6 +32,8 @@ def headline(found: Sequence[Leading | None]) -> str:
         who = "The only head shows no" if total == 1 else f"None of the {total:,} heads shows a"
         return f"{who} role or tendency."
     parts = [f"{numbers.count(role)} {_has(role)} a role" if role else "none has a role"]
+    if some := num_borderline(found):
+        parts[0] += f" ({numbers.count(some)} borderline)"
     if tend:
         verb = "" if role else f"{_has(tend)} "
         parts.append(f"{numbers.count(tend)} {verb}a tendency")

@@ -78,6 +78,8 @@ from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
 from .prune import PruneRecord as PruneRecord
 from .prune import Survival as Survival
+from .roles import BORDERLINE as BORDERLINE
+from .roles import CLEAR as CLEAR
 from .roles import Role as Role
 from .roles import Roles as Roles
 from .roles import Thresholds as Thresholds

@@ -253,6 +253,7 @@ COLUMNS = (
     "ablation_p",
     "norm_score",
     "sink_score",
+    "fisher",
 )
 """Columns that assessments write."""
 

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from headcount.core import InputError, omitted
+
+CLEAR, BORDERLINE = "clear", "borderline"
+"""Whether the interval of a role clears its threshold: see `Thresholds.certainty`."""
 
 
 @final
@@ -26,6 +29,8 @@ class Role:
     direction: str | None = omitted(None)
     """Direction of that relation, e.g. `head->dependent`; on images, where the head looks, as in
     `2 up`, `row` or `row 1, column 3`."""
+    certainty: str | None = omitted(None)
+    """`clear` or `borderline`: see `Thresholds.certainty`; None if it is unknown."""
 
 
 Roles = Mapping[str, Sequence[Role]]
@@ -94,6 +99,42 @@ class Thresholds:
         if not self.syntactic_relative:
             return accuracy - baseline
         return accuracy / baseline - 1 if baseline else math.inf
+
+    def least(self, role: str) -> float:
+        """The threshold of a role."""
+        return {
+            "positional": self.positional_share,
+            "syntactic": self.syntactic_gain,
+            "rare": self.rare2_share,
+            "sink": self.sink_share,
+            "punctuation": self.punctuation_share,
+            "block": self.block_share,
+            "induction": self.induction_share,
+            "duplicate": self.induction_share,
+            "line": self.line_share,
+            "local": self.local_closeness,
+            "spot": self.spot_share,
+        }[role]
+
+    def certainty(self, row: Mapping[str, Any]) -> str | None:
+        """Whether the interval of a role clears its threshold: `CLEAR`, or else `BORDERLINE`.
+
+        A role is tested against chance, not against its threshold, so roles just above it are
+        winners, some of which other texts of the same kind do not repeat. Clear means that the
+        lower end of the 90 % interval is at least the threshold. None for blocks, whose interval
+        is that of another number, and for what is no role.
+
+        Args:
+            row: A row of `profiles.parquet`, by the names of its columns.
+        """
+        if row["verdict"] != "role" or row["role"] == "block":
+            return None
+        share = row["null"] + row["low"] * (row["attainable"] - row["null"])
+        if row["role"] == "syntactic":
+            score = self.syntactic_excess(share, row["chance"])
+        else:
+            score = row["score"] * share / row["share"] if row["share"] else 0.0
+        return CLEAR if round(score, 9) >= self.least(row["role"]) else BORDERLINE
 
     @property
     def syntactic_words(self) -> str:

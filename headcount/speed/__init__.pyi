@@ -8,12 +8,9 @@ from .comparison import compare_speed as compare_speed
 from .costs import Size as Size
 from .costs import flops as flops
 from .costs import peak_bytes as peak_bytes
-from .document import COSTS as COSTS
-from .document import GAINS as GAINS
-from .document import cost_cells as cost_cells
-from .document import gain_cells as gain_cells
 from .document import record as record
 from .document import size_rows as size_rows
+from .document import speed_document as speed_document
 from .document import write_speed as write_speed
 from .flop_ceiling import ceiling as ceiling
 from .flop_ceiling import model_flops as model_flops

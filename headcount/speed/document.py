@@ -1,4 +1,4 @@
-"""Document: the tables of a speed comparison in Markdown."""
+"""What a speed comparison shows, and its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,13 +15,16 @@ from headcount.core import (
     INK,
     LINE,
     MUTED,
+    Chart,
+    Document,
+    Table,
+    Text,
+    Warned,
     amount,
-    literal,
     new_figure,
     save,
     share,
     styled,
-    table,
     write_readable,
 )
 from headcount.results import cache_rows, write_sealed
@@ -29,35 +32,46 @@ from headcount.speed.case import Case, Timing
 from headcount.speed.comparison import Speed
 from headcount.speed.costs import Size
 
-CASE = ("mode", "batch", "tokens")
-GAINS = (*CASE, "times as fast (95 %)", "dense against itself", "ceiling", "% of its gain")
-"""Columns of speedups and their ceilings."""
-COSTS = (*CASE, "latency, ms", "examples/s", "tokens/s", "peak memory, MB")
-"""Columns of costs, each with a number for the dense and for the pruned model."""
+_CASE = ("mode", "batch", "tokens")
 
 
-def document(speed: Speed, names: tuple[str, str]) -> str:
-    """Markdown with sizes, speedups, costs, warnings and the machine."""
+def speed_document(speed: Speed, names: tuple[str, str]) -> Document:
+    """What a comparison shows: sizes, speedups, costs, warnings and the machine.
+
+    Args:
+        speed: the comparison.
+        names: names of the dense and the pruned model.
+    """
     machine = speed.machine
-    parts = [
-        f"# Speed of {literal(names[1])} beside {literal(names[0])}",
-        table(("", *names), size_rows(speed.dense, speed.pruned)),
-        "Mean ratios of times within rounds, in which the two models took turns. The ceiling is "
-        "the ratio of their FLOPs.",
-        table(GAINS, [gain_cells(each) for each in speed.timings]),
-        "Medians over rounds: dense / pruned model. Memory is the peak of a call beyond weights "
-        "and inputs.",
-        table(COSTS, [cost_cells(each) for each in speed.timings]),
-        "\n".join(f"- {reported}" for reported in speed.warnings()),
-        f"{machine.name}, {machine.device}, {amount(machine.threads, 'thread')}, "
-        f"{machine.dtype}, attention {machine.attention}, load before the run "
-        f"{machine.load}; torch {machine.versions['torch']}, transformers "
-        f"{machine.versions['transformers']}.",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    gains = (*_CASE, "times as fast (95 %)", "dense against itself", "ceiling", "% of its gain")
+    costs = (*_CASE, "latency, ms", "examples/s", "tokens/s", "peak memory, MB")
+    return Document(
+        f"Speed of {names[1]} beside {names[0]}",
+        (
+            Table.of(("", *names), size_rows(speed.dense, speed.pruned), "Sizes"),
+            Text(
+                "Mean ratios of times within rounds, in which the two models took turns. The "
+                "ceiling is the ratio of their FLOPs."
+            ),
+            Table.of(gains, map(_gain_cells, speed.timings), "Speedups and their ceilings"),
+            Text(
+                "Medians over rounds: dense / pruned model. Memory is the peak of a call beyond "
+                "weights and inputs."
+            ),
+            Table.of(costs, map(_cost_cells, speed.timings), "Costs of both models"),
+            *map(Warned, speed.warnings()),
+            Text(
+                f"{machine.name}, {machine.device}, {amount(machine.threads, 'thread')}, "
+                f"{machine.dtype}, attention {machine.attention}, load before the run "
+                f"{machine.load}; torch {machine.versions['torch']}, transformers "
+                f"{machine.versions['transformers']}."
+            ),
+            Chart("speed", "Speedups by mode, length and batch", lambda: speed_figure(speed)),
+        ),
+    )
 
 
-def gain_cells(timing: Timing) -> list[str]:
+def _gain_cells(timing: Timing) -> list[str]:
     """One row of the table of speedups."""
     return [
         *_case_cells(timing.case),
@@ -68,7 +82,7 @@ def gain_cells(timing: Timing) -> list[str]:
     ]
 
 
-def cost_cells(timing: Timing) -> list[str]:
+def _cost_cells(timing: Timing) -> list[str]:
     """One row of the table of costs."""
     records = [each.record(timing.case) for each in (timing.dense, timing.pruned)]
     scales = {"latency_s": 1e3, "examples_per_s": 1, "tokens_per_s": 1, "peak_bytes": 1e-6}
@@ -185,7 +199,9 @@ def write_speed(
         figure = speed_figure(speed)
         for kind in FORMATS:
             save(figure, out / f"speed.{kind}")
-    write_readable(out / "speed.md", document(speed, names) + "\n![speed](speed.svg)\n")
+    write_readable(
+        out / "speed.md", speed_document(speed, names).markdown() + "\n![speed](speed.svg)\n"
+    )
     drawn = ["speed.md", *(f"speed.{kind}" for kind in FORMATS)]
     write_sealed(out / "speed.json", record(speed) | dict(about or {}), drawn)
 

@@ -1,4 +1,5 @@
 from .bootstrap import Bootstrap as Bootstrap
+from .bootstrap import few_clusters as few_clusters
 from .clustered import ClusteredRates as ClusteredRates
 from .correlation import correlated as correlated
 from .correlation import rank_correlations as rank_correlations

@@ -1,6 +1,7 @@
 """Intervals: a number with the range in which it lies in 95 % of cases."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -17,6 +18,20 @@ class Estimate:
     high: float
     cases: int
     """Number of cases that the number is over."""
+
+    def within(self, least: float, most: float) -> "Estimate":
+        """The same number with an interval that holds only what is possible.
+
+        >>> Estimate(0.9, 0.7, 1.1, 8).within(0.0, 1.0).high
+        1.0
+        >>> Estimate(0.9, math.nan, math.nan, 8).within(0.0, 1.0)
+        Estimate(value=0.9, low=0.0, high=1.0, cases=8)
+        """
+        if math.isnan(self.value):
+            return self
+        low = least if math.isnan(self.low) else max(self.low, least)
+        high = most if math.isnan(self.high) else min(self.high, most)
+        return replace(self, low=low, high=high)
 
 
 def middle(drawn_D: Float[np.ndarray, " draw"]) -> tuple[float, float]:

@@ -148,9 +148,10 @@ def test_a_tendency_passes_the_test_alone():
 )
 def test_evidence_of_a_positional_head(head: str, offset: int, where: str):
     row = {"trait": "offset", "role": "positional", "score": 0.97, "offset": offset, "cases": 1234}
+    row |= {"share": 0.97, "low": 0.95}
     ((role,),) = find_roles(profile(row | {"head": head})).values()
     evidence = f"97% of tokens that can look most at {where} do, 1,234 cases"
-    assert role == Role("positional", evidence, 0.97, offset=offset)
+    assert role == Role("positional", evidence, 0.97, offset=offset, certainty="clear")
 
 
 def test_evidence_of_the_other_roles():
@@ -232,3 +233,32 @@ def test_a_threshold_that_no_record_could_hold_is_refused(number: float) -> None
     """The report reads the thresholds back."""
     with pytest.raises(InputError, match="as the threshold syntactic_gain, got -?(inf|nan)"):
         Thresholds(syntactic_gain=number)
+
+
+@pytest.mark.parametrize(
+    ("row", "certainty"),
+    [
+        # The low end of the share is null + low * (attainable - null)
+        ({"trait": "first", "score": 0.7, "share": 0.7, "low": 0.375}, "clear"),
+        ({"trait": "first", "score": 0.7, "share": 0.7, "low": 0.374}, "borderline"),
+        # A share of queries, and a score that is a share of the cases
+        ({"trait": "previous", "score": 0.95, "share": 0.475, "low": 0.5, "null": 0.0}, "clear"),
+        (
+            {"trait": "previous", "score": 0.95, "share": 0.475, "low": 0.44, "null": 0.0},
+            "borderline",
+        ),
+        ({"trait": "segment", "score": 0.9}, None),
+        (relation("obj", "head->dependent", 0.5, 0.3, low=0.25), "clear"),
+        (relation("obj", "head->dependent", 0.5, 0.3, low=0.24), "borderline"),
+    ],
+)
+def test_a_role_is_clear_if_its_interval_clears_the_threshold(row, certainty):
+    (role,) = _roles(row)
+    assert role.certainty == certainty
+
+
+def test_a_syntactic_head_is_clear_by_any_of_its_relations():
+    near = relation("obj", "head->dependent", 0.7, 0.3, low=0.0)
+    sure = relation("nsubj", "head->dependent", 0.6, 0.3, low=0.4)
+    (role,) = _roles(near, sure)
+    assert (role.relation, role.certainty) == ("obj", "clear")

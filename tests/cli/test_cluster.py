@@ -39,7 +39,7 @@ def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path:
     status, output, errors = headcount("cluster", bert, *options)
     assert status == 0, errors
     document = out / "clusters.md"
-    assert f"Tables and figures: {document}" in output
+    assert f"Document: {document}" in output
     written = document.read_text(encoding="utf-8")
     assert "](figures/clusters.svg)" in written and "](figures/distances.svg)" in written
     for path in (document, out / "figures" / "clusters.svg", out / "report.html"):

@@ -28,6 +28,10 @@ def test_evolve_writes_tables_and_prints_them(bert: Path, marian: Path, tmp_path
     curve = found.curves("mi", "input")["translation"]
     assert list(curve) == [0, 1, 2] and curve[0][0] > 0.4
     assert not list(out.rglob("*.f16"))
+    other = (*FEW[:-1], 7, "--resume")
+    status, _, errors = headcount("evolve", bert, marian, SAMPLE, *other, "--out", out)
+    assert status == 2 and "finished run" in errors and "(clusters)" in errors
+    assert Evolution.read(out).record.clusters == 6
     status, _, errors = headcount("evolve", bert, SAMPLE, *FEW, "--out", out)
     assert status == 2 and "an earlier run" in errors
 

@@ -16,6 +16,7 @@ from headcount.core import (
     marked,
     new_figure,
     save,
+    start_over,
 )
 
 POLICIES = list(ResumePolicy)
@@ -97,3 +98,17 @@ def test_only_our_files_are_replaced(tmp_path: Path):
     (tmp_path / "notes" / "mine.json").touch()
     with pytest.raises(InputError, match=r"files that headcount did not write \(notes/mine.json\)"):
         check_only_ours(tmp_path, ours)
+
+
+def test_a_run_that_was_killed_after_it_started_over_can_be_overwritten(tmp_path: Path) -> None:
+    """Its state is deleted once all input is read, and keeps the mark of its kind."""
+    out, state = tmp_path / "out", tmp_path / "out" / "state"
+    claim(out, ["a.json"], state, ResumePolicy.REFUSE)
+    (state / "unit").write_text("of the first")
+    claim(out, ["a.json"], state, ResumePolicy.OVERWRITE)
+    assert (state / "unit").exists(), "a typo in the model's name costs nothing"
+    start_over(state)
+    assert not is_begun(state)
+    (state / "unit").write_text("of the second, which is killed")
+    for policy in (ResumePolicy.OVERWRITE, ResumePolicy.RESUME):
+        claim(out, ["a.json"], state, policy)

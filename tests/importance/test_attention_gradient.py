@@ -203,6 +203,7 @@ def test_numbers_and_intervals(bert: Path) -> None:
     found = sensitivity(loaded, task, samples=50)
     sums, loss = attention_gradients(loaded.model, task, partial(token_kinds, loaded.encoder()))
     assert found.record.loss == pytest.approx(loss) and found.record.examples == 3
+    assert found.record.warnings[-1].startswith("intervals from 3 examples are rough")
     for row in found.rows:
         each, c = sums[LayerId(row.site, row.layer)], KINDS.index(row.kind)
         heads = (

@@ -201,6 +201,9 @@ def test_the_best_head_is_chosen_on_the_other_half() -> None:
     assert found.record.best == again.record.best and found.record.best
     for each in found.record.best:
         assert each.low <= each.accuracy <= each.high
+    all_of_them, best = found.record.warnings[-2:]
+    assert all_of_them.startswith("intervals from 9 documents are rough")
+    assert best.startswith("intervals of the best heads, chosen on the other documents, from ")
     cases = {row.kind: row.cases for row in found.rows}
     assert cases["all"] == sum(cases[kind] for kind in cases if kind != "all") == 3 * 6
 

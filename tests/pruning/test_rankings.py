@@ -26,11 +26,8 @@ from headcount.pruning import (
     choose_heads,
 )
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.fisher import Fisher
+from headcount.pruning.methods.by_score import Fisher, Norm, Relevance, Sink
 from headcount.pruning.methods.method import ascending
-from headcount.pruning.methods.norm import Norm
-from headcount.pruning.methods.relevance import Relevance
-from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import tapped
 from headcount.tasks import Translation, evaluate, some

@@ -76,6 +76,20 @@ def test_roles_stand_before_tendencies(profiled: Path):
     ]
 
 
+def test_a_borderline_role_is_said_to_be_one(profiled: Path):
+    run = shared_run(profiled)
+    head = run.rows[0].head
+    found = {}
+    for low in (0.0, 1.0):
+        one = replace(TRAIT, low=low, score=TRAIT.share)
+        some = changed(run, traits={head: (one,)}, roles={**run.roles, head: (Role("sink"),)})
+        (found[low],) = cards(some)[0].findings
+    assert found[0.0].text.endswith(
+        "; borderline: its interval includes values below the threshold"
+    )
+    assert "borderline" not in found[1.0].text
+
+
 def test_a_long_map_is_cut_on_both_sides_of_its_own():
     """The query is far to the right, its key at the beginning."""
     weights_QK = np.full((100, 100), 30, dtype=np.uint8)

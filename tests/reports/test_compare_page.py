@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from headcount.reports import compare, document, write_comparison
+from headcount.reports import Comparison, compare, comparison_document, write_comparison
 from headcount.reports.kinds import leading
 from headcount.reports.page.compare_plot import LEFT, SIZE, TOP, scatter, span
 from headcount.reports.page.compare_view import (
@@ -26,6 +26,11 @@ from tests.reports.test_profile_view import TRAIT
 SUBJECT = replace(
     TRAIT, trait="nsubj", relation="nsubj", direction="head->dependent", role="syntactic"
 )
+
+
+def told(found: Comparison, names: tuple[str, str]) -> str:
+    """The document as Markdown."""
+    return comparison_document(found, names, lambda: None).markdown()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +122,7 @@ def test_ends_of_intervals_are_no_scores(runs: tuple[Analysis, Analysis]):
     assert view.scores is not None
     labels = [row[0] for row in view.scores.rows]
     assert "ablation effect" in labels and "confidence" in labels
-    text = document(found, ("news", "captions"))
+    text = told(found, ("news", "captions"))
     for name in ("ablation effect, low", "ablation p, corrected", "most frequent offset"):
         assert name not in labels and name not in text
 

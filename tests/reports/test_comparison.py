@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.core import InputError
-from headcount.reports import compare, document, write_comparison
+from headcount.reports import Comparison, compare, comparison_document, write_comparison
 from headcount.reports.comparison import side_by_side
 from headcount.reports.comparison_files import render_comparison
 from headcount.reports.page.compare_view import compare_view
@@ -19,6 +19,11 @@ from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
+
+
+def told(found: Comparison, names: tuple[str, str]) -> str:
+    """The document as Markdown."""
+    return comparison_document(found, names, lambda: None).markdown()
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def test_a_run_agrees_with_itself(run: Analysis) -> None:
     assert found.same_roles == sum(bool(row.roles) for row in run.rows)
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
-    assert "None. " in document(found, ("a", "b"))
+    assert "None. " in told(found, ("a", "b"))
 
 
 def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",)) -> Analysis:
@@ -51,7 +56,7 @@ def test_treebanks_that_were_read_in_two_ways_are_warned_of(run: Analysis) -> No
     for one, other in ((written, words), (old, written)):
         found = compare(one, other)
         assert len(found.warnings) == 1 and "treebanks are read as-w" in found.warnings[0]
-        assert "**Warning**: treebanks are read" in document(found, ("a", "b"))
+        assert "Warning: treebanks are read" in told(found, ("a", "b"))
         assert "treebanks are read" in render_comparison(
             compare_view(one, other, found, ("a", "b"))
         )
@@ -79,7 +84,7 @@ def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
     counts = found.counts[run.rows[0].site]
     assert counts["positional"][0] - counts["positional"][1] == 1
     assert counts["none"][1] - counts["none"][0] == 1
-    text = document(found, ("news", "captions"))
+    text = told(found, ("news", "captions"))
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["head", "news", "captions"] in lines
     assert [run.rows[0].head, "positional, sink", "none"] in lines
@@ -114,7 +119,7 @@ def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: 
     assert not found.is_paired and (found.changes, found.by_head) == ((), {})
     counts = found.counts["encoder.self"]
     assert counts["none"] == tuple(sum(not row.roles for row in each.rows) for each in (run, other))
-    assert "nothing is compared head by head" in document(found, ("a", "b"))
+    assert "nothing is compared head by head" in told(found, ("a", "b"))
 
 
 def test_each_map_has_the_name_of_its_run(run: Analysis) -> None:

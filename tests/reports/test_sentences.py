@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from headcount.reports import numbers
-from headcount.reports.kinds import leading
+from headcount.reports.kinds import Leading, kind_of, leading
 from headcount.reports.names import role_names
 from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord
@@ -33,6 +33,13 @@ def _headline(*verdicts: tuple[str, str] | None) -> str:
     return headline([*leading(run).values()])
 
 
+def leads(trait: str, certainty: str) -> Leading:
+    """A head that is led by a role."""
+    names = role_names(["sink", "positional"])
+    one = replace(TRAIT, trait=trait, role="sink" if trait == "first" else "positional")
+    return Leading(kind_of(one, names), "role", 1.0, "", "", 0.0, certainty=certainty)
+
+
 FIRST, BEFORE = ("first", "role"), ("previous", "tendency")
 
 
@@ -44,6 +51,15 @@ def test_headline_counts_roles_tendencies_and_kinds():
     assert _headline(FIRST, BEFORE, BEFORE, ("rare", "role"), ("self", "role")) == (
         "Of 5 heads, 3 have a role and 2 a tendency. Most frequent: "
         "2 look at the previous token, 1 looks at the token itself and 1 looks at rare words."
+    )
+
+
+def test_headline_counts_borderline_roles():
+    """Heads whose main role has an interval that reaches below the threshold."""
+    sink, before = leads("first", "borderline"), leads("previous", "clear")
+    assert headline([sink, sink, replace(sink, certainty="clear"), before]) == (
+        "Of 4 heads, 4 have a role (2 borderline). "
+        "3 look at the first token (2 borderline) and 1 looks at the previous token."
     )
 
 

@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int
 
-from headcount.importance.options import DeltaOf
+from headcount.importance.choices import DeltaOf
 from headcount.tasks import Evaluation, Task
 
 

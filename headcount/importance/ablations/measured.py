@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice
 from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
-from headcount.importance.options import Instead
+from headcount.importance.choices import Instead
 from headcount.importance.scores import Scores
 from headcount.tap import (
     Anatomy,

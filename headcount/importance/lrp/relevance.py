@@ -27,9 +27,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, LayerId
+from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.importance.options import Rules
 from headcount.tap import Anatomy, AnyModel, Tap, examined
 from headcount.tasks import (
     IGNORED,

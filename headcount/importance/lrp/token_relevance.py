@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.relevance import WHOLE
 from headcount.importance.lrp.rule_sets import listener
-from headcount.importance.options import Rules
 from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
@@ -32,7 +32,7 @@ from headcount.core import (
     silent,
 )
 from headcount.corpora import Corpus
-from headcount.importance import ablation, correlation, gradient, norm, relevance, sink
+from headcount.importance import SCORES, Scores, ablation, correlation
 from headcount.models import Loaded, check_has_heads, load, signature
 from headcount.papers.following.checkpoint_list import (
     Checkpoint,
@@ -58,21 +58,6 @@ _NUMBERS = "numbers"
 
 Build = Callable[[Loaded], Task]
 """Makes the task for a model."""
-
-SCORES: dict[str, Callable[[Loaded, Task, int], Mapping[Any, Any]]] = {
-    "gradient": lambda one, task, most: gradient(
-        one.model, task, anatomy=one.anatomy, max_tokens=most
-    ),
-    "relevance": lambda one, task, most: (
-        relevance(one.model, task, anatomy=one.anatomy, max_tokens=most).scores
-    ),
-    "ablation": lambda one, task, most: ablation(
-        one.model, task, anatomy=one.anatomy, max_tokens=most
-    ),
-    "norm": lambda one, task, most: norm(one.model, task, one.anatomy, most),
-    "sink": lambda one, task, most: sink(one.model, task, one.anatomy, most),
-}
-"""The methods of importance, with their default options."""
 
 
 def follow(
@@ -257,13 +242,19 @@ class _Run:
 
     def _halves(self, loaded: Loaded, task: Task) -> Float[np.ndarray, "half head"]:
         """Importance of every head on the examples with even and on those with odd numbers."""
-        score, heads = SCORES[self.options.method], loaded.heads
-        found = []
+        heads, found = loaded.heads, []
         for half in HALVES:
             part = some(task, half_of(task.num_examples, half))
-            scores = score(loaded, part, self.max_tokens)
+            scores = self._scores(loaded, part)
             found.append([float(scores[head.layer_id][head.index]) for head in heads])
         return np.array(found)
+
+    def _scores(self, loaded: Loaded, task: Task) -> Scores:
+        """Importance of every head by the method, with its default options."""
+        if self.options.method == "ablation":
+            how = {"anatomy": loaded.anatomy, "max_tokens": self.max_tokens}
+            return ablation(loaded.model, task, **how)
+        return SCORES[self.options.method]().of(loaded, task, self.max_tokens)
 
     def _signature(self, loaded: Loaded, task: Task) -> str:
         options = self.options

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, final
+from typing import final
 
 from headcount.core import InputError, check_choice, check_seed
+from headcount.importance import MethodName
 from headcount.results import Thresholds
-
-FollowMethod = Literal["gradient", "relevance", "ablation", "norm", "sink"]
 
 
 @final
@@ -15,7 +14,7 @@ FollowMethod = Literal["gradient", "relevance", "ablation", "norm", "sink"]
 class FollowOptions:
     """Settings of `follow`, in Python and as options of the command."""
 
-    method: FollowMethod = "gradient"
+    method: MethodName = "gradient"
     """Score of importance; gradient as in Michel et al. (2019)."""
     within: float = 0.05
     """Rise of the loss within which heads can be pruned, as a share of the dense model's loss."""
@@ -27,7 +26,7 @@ class FollowOptions:
     """Thresholds for assigning roles; the papers' values by default."""
 
     def __post_init__(self) -> None:
-        check_choice("a method", self.method, FollowMethod)
+        check_choice("a method", self.method, MethodName)
         check_seed(self.seed)
         if not (self.within > 0 and math.isfinite(self.within)):
             raise InputError(

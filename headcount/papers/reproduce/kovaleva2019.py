@@ -37,7 +37,7 @@ from headcount.papers.tuned_record import TunedMaps, TunedRecord, TunedRow
 from headcount.papers.tuned_rows import map_rows, word_rows
 from headcount.papers.word_classes import WORD_CLASSES, attention_to_words
 from headcount.reports import SITE_TITLES
-from headcount.statistics import Bootstrap
+from headcount.statistics import Bootstrap, few_clusters
 from headcount.tasks import COLUMNS, Task
 
 TITLES = {
@@ -164,7 +164,11 @@ def measure_tuned_maps(
         classifier_accuracy=classifier.accuracy,
         treebank=tuple(file.name for file in case.treebank),
         treebank_sentences=num_words,
-        warnings=tuple(case.task.warnings()),
+        warnings=(
+            *case.task.warnings(),
+            *few_clusters(total, "example"),
+            *(few_clusters(num_words, "sentence") if case.treebank else ()),
+        ),
         timings=seconds,
         arguments=case.arguments,
     )

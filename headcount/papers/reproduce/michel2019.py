@@ -252,16 +252,25 @@ def _one_at_a_time(ablated: Ablated) -> str:
     better = int((sure_H & (np.sign(change_H) == good)).sum())
     holm = int((ablated.frame["ablation_p"].to_numpy(dtype=float) < ALPHA).sum())
     heads, significant, paper_better = SIGNIFICANT_WMT
+    counts = {
+        "paper, WMT encoder": (heads, significant, paper_better, "–", "–"),
+        "here": (
+            *(len(change_H), int(sure_H.sum()), better, holm),
+            change(change_H[abs(change_H).argmax()]),
+        ),
+    }
     rows = [
-        ["paper, WMT encoder", str(heads), str(significant), str(paper_better), "–"],
-        ["here", str(len(change_H)), str(int(sure_H.sum())), str(better), str(holm)],
+        [name, *map(str, (num, sure, f"{ALPHA * num:.2f}", *others))]
+        for name, (num, sure, *others) in counts.items()
     ]
     header = [
         "",
         "heads",
         f"change with p < {ALPHA}",
+        "by chance alone",
         "of these, better without it",
         "after Holm's correction",
+        "largest change",
     ]
     grids = [_grid(ablated, site) for site in ablated.sites]
     return "\n\n".join(

@@ -16,11 +16,8 @@ from headcount.core import InputError
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Keep
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.fisher import Fisher
-from headcount.pruning.methods.gradient import Gradient
+from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Sink
 from headcount.pruning.methods.method import Method, RankingMethod, Selection
-from headcount.pruning.methods.norm import Norm
-from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.pruning.options import AutoOptions
 from headcount.tasks import Task, some

@@ -6,14 +6,10 @@ from dataclasses import fields
 from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.auto import Auto
-from headcount.pruning.methods.fisher import Fisher
-from headcount.pruning.methods.gradient import Gradient
+from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Relevance, Sink
 from headcount.pruning.methods.l0 import L0
 from headcount.pruning.methods.method import Method, Ranking, RankingMethod
-from headcount.pruning.methods.norm import Norm
 from headcount.pruning.methods.random import Random
-from headcount.pruning.methods.relevance import Relevance
-from headcount.pruning.methods.sink import Sink
 from headcount.pruning.methods.subset import Subset
 from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
 

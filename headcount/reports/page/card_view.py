@@ -21,7 +21,7 @@ from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
-from headcount.results import Analysis, Example
+from headcount.results import BORDERLINE, Analysis, Example, TraitStrength
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -251,9 +251,15 @@ def _findings(run: Analysis, head: str, names: Mapping[str, RoleName]) -> tuple[
     roles = [each for each in found if each.verdict == "role"]
     tends = [each for each in found if each.verdict == "tendency"]
     return tuple(
-        Finding(kind_of(each, names).key, each.verdict, finding(each))
+        Finding(kind_of(each, names).key, each.verdict, f"{finding(each)}{_doubt(run, each)}")
         for each in roles[:SHOWN_ROLES] + tends[:SHOWN_TENDENCIES]
     )
+
+
+def _doubt(run: Analysis, trait: TraitStrength) -> str:
+    """A note on a role whose interval does not clear its threshold; else nothing."""
+    is_borderline = run.record.thresholds.certainty(vars(trait)) == BORDERLINE
+    return "; borderline: its interval includes values below the threshold" if is_borderline else ""
 
 
 def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:

@@ -6,24 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import Document
 from headcount.reports import numbers
 from headcount.reports.comparison import SKIPPED, Comparison
+from headcount.reports.documents.matching import matching_document
 from headcount.reports.kinds import Kind, Leading, counted, kinds_of, leading
 from headcount.reports.names import MEASURES, site_titles
 from headcount.reports.page.compare_plot import Scatter, Span, scatter, span
 from headcount.reports.page.grid_view import Grid, grids
-from headcount.reports.page.matching_view import MatchingView, matching_view
 from headcount.reports.page.worth_view import without
 from headcount.reports.plain_words import finding, relation_words
-from headcount.reports.pruning_order import (
-    NORMALISED,
-    order_header,
-    order_label,
-    order_rows,
-    order_sentence,
-)
+from headcount.reports.pruning_order import order_document
 from headcount.reports.sentences import headline, measured
-from headcount.results import Analysis, Matching, Profiles, TraitStrength
+from headcount.results import Analysis, Profiles, TraitStrength
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -109,17 +104,6 @@ class Scores:
 
 @final
 @dataclass(frozen=True)
-class OrderView:
-    """How alike both models order their heads by one score or curve."""
-
-    title: str
-    sentence: str
-    rows: tuple[tuple[str, str, str, str], ...]
-    """Share kept, heads kept by site in both runs, and the rank correlation over layers."""
-
-
-@final
-@dataclass(frozen=True)
 class ComparisonView:
     """Everything that the page of a comparison shows."""
 
@@ -135,13 +119,9 @@ class ComparisonView:
     sites: tuple[tuple[str, str], ...]
     differ: tuple[tuple[str, str, str], ...]
     """Facts that differ between the runs: name and both values."""
-    orders: tuple[OrderView, ...] = ()
+    order: Document | None = None
     """Where both models keep their heads."""
-    order_sites: str = ""
-    """Order of the sites in the columns of kept heads."""
-    order_note: str = NORMALISED
-    """What a reader must know of normalised scores."""
-    matching: MatchingView | None = None
+    matched: Document | None = None
     """Heads paired by what they do; None unless that was asked for."""
     warnings: tuple[str, ...] = ()
     """What makes numbers of the runs differ besides heads and data."""
@@ -152,7 +132,6 @@ def compare_view(
     other: Analysis,
     found: Comparison,
     names: tuple[str, str],
-    matching: Matching | None = None,
 ) -> ComparisonView:
     """The view model of a comparison.
 
@@ -161,7 +140,6 @@ def compare_view(
         other: the second run.
         found: the comparison of the two.
         names: names of the runs.
-        matching: the heads of both paired by what they do.
     """
     runs, leads = (one, other), (leading(one), leading(other))
     kinds = {kind.key: kind for run in runs for kind in kinds_of(run)}
@@ -186,12 +164,8 @@ def compare_view(
         scores=_scores(one, other, found) if found.is_paired else None,
         sites=site_titles(dict.fromkeys((*one.sites, *other.sites))),
         differ=_differ(one, other),
-        orders=tuple(
-            OrderView(order_label(each), order_sentence(each), tuple(order_rows(each)))
-            for each in found.orders
-        ),
-        order_sites=order_header(found.orders) if found.orders else "",
-        matching=matching_view(matching) if matching else None,
+        order=order_document(found.orders, names) if found.orders else None,
+        matched=matching_document(found.matching) if found.matching else None,
         warnings=found.warnings,
     )
 

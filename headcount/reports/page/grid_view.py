@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports import numbers
-from headcount.reports.kinds import Kind, Leading, counted, tint, verdicts
+from headcount.reports.kinds import Kind, Leading, counted, num_borderline, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.worth_view import mattering
 from headcount.reports.untested import nothing_words
@@ -71,13 +71,13 @@ class Legend:
 def legend(run: Analysis, found: Found) -> Legend:
     """The legend of the map."""
     names = ("role", "tendency", "none"), ("role", "tendency", "neither")
+    counts = [*map(numbers.count, verdicts(found.values()))]
+    if some := num_borderline(found.values()):
+        counts[0] += f" ({numbers.count(some)} borderline)"
     chips = [Chip(kind, numbers.count(number)) for kind, number in counted(found.values())]
     matter = mattering(run)
     return Legend(
-        tuple(
-            (key, name, numbers.count(number))
-            for key, name, number in zip(*names, verdicts(found.values()), strict=True)
-        ),
+        tuple(zip(*names, counts, strict=True)),
         tuple(chips),
         None if matter is None else len(matter),
     )
@@ -118,7 +118,7 @@ def _cell(head: str, index: int, leading: Leading | None, matters: bool, nothing
         )
     kind, second = leading.kind, leading.second
     also = f"; also {second.label}" if second else ""
-    says = f"{head}: {leading.verdict}, {leading.short}{also}{worth}"
+    says = f"{head}: {leading.called}, {leading.short}{also}{worth}"
     return Cell(
         head=head,
         index=index,

@@ -57,6 +57,7 @@ def render(report: Report) -> str:
         scripts=SCRIPTS,
         data=page_data(report),
         report=report,
+        heads=report.heads,
         svg=inline_svg,
         plot={
             "width": WIDTH,

@@ -59,7 +59,7 @@ def lines(text: str, start: str) -> list[list[str]]:
 def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
     text = michel2019_document(ablated())
     assert "accuracy in points 84.00" in text and "872 examples" in text
-    assert lines(text, "here")[0] == ["here", "5", "3", "1", "2"]
+    assert lines(text, "here")[0] == ["here", "5", "3", "0.05", "1", "2", "−13.10"]
     assert lines(text, "0")[0] == ["0", "**−2.00**", "**+1.00**", "–"]
     assert lines(text, "1")[0] == ["1", "−0.40", "0.00", "**−13.10**"]
 
@@ -68,7 +68,7 @@ def test_a_rise_of_the_loss_is_a_positive_change() -> None:
     facts = {"quantity": "loss", "replacement": "zero", "p_each": EACH}
     text = michel2019_document(ablated(ablation=facts))
     assert "loss 0.40" in text
-    assert lines(text, "here")[0][2:4] == ["3", "1"]  # without one head the loss drops
+    assert lines(text, "here")[0][2:5] == ["3", "0.05", "1"]  # without one head the loss drops
     assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
 
 

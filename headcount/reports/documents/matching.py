@@ -1,8 +1,8 @@
-"""The Markdown of a matching: what pairs of heads have in common, beside chance."""
+"""What a matching shows: what pairs of heads have in common, beside chance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from headcount.core import amount, table
+from headcount.core import Block, Document, Heading, Table, Text, Warned, amount
 from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Chance, Matching, PairCorrelation, SiteMatching
@@ -12,23 +12,38 @@ PAIRING = {True: "across layers", False: "within layers"}
 """Names of both ways to pair heads, by whether layers may differ."""
 
 
-def matching_document(matching: Matching) -> str:
-    """The section of a comparison: sites, held-out numbers and pairs."""
-    parts = [
-        "## Heads matched by what they do",
-        "Heads are paired by their profiles (least sum of distances). Correlations are rank "
-        "correlations over pairs of numbers that did not choose them: traits over pairs chosen by "
-        "the traits of other roles, and columns of the head table. *Random* pairs are drawn within "
-        "the site. *Same layers* shuffles the second heads of pairs within their layers: what "
-        "depth alone explains. Ranges hold 95 % of the random pairs.",
-        _sites(matching),
-    ]
-    for found in matching.sites:
-        parts += [f"### {matching_title(found)}"]
-        parts += [matching_sentence(found), _correlations(found.correlations)]
-        parts += [_pairs(found, matching.runs)] if found.across_layers else []
-    parts += [f"Not matched: {warning}." for warning in matching.warnings]
-    return "\n\n".join(parts)
+def matching_document(matching: Matching) -> Document:
+    """The document of a matching: sites, held-out numbers and pairs."""
+    return Document(
+        "Heads matched by what they do",
+        (
+            Text(
+                "Heads are paired by their profiles (least sum of distances between standardised "
+                "traits), since the numbers of heads mean nothing if models were trained apart. "
+                "Correlations are rank correlations over pairs of numbers that did not choose "
+                "them: traits over pairs chosen by the traits of other roles, and columns of the "
+                "head table. Random pairs are drawn within the site. Same layers shuffles the "
+                "second heads of pairs within their layers: what depth alone explains. Ranges "
+                "hold 95 % of the random pairs.",
+                "lede",
+            ),
+            _sites(matching),
+            *(block for found in matching.sites for block in _site(found, matching.runs)),
+            *(Warned(f"not matched: {warning}") for warning in matching.warnings),
+        ),
+    )
+
+
+def _site(found: SiteMatching, runs: tuple[str, str]) -> Iterator[Block]:
+    title = matching_title(found)
+    yield Heading(title, 3)
+    yield Text(matching_sentence(found))
+    header = ("number", "held-out role", "correlation", "random", "same layers", "p (Holm)")
+    rows = map(_correlation_row, found.correlations)
+    yield Table.of(header, rows, f"Correlations over matched heads: {title}")
+    if found.across_layers:
+        pairs = ((pair.one, pair.other, f"{pair.distance:.2f}") for pair in found.pairs)
+        yield Table.of((*runs, "distance"), pairs, f"Matched heads: {title}")
 
 
 def matching_title(found: SiteMatching) -> str:
@@ -50,19 +65,19 @@ def matching_sentence(found: SiteMatching) -> str:
     )
 
 
-def number_label(each: PairCorrelation) -> str:
+def _number_label(each: PairCorrelation) -> str:
     """The name of a number as it is shown."""
     return MEASURES[each.number].label if each.number in MEASURES else each.number
 
 
-def in_range(chance: Chance | None) -> str:
+def _in_range(chance: Chance | None) -> str:
     """The range of the middle 95 %, or a dash."""
     if chance is None:
         return numbers.UNKNOWN
     return f"{numbers.correlation(chance.low)} to {numbers.correlation(chance.high)}"
 
 
-def _sites(matching: Matching) -> str:
+def _sites(matching: Matching) -> Table:
     header = [
         "site",
         "pairing",
@@ -88,31 +103,20 @@ def _sites(matching: Matching) -> str:
                 f"{found.layers_apart:.2f}",
                 f"{found.layers_apart_by_chance.mean:.2f}",
                 numbers.correlation(mean.rho),
-                in_range(mean.random),
-                in_range(mean.same_layers),
+                _in_range(mean.random),
+                _in_range(mean.same_layers),
             ]
         )
-    return table(header, rows)
+    return Table.of(header, rows, "Matched heads of every site")
 
 
-def correlation_row(each: PairCorrelation) -> tuple[str, ...]:
+def _correlation_row(each: PairCorrelation) -> tuple[str, ...]:
     """The cells of a correlation in a table: what, held-out role, value, both nulls, and p."""
     return (
-        number_label(each),
+        _number_label(each),
         each.group or numbers.UNKNOWN,
         numbers.correlation(each.rho),
-        in_range(each.random),
-        in_range(each.same_layers),
+        _in_range(each.random),
+        _in_range(each.same_layers),
         numbers.probability(each.p_holm),
     )
-
-
-def _correlations(correlations: Sequence[PairCorrelation]) -> str:
-    rows = [correlation_row(each) for each in correlations]
-    header = ["number", "held-out role", "correlation", "random", "same layers", "p (Holm)"]
-    return table(header, rows)
-
-
-def _pairs(found: SiteMatching, runs: tuple[str, str]) -> str:
-    rows = [[pair.one, pair.other, f"{pair.distance:.2f}"] for pair in found.pairs]
-    return table([*runs, "distance"], rows)

@@ -107,6 +107,9 @@ REFUSED = (
 )
 
 
+NO_MEMORY = "DefaultCPUAllocator: "
+"""What torch says, in a RuntimeError, if the machine has no memory left."""
+
 LONGEST = 300
 """Largest number of characters of an argument in an error of the parser."""
 
@@ -141,12 +144,13 @@ def full_disk(error: BaseException) -> str | None:
 
 
 def full_memory(error: BaseException) -> str | None:
-    """The advice for an error that full GPU memory caused."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(error, torch.OutOfMemoryError):
+    """The advice for an error that full memory caused, of a GPU or of the machine."""
+    torch, words = sys.modules.get("torch"), reason(error)
+    is_full = isinstance(error, MemoryError) or NO_MEMORY in str(error)
+    if not is_full and (torch is None or not isinstance(error, torch.OutOfMemoryError)):
         return None
     return (
-        f"The device is out of memory ({str(error).splitlines()[0]}). Lower --max-tokens or "
+        f"The device is out of memory ({words}). Lower --max-tokens or "
         "batch_tokens if the command has them, or use --dtype bfloat16; add --resume if it has "
         "that."
     )

@@ -1,15 +1,20 @@
 """A disk that is full, by a limit of the system on what a process may write; bad paths."""
 
 import os
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from transformers import BertModel
 
 from headcount.cli import main
 from headcount.cli.command import advice, full_disk
+from headcount.core import read_arrays
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
 from tests.forked import Forked
@@ -47,6 +52,28 @@ def test_other_errors_are_not_taken_for_it() -> None:
     assert (
         reported is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in reported
     )
+
+
+@pytest.mark.parametrize("allocate", [torch.empty, np.empty, bytearray])
+def test_memory_of_the_machine_that_is_full_is_reported_in_a_sentence(
+    allocate: Callable[[int], object], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for one line of 200,000 words; what was measured before is kept."""
+    asked, batches = BertModel.forward, list[int]()
+
+    def forward(self: BertModel, *arguments: Any, **options: Any) -> object:
+        batches.append(1)
+        if len(batches) == 18:
+            allocate(1 << 56)
+        return asked(self, *arguments, **options)
+
+    more = ("--max-tokens", 64, "--limit", 12, "--no-induction", "--out", tmp_path / "out")
+    monkeypatch.setattr(BertModel, "forward", forward)
+    status, _, errors = headcount("analyze", bert, SAMPLE, *more)
+    assert status == 2 and "headcount: The device is out of memory (" in errors, errors
+    assert "Lower --max-tokens" in errors and "--resume" in errors
+    _, about = read_arrays(tmp_path / "out" / "state" / "measuring-0.safetensors", "sums")
+    assert int(about["batches"]) > 0
 
 
 def test_a_message_of_many_characters_is_shortened(bert: Path) -> None:

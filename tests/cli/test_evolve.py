@@ -100,6 +100,16 @@ def test_every_quantity_of_two_models_and_their_figures(
     assert {row.against for row in found.select(quantity="neighbours")} == {
         *("token", "left", "right", "tag", "position")
     }
+    layers = {
+        ("neighbours", "token"): {0, 1, 2},
+        ("pwcca", "next layer"): {0, 1},
+        ("pwcca", "last layer"): {0, 1},
+        ("pwcca", "first layer"): {1, 2},
+    }
+    for (quantity, against), expected in layers.items():
+        for label in ("masked-lm-1", "masked-lm-2"):
+            rows = [row for row in found.select(quantity=quantity, against=against)]
+            assert {row.layer for row in rows if row.label == label} == expected, against
     groups = {row.against for row in found.select(quantity="change")}
     assert any(name.startswith("frequency") for name in groups)
     assert {row.quantity for row in found.rows} >= {"influence", "influence-swapped"}

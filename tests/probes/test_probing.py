@@ -152,7 +152,9 @@ def test_probes_of_states_and_pairs(
     assert ("random-labels", "edge-accuracy") in edges and ("random-init", "edge-accuracy") in edges
     layers = [row.layer for row in found.rows if row.metric == "tag-accuracy"]
     assert layers == [0, 2, None]
-    assert {tree.layer for tree in found.record.trees} <= {0, 2}
+    drawn = [(tree.layer, tree.words) for tree in found.record.trees]
+    assert {layer for layer, _ in drawn} == {0, 2}, "of the trained model, at the first rank"
+    assert len(drawn) == len({*drawn}), "of no other variant, at no other rank"
     found.write(tmp_path / "written")
     assert Probed.read(tmp_path / "written").record == found.record
     again = probes.probe(loaded, files[:1], files[1:], options, tmp_path)  # all units are done

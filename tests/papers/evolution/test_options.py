@@ -1,5 +1,7 @@
 """Options of a comparison of layers: the smallest numbers that are taken."""
 
+from dataclasses import replace
+
 import pytest
 
 from headcount.core import InputError
@@ -18,6 +20,6 @@ LEAST = {
 
 @pytest.mark.parametrize(("name", "least"), LEAST.items())
 def test_the_least_is_taken_and_one_less_is_refused(name: str, least: int) -> None:
-    assert getattr(EvolutionOptions(**{name: least}), name) == least
+    assert getattr(replace(EvolutionOptions(), **{name: least}), name) == least
     with pytest.raises(InputError, match=f"Expected {name} of at least {least}, got {least - 1}"):
-        EvolutionOptions(**{name: least - 1})
+        replace(EvolutionOptions(), **{name: least - 1})

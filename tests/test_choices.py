@@ -36,7 +36,7 @@ for make in (
     lambda: replacement("noise", loaded.model, task, loaded.anatomy),
     lambda: Greedy(quantity="bleu"),
     lambda: Options(quantity="bleu"),
-    lambda: Options(("fisher",)),
+    lambda: Options(("taylor",)),
     lambda: speed.Options(modes=("train",)).check_sizes(),
     lambda: ProbeOptions(("attnetion",)),
     lambda: load("headcount:en-de", device="gpu"),
@@ -62,7 +62,7 @@ Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
-Expected a method (one of gradient, relevance, ablation, norm, sink), got 'fisher'.
+Expected a method (one of gradient, relevance, ablation, norm, sink, fisher), got 'taylor'.
 Expected modes out of forward, generate, got train.
 Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
 Did you mean attention?

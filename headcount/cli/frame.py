@@ -21,6 +21,7 @@ from headcount.core import (
     InputError,
     ResumePolicy,
     claim,
+    is_begun,
     is_main_process,
     start_over,
     wait_for_everyone,
@@ -126,7 +127,9 @@ class Measuring(Command, Generic[Read, Found]):
             InputError: If --out holds such a run.
         """
         name = self.record_name()
-        if policy is not ResumePolicy.RESUME or name is None or not (self.out / name).exists():
+        is_finished = name is not None and (self.out / name).exists()
+        # A state that is kept, as that of a curve, has a key of its own.
+        if policy is not ResumePolicy.RESUME or not is_finished or is_begun(self.out / "state"):
             return
         assert self.RESULT is not None
         one, other = (

@@ -110,6 +110,13 @@ class Document:
         blocks = (each for each in self.blocks if not isinstance(each, Text) or each.text)
         return replace(self, blocks=(*blocks, *map(Warned, warnings), Code(signature)))
 
+    def as_part(self) -> tuple[Block, ...]:
+        """The blocks as a part of another document, under the title."""
+        inner = (
+            replace(each, level=3) if isinstance(each, Heading) else each for each in self.blocks
+        )
+        return (Heading(self.title), *inner)
+
     @property
     def charts(self) -> "dict[str, Figure | None]":
         """The figures, drawn, by the names of their files; read it in the context `styled`."""

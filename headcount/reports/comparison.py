@@ -172,7 +172,7 @@ def comparison_document(
             Heading("Heads by role"),
             _roles(found, names),
             *((*_changes(found, names), *_correlations(found)) if found.is_paired else (others,)),
-            *(block for part in parts for block in (Heading(part.title), *part.blocks)),
+            *(block for part in parts for block in part.as_part()),
             Chart("comparison", "What leads every head, side by side", draw),
         ),
     )

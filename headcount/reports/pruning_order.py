@@ -164,7 +164,7 @@ def order_document(orders: tuple[PruningOrder, ...], names: tuple[str, str]) -> 
 
 def _order(order: PruningOrder, names: tuple[str, str]) -> Iterator[Block]:
     title = MEASURES[order.name].label if order.name in MEASURES else order.name
-    yield Heading(title, 3)
+    yield Heading(title)
     if order.cells is not None:
         yield Text(_importance(order.importance, order.cells))
     rows = (

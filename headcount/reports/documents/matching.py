@@ -36,7 +36,7 @@ def matching_document(matching: Matching) -> Document:
 
 def _site(found: SiteMatching, runs: tuple[str, str]) -> Iterator[Block]:
     title = matching_title(found)
-    yield Heading(title, 3)
+    yield Heading(title)
     yield Text(matching_sentence(found))
     header = ("number", "held-out role", "correlation", "random", "same layers", "p (Holm)")
     rows = map(_correlation_row, found.correlations)

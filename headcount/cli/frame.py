@@ -31,6 +31,8 @@ Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
 Found = TypeVar("Found")
 """What a command measures."""
+_FOLDER = ("out", "resume", "overwrite")
+"""Arguments that say where results lie and what happens to earlier ones, not what they are."""
 Res = TypeVar("Res", bound="results.Result[Any]")
 
 
@@ -67,6 +69,9 @@ class Command(ABC):
 
 class Measuring(Command, Generic[Read, Found]):
     """A command that claims a folder, loads models, measures, stores and shows."""
+
+    out: Any
+    """The folder of the results."""
 
     @property
     def policy(self) -> ResumePolicy:
@@ -106,9 +111,6 @@ class Measuring(Command, Generic[Read, Found]):
             InputError: If an argument can't be used.
         """
 
-    out: Any
-    """The folder of the results."""
-
     def claim(self, policy: ResumePolicy) -> None:
         """Check that --out is new, or holds an earlier run that is resumed or replaced.
 
@@ -133,7 +135,7 @@ class Measuring(Command, Generic[Read, Found]):
             return
         assert self.RESULT is not None
         one, other = (
-            {name: each for name, each in given.items() if name not in ("out", "resume")}
+            {name: each for name, each in given.items() if name not in _FOLDER}
             for given in (self.RESULT.read(self.out).record.arguments, recorded(self))
         )
         if changed := sorted(name for name in other if one.get(name, other[name]) != other[name]):
@@ -172,12 +174,11 @@ class ResultCommand(Measuring[Read, Res]):
     """A command whose result is tables and a record in a new folder."""
 
     out: Path
+    analysis: Path | None = None
+    """Folder of an analysis whose roles the document shows; --out by default."""
 
     def forget(self) -> None:
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
-
-    analysis: Path | None = None
-    """Folder of an analysis whose roles the document shows; --out by default."""
 
     def store(self, found: Res) -> None:
         """Write tables and record, then the document and figures."""

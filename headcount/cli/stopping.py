@@ -1,7 +1,7 @@
 """Stopping: signals that end a command end it as Ctrl-C does, with everything cleaned up.
 
-A command that is told to end, and is not interrupted at once (it computes outside of Python, or
-saves), has some seconds for it: schedulers kill it after 10 or more. What it wrote stays complete.
+A command that does not end at once (it computes outside of Python, or saves) has some seconds to:
+schedulers kill it after 10 or more. What it wrote stays complete.
 """
 
 import os

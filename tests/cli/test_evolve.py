@@ -40,7 +40,9 @@ def test_a_killed_run_resumes_to_the_same_numbers(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = ("evolve", bert, SAMPLE, *FEW)
-    assert headcount(*given, "--out", tmp_path / "once")[0] == 0
+    for again in ((), ("--overwrite",), ("--resume",)):  # of the same arguments
+        status, _, errors = headcount(*given, "--out", tmp_path / "once", *again)
+        assert status == 0, errors
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ What heads do:
     analyze: every measure of every head on a corpus, and the heads' roles (`Options`, `Analysis`)
     measure: measures without roles, for any plain transformers model
     induction_scores: induction heads of a causal model, on repeated random tokens
+    skills: the heads of a language model that retrieve (`skills.skills`)
     align: how well heads link words to their translations (`AlignmentOptions`)
     cluster: distances between heads, groups of heads that look at the same places
         (`ClusterOptions`)

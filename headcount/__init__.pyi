@@ -4,13 +4,13 @@ from . import probes as probes
 from . import pruning as pruning
 from . import reports as reports
 from . import serve as serve
+from . import skills as skills
 from . import speed as speed
 from . import tasks as tasks
 from . import training as training
 from .analysis import Options as Options
 from .analysis import analyze as analyze
 from .analysis import find_roles as find_roles
-from .analysis import induction_scores as induction_scores
 from .analysis import measure as measure
 from .artifact import DenseAnalysis as DenseAnalysis
 from .artifact import FurtherTrained as FurtherTrained
@@ -55,6 +55,7 @@ from .results import PruneRecord as PruneRecord
 from .results import Role as Role
 from .results import Thresholds as Thresholds
 from .results import TraitStrength as TraitStrength
+from .skills import induction_scores as induction_scores
 from .tap import examine as examine
 from .tap import gated as gated
 from .tap import tapped as tapped

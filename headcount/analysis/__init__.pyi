@@ -1,6 +1,5 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
-from .induction import induction_scores as induction_scores
 from .options import Options as Options
 from .profiles import NOT_SYNTAX as NOT_SYNTAX
 from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES

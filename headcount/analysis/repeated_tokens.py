@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from headcount.analysis.induction import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_frame
 from headcount.analysis.roles import find_roles
 from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
 from headcount.results import Thresholds
+from headcount.skills import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.statistics import ClusteredRates
 
 REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}

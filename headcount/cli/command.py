@@ -36,6 +36,7 @@ GROUPS = {
         "cluster": "Cluster",
         "align": "Align",
         "coreference": "Coreference",
+        "skills": "SkillsCommand",
         "probe": "Probe",
         "evolve": "Evolve",
         "serve": "Serve",

@@ -98,6 +98,12 @@ from .sensitivity import SensitivityRecord as SensitivityRecord
 from .sensitivity import SensitivityRow as SensitivityRow
 from .signature import START as START
 from .signature import Signature as Signature
+from .skills import NeedleRow as NeedleRow
+from .skills import Overlap as Overlap
+from .skills import RecallRow as RecallRow
+from .skills import SkillRow as SkillRow
+from .skills import Skills as Skills
+from .skills import SkillsRecord as SkillsRecord
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord
 from .speed import Speedup as Speedup

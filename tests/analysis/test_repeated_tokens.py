@@ -10,7 +10,6 @@ from scipy import stats
 import headcount
 from headcount import Corpus
 from headcount.analysis import Options
-from headcount.analysis.induction import RepeatedTokens, pattern_means
 from headcount.analysis.repeated_tokens import (
     LENGTH,
     TEXTS,
@@ -19,6 +18,7 @@ from headcount.analysis.repeated_tokens import (
 )
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.models import Loaded
+from headcount.skills.induction import RepeatedTokens, pattern_means
 from tests import saved
 
 TRAITS = ("induction", "duplicate")

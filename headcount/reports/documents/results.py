@@ -10,7 +10,17 @@ from headcount.reports.documents.coreference import coreference_document
 from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.probes import probes_document
 from headcount.reports.documents.sensitivity import sensitivity_document
-from headcount.results import Alignment, Clusters, Coreference, Curve, Probed, Result, Sensitivity
+from headcount.reports.documents.skills import skills_document
+from headcount.results import (
+    Alignment,
+    Clusters,
+    Coreference,
+    Curve,
+    Probed,
+    Result,
+    Sensitivity,
+    Skills,
+)
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Alignment: alignment_document,
@@ -19,6 +29,7 @@ DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Curve: curve_document,
     Probed: probes_document,
     Sensitivity: sensitivity_document,
+    Skills: skills_document,
 }
 """What each result shows."""
 

@@ -9,15 +9,15 @@ import torch
 from scipy import stats
 
 import headcount
-from headcount.analysis.induction import (
+from headcount.core import InputError, LayerId, ModelError
+from headcount.models import Loaded
+from headcount.skills.induction import (
     PATTERNS,
     PatternMeans,
     RepeatedTokens,
     induction_scores,
     pattern_means,
 )
-from headcount.core import InputError, LayerId, ModelError
-from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block
 from tests import saved, tiny, tiny_tokenizers
 

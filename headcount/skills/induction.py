@@ -60,13 +60,19 @@ class RepeatedTokens:
     """Token ids: first all `BOS r r`, then `BOS r s` with the same r."""
     length: int
     """Number of tokens of r."""
+    start: tuple[str, ...] = ()
+    """What stands in front of r; nothing if it is one more random token."""
 
     @classmethod
-    def draw(cls, loaded: Loaded, length: int, sequences: int, seed: int) -> "RepeatedTokens":
-        """Draw tokens that are not special, behind what texts begin with."""
+    def draw(
+        cls, loaded: Loaded, length: int, sequences: int, seed: int, first: str | None = None
+    ) -> "RepeatedTokens":
+        """Draw tokens that are not special, behind what texts begin with, or behind `first`."""
         if sequences < 2:
             raise InputError(f"Expected at least 2 sequences for an interval, got {sequences}.")
         special, start, size = _vocabulary(loaded)
+        if first is not None:
+            start = (_id_of(loaded, first),)
         ordinary = np.setdiff1d(np.arange(size), special)
         room = [len(ordinary) - 1]
         if loaded.max_length is not None:
@@ -85,7 +91,18 @@ class RepeatedTokens:
             starts = np.tile(start, (sequences, 1))
         first, other = np.split(texts, 2, axis=1)
         rows = [np.hstack([starts, first, second]) for second in (first, other)]
-        return cls(torch.from_numpy(np.vstack(rows)), length)
+        names = () if loaded.tokenizer is None else loaded.tokenizer.convert_ids_to_tokens(start)
+        return cls(torch.from_numpy(np.vstack(rows)), length, tuple(names))
+
+
+def _id_of(loaded: Loaded, token: str) -> int:
+    vocabulary = {} if loaded.tokenizer is None else loaded.tokenizer.get_vocab()
+    if token not in vocabulary:
+        raise InputError(
+            f"Expected a token of {loaded.name} to stand first, got {token!r}. Give one as its "
+            "tokenizer writes it, such as its bos_token."
+        )
+    return vocabulary[token]
 
 
 def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], tuple[int, ...], int]:
@@ -155,11 +172,7 @@ def induction_scores(
             tokens or has too small a vocabulary.
     """
     loaded = as_loaded(loaded, tokenizer)
-    if set(loaded.heads.counts) != {"decoder.self"}:
-        raise ModelError(
-            "Expected a causal language model, got one with heads of "
-            f"{', '.join(loaded.heads.counts)}. Induction is a pattern of causal self-attention."
-        )
+    check_is_causal(loaded)
     tokens = RepeatedTokens.draw(loaded, length, sequences, seed)
     repeated_PBH, other_PBH = pattern_means(loaded, tokens)
     columns: dict[str, np.ndarray] = {}
@@ -168,6 +181,19 @@ def induction_scores(
         columns |= {pattern: mean, f"{pattern}_low": low, f"{pattern}_high": high}
         columns[f"{pattern}_control"] = other_PBH[p].mean(0)
     return HeadTable.of(loaded.heads, columns)
+
+
+def check_is_causal(loaded: Loaded) -> None:
+    """Check that a model has the heads of a causal decoder alone.
+
+    Raises:
+        ModelError: if it has others.
+    """
+    if set(loaded.heads.counts) != {"decoder.self"}:
+        raise ModelError(
+            "Expected a causal language model, got one with heads of "
+            f"{', '.join(loaded.heads.counts)}. Induction is a pattern of causal self-attention."
+        )
 
 
 def pattern_means(

@@ -1,0 +1,47 @@
+"""`headcount skills`: which heads of a language model retrieve, and what is found without them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from headcount import models, results, skills
+from headcount.cli.arguments import CorpusArguments, ModelArguments
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import OutArguments
+from headcount.cli.frame import ResultCommand
+from headcount.corpora import Corpus
+from headcount.skills import SkillOptions
+
+SAMPLE = Path(str(files("headcount") / "data" / "sample.conllu"))
+"""Texts of ours."""
+
+
+@dataclass(frozen=True)
+class SkillsCommand(
+    ModelArguments, CorpusArguments, OutArguments, ResultCommand["models.Loaded", "results.Skills"]
+):
+    """Measure which heads of a language model retrieve, and what it finds without them."""
+
+    RESULT = results.Skills
+
+    texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
+    """Files of texts to hide needles in; a sample of ours by default."""
+    how: Annotated[SkillOptions, tyro.conf.arg(name="")] = field(default_factory=SkillOptions)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The texts."""
+        return self.read(self.texts or (SAMPLE,))
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts included."""
+        super().check()
+        self.corpus  # noqa: B018
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
+        """Ask for needles, and remove heads."""
+        return skills.skills(read, self.corpus, self.how, progress=progress)

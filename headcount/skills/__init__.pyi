@@ -1,0 +1,11 @@
+from .induction import PATTERNS as PATTERNS
+from .induction import RepeatedTokens as RepeatedTokens
+from .induction import induction_scores as induction_scores
+from .induction import interval as interval
+from .induction import pattern_means as pattern_means
+from .measuring import skills as skills
+from .needles import Needle as Needle
+from .needles import Needles as Needles
+from .options import SkillOptions as SkillOptions
+from .retrieval import Retrieved as Retrieved
+from .retrieval import retrieve as retrieve

@@ -1,0 +1,168 @@
+r"""Retrieval: which heads copy a needle's answer out of a long text.
+
+$$\mathrm{retrieval}_h = \overline{\frac{1}{n} \sum_{t=1}^{n} [k_t \in \mathrm{answer}]
+[x_{k_t} = y_t]}, \qquad k_t = \arg\max_k A_h(t, k)$$
+
+over the n tokens y_t that the model produces where the answer of n tokens is expected, each with
+the attention of the query that produces it; x are the tokens of the prompt, and the mean is over
+the runs in which the model found its needle: it produced more than half of the answer's tokens.
+The range is [0, 1]; a head with 0.1 or more is a retrieval head.
+
+Reference: Retrieval Head Mechanistically Explains Long-Context Factuality (Wu et al., 2024),
+https://arxiv.org/abs/2404.15574
+Departure: the needle is the answer alone, since the cue repeats the words before it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from headcount.core import Gates, LayerId, Steps, silent_steps
+from headcount.models import Loaded
+from headcount.skills.needles import Needle, prompts
+from headcount.tap import AttentionLayer, Block, Tap, evaluating
+
+FOUND = 0.5
+"""Share of an answer's tokens above which the needle is found (ROUGE-1 recall)."""
+RETRIEVAL_HEAD = 0.1
+"""Least score of a retrieval head."""
+ROWS = 8
+"""Number of prompts in a batch."""
+
+
+@final
+class TopKeys:
+    """Listens to the last query's attention and keeps the key of every head's largest weight."""
+
+    def __init__(self) -> None:
+        self.keys: dict[LayerId, Int64[Tensor, "batch head"]] = {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Begin a layer."""
+        batch, heads = value_BHKD.shape[:2]
+        self.keys[layer.layer_id] = torch.zeros(
+            batch, heads, dtype=torch.long, device=value_BHKD.device
+        )
+        self._last = num_queries - 1
+
+    def block(self, block: Block) -> None:
+        """Keep the places, if the block holds the last query."""
+        if block.queries.stop > self._last:
+            keys = block.weights_BHQK[:, :, -1].argmax(-1)
+            self.keys[block.layer.layer_id][block.rows, block.heads] = keys
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Finish the layer."""
+
+
+@final
+@dataclass(frozen=True)
+class Retrieved:
+    """What a model produced for needles, and which heads looked at it."""
+
+    needles: tuple[Needle, ...]
+    produced: tuple[tuple[int, ...], ...]
+    """Tokens that the model produced in place of every answer."""
+    copied_NH: Float[np.ndarray, "needle head"] | None
+    """Share of the answer that every head looked at when it was produced; None if not listened."""
+
+    @property
+    def recall_N(self) -> Float[np.ndarray, " needle"]:
+        """Share of every answer's tokens that were produced, in any order."""
+        pairs = zip(self.needles, self.produced, strict=True)
+        return np.array(
+            [_overlap(needle.answer, made) / len(needle.answer) for needle, made in pairs]
+        )
+
+    @property
+    def exact_N(self) -> Bool[np.ndarray, " needle"]:
+        """Whether exactly the answer was produced."""
+        pairs = zip(self.needles, self.produced, strict=True)
+        return np.array([needle.answer == made for needle, made in pairs])
+
+    @property
+    def found_N(self) -> Bool[np.ndarray, " needle"]:
+        """Whether the needle was found."""
+        return self.recall_N > FOUND
+
+
+def _overlap(answer: Sequence[int], made: Sequence[int]) -> int:
+    return sum((Counter(answer) & Counter(made)).values())
+
+
+def retrieve(
+    loaded: Loaded,
+    needles: Sequence[Needle],
+    gates: Gates | None = None,
+    *,
+    listens: bool = True,
+    steps: Steps = silent_steps,
+) -> Retrieved:
+    """Ask a model for needles, token by token, always taking the likeliest one.
+
+    Args:
+        loaded: a causal language model.
+        needles: the needles.
+        gates: factors of the heads' outputs.
+        listens: whether to note where the heads look.
+        steps: called with the number of needles so far, and of all.
+    """
+    made, copied, done = dict[int, tuple[int, ...]](), dict[int, np.ndarray](), 0
+    by_length = dict[int, list[int]]()
+    for number, needle in enumerate(needles):
+        by_length.setdefault(needle.length, []).append(number)
+    for numbers in by_length.values():
+        for first in range(0, len(numbers), ROWS):
+            chosen = numbers[first : first + ROWS]
+            rows = [needles[number] for number in chosen]
+            ids_BT, copied_BH = _produced(loaded, rows, gates, listens)
+            for number, ids, needle, shares in zip(chosen, ids_BT, rows, copied_BH, strict=True):
+                made[number] = tuple(ids[: len(needle.answer)])
+                copied[number] = shares
+            steps(done := done + len(rows), len(needles))
+    order = range(len(needles))
+    return Retrieved(
+        tuple(needles),
+        tuple(made[number] for number in order),
+        np.stack([copied[number] for number in order]) if listens else None,
+    )
+
+
+def _produced(
+    loaded: Loaded, rows: Sequence[Needle], gates: Gates | None, listens: bool
+) -> tuple[list[list[int]], Float[np.ndarray, "needle any"]]:
+    """The tokens that a model produces, and the share of each answer that every head copied."""
+    model, ids_BN = loaded.model, prompts(rows).to(loaded.model.device)
+    layers = [LayerId("decoder.self", n) for n in range(len(loaded.heads.counts["decoder.self"]))]
+    made = [list[int]() for _ in rows]
+    copied_BH = np.zeros((len(rows), len(loaded.heads)))
+    listener = TopKeys() if listens else None
+    takes = "logits_to_keep" in signature(model.forward).parameters
+    fewest: dict[str, Any] = {"logits_to_keep": 1} if takes else {}
+    with evaluating(model), torch.inference_mode():
+        with Tap(model, loaded.anatomy, gates=gates):
+            past = model(input_ids=ids_BN[:, :-1], use_cache=True, **fewest).past_key_values
+        last_B1, everything_BN = ids_BN[:, -1:], ids_BN
+        for step in range(max(len(row.answer) for row in rows)):
+            with Tap(model, loaded.anatomy, listener, gates):
+                output: Any = model(input_ids=last_B1, past_key_values=past, use_cache=True)
+            past, last_B1 = output.past_key_values, output.logits[:, -1].argmax(-1, keepdim=True)
+            keys_BH = None
+            if listener is not None:
+                keys_BH = torch.cat([listener.keys[each] for each in layers], dim=1).cpu()
+            for b, row in enumerate(rows):
+                made[b].append(int(last_B1[b]))
+                if keys_BH is None or step >= len(row.answer):
+                    continue
+                inside_H = (keys_BH[b] >= row.place) & (keys_BH[b] < row.place + len(row.answer))
+                same_H = everything_BN[b].cpu()[keys_BH[b]] == made[b][-1]
+                copied_BH[b] += (inside_H & same_H).numpy() / len(row.answer)
+            everything_BN = torch.cat([everything_BN, last_B1], dim=1)
+    return made, copied_BH

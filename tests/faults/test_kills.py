@@ -18,6 +18,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_compact import plan
 from tests.cli.test_coreference import TEXT
@@ -133,6 +134,7 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
     task = ("--task", "masked-lm", "--data", data[0])
     limits = ("--samples", 20, "--train-limit", 20, "--test-limit", 20, "--allow-overlap")
     few = ("--occurrences", 5, "--types", 8, "--clusters", 6)
+    needles = (SAMPLE, "--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1)
     once = partial(Job, resumes=False)
     return [
         Job(
@@ -146,6 +148,7 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
         once("align", (marian, pairs, "--gold", gold, "--split-punctuation"), "alignment.parquet"),
         once("cluster", (bert, SAMPLE, "--limit", 9, "--permutations", 20), "distances.parquet"),
         once("coreference", (bert, mentions), "coreference.parquet"),
+        once("skills", (saved.llama(folder / "llama"), *needles), "skills.parquet"),
     ]
 
 
@@ -176,7 +179,7 @@ def _points(name: str, most: int) -> Sequence[int]:
 
 
 JOBS = ("analyze", "importance", "curve", "train", "finetune", "prune", "compact")
-BY_HAND = ("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference")
+BY_HAND = ("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference", "skills")
 """Not in CI, for its time."""
 
 

@@ -18,7 +18,9 @@ from tests import saved
 from tests.textbook.retrieval import copied_shares
 
 LENGTH = 24
-TEXTS = [f"The {word} garden was full of people and dogs ." for word in "old new red big".split() * 8]
+TEXTS = [
+    f"The {word} garden was full of people and dogs ." for word in "old new red big".split() * 8
+]
 OPTIONS = SkillOptions(lengths=(150,), depths=(0.2, 0.8), needles=1, draws=1)
 
 

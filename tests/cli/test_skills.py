@@ -1,0 +1,45 @@
+"""`headcount skills` from texts to tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headcount.results import Skills
+from tests import saved
+from tests.cli.conftest import headcount
+
+FEW = ("--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved.llama(tmp_path_factory.mktemp("llama"))
+
+
+def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount("skills", llama, *FEW, "--out", out)
+    assert status == 0, errors
+    assert "finds 0% of what the needles say, and 0% of 4 needles exactly (0% to 49%)" in output
+    assert "the model found 0, too few to score retrieval" in output
+    found = Skills.read(out)
+    assert found.record.signature in output and len(found.heads) == len(
+        pd.read_parquet(out / "skills.parquet")
+    )
+    assert [row.kind for row in found.needles] == ["pass key", "city", "gift", "meeting"]
+    assert (out / "skills.md").read_text().startswith("# What the heads of a language model do")
+
+
+def test_what_cannot_be_asked(llama: Path, bert: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    (tmp_path / "short.txt").write_text("One line.\n")
+    for model, more, says in [
+        (llama, (tmp_path / "none.txt",), "none.txt"),
+        (llama, (tmp_path / "short.txt", *FEW), "texts of at least 150 tokens to hide needles in"),
+        (llama, ("--lengths", 10), "lengths of at least 100 tokens, got 10"),
+        (bert, FEW, "Expected a causal language model"),
+    ]:
+        status, _, errors = headcount("skills", model, *more, *out)
+        assert status == 2 and says in errors
+        assert not (tmp_path / "out" / "skills.json").exists()

@@ -33,6 +33,7 @@ from headcount.core import (
     silent,
 )
 from headcount.corpora import (
+    FIRST_TOKENS,
     AnyEncoder,
     Batch,
     Census,
@@ -319,6 +320,7 @@ class _Analyzing:
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),
+            first=None if self.grid else FIRST_TOKENS,
             units=None if self.halves.segments is None else self.halves,
         )
 

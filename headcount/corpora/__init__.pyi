@@ -22,6 +22,7 @@ from .corpus import check_is_corpus as check_is_corpus
 from .corpus import chunks as chunks
 from .encoder import Encoder as Encoder
 from .first_token import EARLY as EARLY
+from .first_token import FIRST_TOKENS as FIRST_TOKENS
 from .first_token import first_cases as first_cases
 from .first_token import rarest_so_far as rarest_so_far
 from .frequencies import Frequencies as Frequencies

@@ -15,6 +15,9 @@ from headcount.corpora.frequencies import NOWHERE
 EARLY = 10
 """Number of first queries of a causal model that are no cases: they see few keys but the first."""
 
+FIRST_TOKENS = f"rarest-{EARLY}"
+"""Name of this convention in signatures."""
+
 
 def rarest_so_far(
     count_BN: Int64[Tensor, "batch token"],

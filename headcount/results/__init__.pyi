@@ -3,6 +3,7 @@ from .alignment import AlignmentRecord as AlignmentRecord
 from .alignment import AlignmentRow as AlignmentRow
 from .analysis import Analysis as Analysis
 from .analysis import check_is_run as check_is_run
+from .analysis import pruned_warnings as pruned_warnings
 from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord
@@ -96,6 +97,9 @@ from .sensitivity import NoOp as NoOp
 from .sensitivity import Sensitivity as Sensitivity
 from .sensitivity import SensitivityRecord as SensitivityRecord
 from .sensitivity import SensitivityRow as SensitivityRow
+from .signature import MODEL as MODEL
+from .signature import READING as READING
+from .signature import SAME_MODEL as SAME_MODEL
 from .signature import START as START
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase

@@ -19,6 +19,7 @@ from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
 from headcount.results.sealing import write_record
+from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
 
     Raises:
         InputError: if a folder or a file is missing, damaged or of another version, or the pruned
-            model was made from one with other heads.
+            model was made from another one, or measured in another way.
     """
     found = Analysis.read(folder)
     beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
@@ -294,7 +295,7 @@ def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,
         curve=_read_curve(folder / CURVE, found.record),
-        pruned=None if pruned is None else _read_pruned(pruned, found.rows),
+        pruned=None if pruned is None else _read_pruned(pruned, found),
         **beside,
     )
 
@@ -308,15 +309,30 @@ def _read_curve(folder: Path, run: RunRecord) -> Curve | None:
     return found
 
 
-def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
+def _read_pruned(folder: Path, run: Analysis) -> PruneRecord:
     record = PruneRecord.read(folder)
-    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
+    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in run.rows}
     if dense != analysed:
         raise InputError(
             f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, "
             f"got {folder}, pruned from {record.model} with {len(dense)}. Name another folder."
         )
+    pruned_warnings(run.record, record)
     return record
+
+
+def pruned_warnings(run: RunRecord, pruned: PruneRecord) -> tuple[str, ...]:
+    """Check that a model was pruned from the analysed one and measured in the same way.
+
+    Returns warnings of what can't be checked; none for a plan, which has no numbers.
+
+    Raises:
+        InputError: if it was not; names the part of the signature.
+    """
+    if not pruned.signature and not pruned.data_sets:
+        return ()
+    signed = Signature({}) if not pruned.signature else Signature.parse(pruned.signature)
+    return run.signed.check_same(signed, SAME_MODEL, ("the analysis", "the pruned model's record"))
 
 
 def _head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:

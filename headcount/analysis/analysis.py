@@ -207,6 +207,7 @@ class _Analyzing:
             examples=examples,
             null_heads=None if null is None else null[0],
             null_relations=None if null is None else null[1],
+            texts=pd.DataFrame({"text": self.census.text_hashes}),
             record=self._record(roles, profiles),
         )
 

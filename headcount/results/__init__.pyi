@@ -1,6 +1,7 @@
 from .alignment import Alignment as Alignment
 from .alignment import AlignmentRecord as AlignmentRecord
 from .alignment import AlignmentRow as AlignmentRow
+from .analysis import CONFIRMATION as CONFIRMATION
 from .analysis import Analysis as Analysis
 from .analysis import check_is_run as check_is_run
 from .analysis import pruned_warnings as pruned_warnings
@@ -24,6 +25,11 @@ from .clusters import Clusters as Clusters
 from .clusters import ClustersRecord as ClustersRecord
 from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
+from .confirmation import MOST_SHARED as MOST_SHARED
+from .confirmation import Claim as Claim
+from .confirmation import Confirmation as Confirmation
+from .confirmation import Outcome as Outcome
+from .confirmation import confirm as confirm
 from .coreference import ChosenHead as ChosenHead
 from .coreference import Coreference as Coreference
 from .coreference import CoreferenceRecord as CoreferenceRecord
@@ -38,6 +44,8 @@ from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
+from .expected import BothHalves as BothHalves
+from .expected import expected_scores as expected_scores
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord
 from .importance import METRICS as METRICS
@@ -84,6 +92,7 @@ from .roles import CLEAR as CLEAR
 from .roles import Role as Role
 from .roles import Roles as Roles
 from .roles import Thresholds as Thresholds
+from .run import MOST_TEXTS as MOST_TEXTS
 from .run import Counts as Counts
 from .run import FewTexts as FewTexts
 from .run import HeadRow as HeadRow

@@ -9,6 +9,9 @@ from headcount.results.roles import Role, Thresholds
 from headcount.results.signature import Signature
 from headcount.results.store import Record
 
+MOST_TEXTS = 2**16
+"""Largest number of texts whose hashes an analysis keeps."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)

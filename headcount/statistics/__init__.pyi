@@ -13,6 +13,7 @@ from .p_values import p_at_least as p_at_least
 from .randomization import FEWEST_SWAPS as FEWEST_SWAPS
 from .randomization import OfSums as OfSums
 from .randomization import randomized as randomized
+from .shrinkage import shrunken as shrunken
 from .significance import Delta as Delta
 from .significance import Deltas as Deltas
 from .significance import enough_samples as enough_samples

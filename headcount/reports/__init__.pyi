@@ -10,6 +10,8 @@ from .documents.matching import matching_document as matching_document
 from .documents.matching import matching_sentence as matching_sentence
 from .documents.matching import matching_title as matching_title
 from .documents.results import document_of as document_of
+from .effects import effects_in as effects_in
+from .effects import verdict as verdict
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
@@ -32,7 +34,6 @@ from .page.story import story as story
 from .page.view import Report as Report
 from .page.view import report_view as report_view
 from .page.worth_view import site_sentence as site_sentence
-from .page.worth_view import verdict as verdict
 from .pruning_order import KeptHeads as KeptHeads
 from .pruning_order import PruningOrder as PruningOrder
 from .pruning_order import pruning_orders as pruning_orders

@@ -175,3 +175,17 @@ def shrunken(estimates: Sequence[float], errors: Sequence[float]) -> list[float]
         (spread * y + error**2 * centre) / (spread + error**2)
         for y, error in zip(estimates, errors, strict=True)
     ]
+
+
+def power(effect: float, error: float, tests: int, alpha: float) -> float:
+    """Share of estimates, spread normally around the effect, that pass a corrected test."""
+
+    def density(x: float) -> float:
+        return math.exp(-(((x - effect) / error) ** 2) / 2) / (error * math.sqrt(2 * math.pi))
+
+    def p(x: float) -> float:
+        return math.erfc(abs(x) / error / math.sqrt(2))
+
+    step = error / 5_000
+    points = (effect + step * (number + 0.5) for number in range(-40_000, 40_000))
+    return sum(density(x) * step for x in points if x > 0 and p(x) * tests < alpha)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headcount.core import Head
 from headcount.reports import numbers
 from headcount.results import Effect, ImportanceRecord
-from headcount.statistics import power, smallest_seen
+from headcount.statistics import power_of, smallest_seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
     said = f"Such a test sees an effect of {least} {unit} in 80\u202f% of cases"
     small = SMALL.get(record.quantity)
     if small is not None:
-        share = numbers.percent(power(small, error, len(tested)))
+        share = numbers.percent(power_of(small, error, len(tested)))
         said += f", and one of {small:g} {unit} in {share}"
     return [f"{said} (median over heads)."]
 

@@ -44,7 +44,6 @@ from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
-from .expected import BothHalves as BothHalves
 from .expected import expected_scores as expected_scores
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord

@@ -31,6 +31,8 @@ class BothHalves:
     """Mean gain of the halves over it."""
     error: float
     """Standard error of that gain."""
+    most: float
+    """Score of a perfect head, which no expected score exceeds."""
 
     @classmethod
     def of(cls, row: TraitStrength) -> "BothHalves | None":
@@ -46,14 +48,15 @@ class BothHalves:
         margin = (row.high - row.low) / 2 * (row.attainable - row.null) * scale
         error = margin / float(student.isf(ALPHA, row.units - 1)) / math.sqrt(2)
         gain = (row.share * scale - null + row.first_gain) / 2
-        return cls(null, gain, error) if math.isfinite(gain + error) else None
+        most = math.inf if is_syntactic else row.attainable * scale
+        return cls(null, gain, error, most) if math.isfinite(gain + error) else None
 
     def score(self, limits: Thresholds, row: TraitStrength, gain: float | None = None) -> float:
         """The score for the gain, or for another one."""
         gain = self.gain if gain is None else gain
         if row.role == "syntactic":
             return limits.syntactic_excess(row.chance + gain, row.chance)
-        return self.null + gain
+        return min(self.null + gain, self.most)
 
 
 def expected_scores(profiles: Profiles, limits: Thresholds) -> dict[tuple[str, str], float]:

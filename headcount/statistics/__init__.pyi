@@ -10,7 +10,7 @@ from .intervals import middle as middle
 from .p_values import ALPHA as ALPHA
 from .p_values import holm as holm
 from .p_values import p_at_least as p_at_least
-from .power import power as power
+from .power import power_of as power_of
 from .power import smallest_seen as smallest_seen
 from .randomization import FEWEST_SWAPS as FEWEST_SWAPS
 from .randomization import OfSums as OfSums

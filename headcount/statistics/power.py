@@ -20,7 +20,7 @@ USUAL = 0.8
 """Power that is usually asked for."""
 
 
-def power(effect: float, error: float, tests: int, alpha: float = ALPHA) -> float:
+def power_of(effect: float, error: float, tests: int, alpha: float = ALPHA) -> float:
     """Probability that an effect has p < `alpha` after correction.
 
     Args:

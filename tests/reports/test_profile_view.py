@@ -67,7 +67,7 @@ def test_a_long_profile_is_cut_but_never_its_findings():
     found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(SHOWN + 3)]
     view = profile_view([*others, *found])
     assert len(view.lines) == len(found) + SHOWN
-    assert view.note == "4 weaker traits are not shown."
+    assert view.note.startswith("4 weaker traits are not shown. ")
 
 
 def test_relations_are_named_with_their_direction_and_meaning():

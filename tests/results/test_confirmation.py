@@ -114,6 +114,8 @@ def test_expected_scores_of_shares_are_in_the_unit_of_the_score(one: Analysis) -
     row = replace(row, share=0.72, null=0.08, attainable=0.8, score=0.9, chance=0.02)
     alone = expected_scores({HEADS[0]: [row]}, one.record.thresholds)
     assert alone == {(HEADS[0], "previous"): pytest.approx(0.1 + (0.8 + 0.6) / 2)}
+    sure = expected_scores({HEADS[0]: [replace(row, first_gain=1.1)]}, one.record.thresholds)
+    assert sure == {(HEADS[0], "previous"): 1.0}, "no score is above that of a perfect head"
     block = replace(row, role="block", trait="segment")
     untested = replace(row, verdict="untested")
     assert not expected_scores({HEADS[0]: [block, untested]}, one.record.thresholds)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 from headcount.core import Document, Heading, Table, Text, amount
 from headcount.reports import numbers
-from headcount.reports.plain_words import does
-from headcount.results import BORDERLINE, CLEAR, Claim, Confirmation
+from headcount.reports.kinds import label_of
+from headcount.reports.plain_words import offset_words
+from headcount.reports.sentences import arrows
+from headcount.results import BORDERLINE, CLEAR, Claim, Confirmation, TraitStrength
 
 _CERTAINTIES = (CLEAR, BORDERLINE)
 _SHORT = {"found again": "yes", "not found again": "no", "not tested": "not tested"}
@@ -39,7 +41,7 @@ def confirmation_document(found: Confirmation) -> Document:
                 "Scores of relations are gains over the best fixed offset."
             ),
             Table.of(
-                ("head", "what it does", "", "here", "there", "threshold", "found again", "why"),
+                ("head", "looks for", "role", "here", "there", "threshold", "again", "why"),
                 map(_cells, found.claims),
                 by_head,
             ),
@@ -98,7 +100,16 @@ def _by_role(found: Confirmation) -> Iterator[list[str]]:
 def _cells(each: Claim) -> list[str]:
     scores = (each.here, each.there, each.threshold)
     return [
-        *(each.trait.head, does(each.trait), each.certainty or ""),
+        *(each.trait.head, _what(each.trait), each.certainty or ""),
         *(numbers.UNKNOWN if math.isnan(score) else f"{100 * score:.1f} %" for score in scores),
         *(_SHORT[each.outcome], each.why),
     ]
+
+
+def _what(trait: TraitStrength) -> str:
+    """What the head looks for, in few words: `first token`, `nsubj, dependent→head`."""
+    if trait.relation is not None:
+        return arrows(f"{trait.relation}, {trait.direction}")
+    if trait.trait == "offset" and trait.offset is not None:
+        return offset_words(trait.offset)
+    return trait.direction or label_of(trait.trait)

@@ -7,14 +7,14 @@ a gain of 10 points in the second half. The error of its score is averaged over 
 points, with its root mean square.
 
 Power: one head in six raises the loss by the effect that the formula gives a power of 80 %, and the
-other heads do nothing. Losses vary by example (lognormal, right-skewed). The power that importance
+other heads do nothing. Losses vary by example (normal, or lognormal and right-skewed). The power
+that importance
 would report from its intervals is compared with the share of these heads with p < 0.05 after Holm's
 correction.
 
     python benchmarks/winners.py
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -55,10 +55,11 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for cases in arguments.cases:
         print(_winners(cases, arguments), flush=True)
-    print("\n| examples | effect with 80 % power | power by the formula | heads found |")
-    print("|---|---|---|---|")
-    for examples in arguments.examples:
-        print(_power(examples, arguments), flush=True)
+    print("\n| losses | examples | effect with 80 % power | power by the formula | heads found |")
+    print("|---|---|---|---|---|")
+    for kind in ("normal", "lognormal"):
+        for examples in arguments.examples:
+            print(_power(kind, examples, arguments), flush=True)
 
 
 def _winners(cases: int, arguments: Arguments) -> str:
@@ -131,24 +132,25 @@ def _row(head: int, first: float, second: float, cases: int) -> TraitStrength:
     )
 
 
-def _power(examples: int, arguments: Arguments) -> str:
+def _power(kind: str, examples: int, arguments: Arguments) -> str:
     """A row of the second table: the effect that the formula gives is planted and looked for."""
     random = np.random.default_rng(examples)
-    count_N, num_strong = np.ones(examples, dtype=int), arguments.heads // 6
-    draw: Callable[[], np.ndarray] = lambda: (  # noqa: E731
-        random.lognormal(0, 0.5, (arguments.heads, examples)) - np.exp(0.125)
-    )
-    spread = float(np.sqrt((np.exp(0.25) - 1) * np.exp(0.25) / examples))
-    least = smallest_seen(spread, arguments.heads)
+    shape, count_N = (arguments.heads, examples), np.ones(examples, dtype=int)
+    num_strong, deviation = arguments.heads // 6, float(np.sqrt((np.exp(0.25) - 1) * np.exp(0.25)))
+    least = smallest_seen(deviation / np.sqrt(examples), arguments.heads)
     found, said = [], []
     for seed in range(arguments.runs // 10):
-        loss_HN = draw()
+        if kind == "normal":
+            loss_HN = random.normal(0, deviation, shape)
+        else:
+            loss_HN = random.lognormal(0, 0.5, shape) - np.exp(0.125)
         loss_HN[:num_strong] += least
         deltas = loss_deltas(loss_HN, np.zeros(examples), count_N, arguments.samples, seed)
         found += (holm(np.array(deltas.p))[:num_strong] < 0.05).tolist()
         error = median(deltas.high - deltas.low) / (2 * norm.isf(0.025))
         said.append(power_of(least, error, arguments.heads))
-    return f"| {examples} | {least:.3f} | {np.mean(said):.2f} | {np.mean(found):.2f} |"
+    cells = f"{least:.3f} | {np.mean(said):.2f} | {np.mean(found):.2f}"
+    return f"| {kind} | {examples} | {cells} |"
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _winners(cases: int, arguments: Arguments) -> str:
         first_H, second_H = gain_2DH[:, chosen_H, heads]
         rows = {
             f"enc.0.{head}": [_row(head, float(first), float(second), cases)]
-            for head, first, second in zip(heads, first_H, second_H, strict=True)
+            for head, first, second in zip(range(len(heads)), first_H, second_H, strict=True)
         }
         expected = expected_scores(rows, limits)
         for name, (row,) in rows.items():

@@ -14,24 +14,20 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.analysis.profile_cells import Cells, ProfileRow, ratio
-from headcount.analysis.roles import PLACE_WORDS
+from headcount.analysis.profile_cells import Cells, ProfileRow, class_cells, ratio
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Head, LayerId
 from headcount.measures import (
     DISPLACEMENTS,
-    NEIGHBOURS,
     PATCH_TRAITS,
     PatchLooks,
     PatchSpots,
     PatchTraits,
 )
+from headcount.vocabulary import IMAGE_TRAITS, TRAITS
 
-PLACES = NEIGHBOURS | {"same": (0, 0)}
-"""Traits with a displacement of their own."""
-
-PATCH_ROLE_OF = {"class": "sink", "row": "line", "column": "line", "near": "local"}
-"""The role of each of `PATCH_TRAITS`."""
+AT_PLACES = {each.place: each for each in IMAGE_TRAITS if each.place is not None}
+"""Traits with a displacement of their own, by displacement."""
 
 
 def displacement_words(row: int, column: int) -> str:
@@ -51,7 +47,7 @@ def displacement_of(words: str) -> tuple[int, int]:
     >>> displacement_of("to the left"), displacement_of("2 up and 1 to the right")
     ((0, -1), (-2, 1))
     """
-    named = {PLACE_WORDS.get(trait, trait): place for trait, place in PLACES.items()}
+    named = {entry.direction: place for place, entry in AT_PLACES.items()}
     if words in named:
         return named[words]
     return next(each for each in DISPLACEMENTS if displacement_words(*each) == words)
@@ -95,12 +91,12 @@ class PatchLayer:
         return Head(*self.place, index)
 
     def _positional(self, looks: PatchLooks) -> Iterator[ProfileRow]:
-        for trait, displacement in PLACES.items():
+        for displacement, entry in AT_PLACES.items():
             cells = at_displacement(looks, displacement)
             if cells.cases:
                 for index, cell in enumerate(cells.each()):
-                    yield ProfileRow(self._head(index), trait, "positional", cell)
-        free = [each for each in DISPLACEMENTS if each not in PLACES.values()]
+                    yield ProfileRow(self._head(index), entry, cell)
+        free = [each for each in DISPLACEMENTS if each not in AT_PLACES]
         existing = [each for each in free if int(looks.cases[:, DISPLACEMENTS.index(each)].min())]
         if not existing:
             return
@@ -109,36 +105,21 @@ class PatchLayer:
         made = {n: list(at_displacement(looks, existing[n]).each()) for n in set(chosen)}
         for index, n in enumerate(chosen):
             where = displacement_words(*existing[n])
-            yield ProfileRow(
-                self._head(index), "place", "positional", made[n][index], direction=where
-            )
+            yield ProfileRow(self._head(index), TRAITS["place"], made[n][index], direction=where)
 
     def _classes(self, traits: PatchTraits) -> Iterator[ProfileRow]:
         nulls_2TH = line_nulls(traits)
         for t, trait in enumerate(PATCH_TRAITS):
-            weight_2H, cases_2 = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
-            if not cases_2.any():
-                continue
-            chance_2 = ratio(traits.chance[:, t].numpy(), cases_2)
-            rates = traits.moments.rates(weight_2H[1], int(cases_2[1]), t)
-            cells = Cells(
-                rates,
-                chance=float(chance_2[1]),
-                position_null=nulls_2TH[1, t],
-                first_share=ratio(weight_2H[0], cases_2[0]),
-                first_null=np.fmax(chance_2[0], nulls_2TH[0, t]),
-                cases=int(cases_2[1]),
-                paper_share=ratio(weight_2H.sum(0), cases_2.sum()),
-            )
-            for index, cell in enumerate(cells.each()):
-                yield ProfileRow(self._head(index), trait, PATCH_ROLE_OF[trait], cell)
+            cells = class_cells(traits, t, nulls_2TH[:, t])
+            for index, cell in enumerate(cells.each() if cells else ()):
+                yield ProfileRow(self._head(index), TRAITS[trait], cell)
 
     def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[ProfileRow]:
         chosen = spots.weight[0].argmax(-1).tolist()
         made = {patch: list(on_spot(spots, grid, patch).each()) for patch in set(chosen)}
         for index, patch in enumerate(chosen):
             where = spot_words(*divmod(patch, grid.columns))
-            yield ProfileRow(self._head(index), "spot", "spot", made[patch][index], direction=where)
+            yield ProfileRow(self._head(index), TRAITS["spot"], made[patch][index], direction=where)
 
 
 def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:

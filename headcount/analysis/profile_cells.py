@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from headcount.core import Head
+from headcount.measures import PatchTraits, Traits
 from headcount.results import PROFILE_COLUMNS
 from headcount.statistics import ClusteredRates
+from headcount.vocabulary import TraitEntry
 
 
 @final
@@ -39,20 +41,23 @@ class ProfileRow:
     """One trait of one head, untested."""
 
     head: Head
-    trait: str
-    role: str
-    """Role that the trait can give."""
+    entry: TraitEntry
     cell: Cell
     offset: int | None = None
     relation: str | None = None
     direction: str | None = None
 
+    @property
+    def trait(self) -> str:
+        """Name of the trait; a relation without its subtype."""
+        return self.entry.key if self.relation is None else self.relation.split(":")[0]
+
 
 def profile_frame(rows: Iterable[ProfileRow]) -> pd.DataFrame:
     """A table of rows with the columns of `profiles.parquet`; tests fill those that are missing."""
-    names = ("trait", "role", "offset", "relation", "direction")
+    names = ("offset", "relation", "direction")
     cells = [
-        {"head": str(row.head)}
+        {"head": str(row.head), "trait": row.trait, "role": row.entry.role.name}
         | {name: value for name in names if (value := getattr(row, name)) is not None}
         | vars(row.cell)
         for row in rows
@@ -104,6 +109,39 @@ class Cells:
         }
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield Cell(**dict(zip(columns, values, strict=True)))
+
+
+def class_cells(
+    sums: Traits | PatchTraits,
+    t: int,
+    by_position_2H: np.ndarray,
+    paper_share: np.ndarray | None = None,
+    score: np.ndarray | None = None,
+) -> Cells | None:
+    """How much of their attention heads give to a class of keys; None without a case.
+
+    Args:
+        sums: the sums of a layer.
+        t: number of the class in the sums.
+        by_position_2H: what the offsets that heads look at give them, in each half.
+        paper_share: the paper's number; by default the share over all cases.
+        score: what is compared with the paper's threshold, if not the share.
+    """
+    weight_2H, cases_2 = sums.weight[:, t].numpy(), sums.cases[:, t].numpy()
+    if not cases_2.any():
+        return None
+    chance_2 = ratio(sums.chance[:, t].numpy(), cases_2)
+    over_all = ratio(weight_2H.sum(0), cases_2.sum()) if paper_share is None else paper_share
+    return Cells(
+        sums.moments.rates(weight_2H[1], int(cases_2[1]), t),
+        chance=float(chance_2[1]),
+        position_null=by_position_2H[1],
+        first_share=ratio(weight_2H[0], cases_2[0]),
+        first_null=np.fmax(chance_2[0], by_position_2H[0]),
+        cases=int(cases_2[1]),
+        paper_share=over_all,
+        score=score,
+    )
 
 
 def _wide(number: float | np.ndarray, count: int) -> np.ndarray:

@@ -102,7 +102,7 @@ class Analyze(
         rate = record.timings.get("tokens_per_s")
         console.print(
             f"Analysed {amount(len(found.rows), 'head')} on "
-            f"{amount(record.counts.sentences, 'image' if record.grid else 'sentence')}, "
+            f"{amount(record.counts.sentences, record.inputs.item)}, "
             f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
         )
         headline, *rest = reports.story(found)
@@ -119,7 +119,7 @@ def _roles(found: "results.Analysis") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
     profiles = found.traits or {}
-    for name in analysis.IMAGE_ROLES if found.record.grid else analysis.ROLES:
+    for name in found.record.inputs.roles:
         having = [(each, head) for head, own in found.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
         having.sort(key=lambda pair: -pair[0].score)

@@ -12,8 +12,7 @@ from headcount.reports import story, write_figures
 from headcount.reports.page.html import page_data
 from headcount.reports.page.image_view import image_view
 from headcount.reports.page.view import report_view
-from headcount.reports.plain_words import finding
-from headcount.results import read_run
+from headcount.results import finding, read_run
 from headcount.results.examples import read_examples
 from tests import pictures
 from tests.reports.conftest import Open

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.plain_words import offset_words, trait_target
-from headcount.results import TraitStrength
+from headcount import numbers
+from headcount.reports.sentences import offset_words
+from headcount.results import TraitStrength, target_of
 
 SHOWN = 8
 """Largest number of traits on a card without a verdict of role or tendency."""
@@ -86,7 +86,7 @@ def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
 def _label(trait: TraitStrength) -> str:
     if trait.trait == "offset" and trait.offset is not None:
         return f"{offset_words(trait.offset)} (fixed offset)"
-    return trait_target(trait)
+    return target_of(trait)
 
 
 def _clipped(strength: float) -> str:

@@ -1,0 +1,271 @@
+"""Traits of heads: one row each, with the role that it can give, its letter and its phrases.
+
+A trait is measured by its sums (`measures`), tested in a profile (`analysis`) and said in a
+sentence (`results/findings.py`), all of which read its row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+from headcount.vocabulary.roles import ROLES, RoleEntry
+
+GIVES = "gives {much} of its attention to {target}; {null} {little}"
+CASES = "{does} in {much} of cases; {null} {little}"
+"""Sentences with numbers: a weight, and a share of largest weights."""
+
+
+@final
+@dataclass(frozen=True)
+class TraitEntry:
+    """One trait that heads can show; it is also the kind of the heads that it leads."""
+
+    key: str
+    """Name of the trait; `syntax` for every relation."""
+    role: RoleEntry
+    """Role that the trait can give."""
+    letter: str
+    """Letter or sign in the cells of a map."""
+    label: str
+    """Name in legends and lists."""
+    one: str
+    """Predicate of a sentence for one head, without numbers: "1 looks at separators"."""
+    many: str
+    """The same for several heads."""
+    target: str
+    """What one head looks at, e.g. "the patch {direction}"."""
+    verb: str = "looks at"
+    """What it does with the target."""
+    finding: str = GIVES
+    """The sentence with numbers."""
+    is_of_cases: bool = False
+    """Whether a share of all queries is said as one of those that can look there."""
+    by_chance: str = "chance explains"
+    """What the null is where chance is the larger one, up to its number."""
+    by_position: str = "position alone explains"
+    """What it is where position is the larger one."""
+    offset: int | None = None
+    """Offset of the key, for traits with an offset of their own."""
+    place: tuple[int, int] | None = None
+    """Displacement (row, column) of the patch, for traits with a place of their own."""
+    direction: str | None = None
+    """Where a head with the role looks, in words, if the trait says it."""
+    column: str = ""
+    """Column of the head table with the paper's number; empty for the share over all cases."""
+    needs: Literal["", "later tokens", "pairs", "trees", "repeats"] = ""
+    """What not every model or corpus has."""
+    no_case: tuple[str, str] = ("few", "no token is a case")
+    """Kind of the reason, and the reason, why a corpus has no case."""
+    synonyms: str = ""
+    """Other words that a reader might search for, besides those of the role."""
+
+    @property
+    def words(self) -> str:
+        """Everything that a search for the trait can name, in lower case."""
+        said = (self.key, self.label, self.one, self.synonyms, self.role.name, self.role.synonyms)
+        return " ".join(said).lower()
+
+
+def _looks(key: str, role: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+    """A trait of heads that look at something."""
+    said: dict[str, Any] = {"one": f"looks at {target}", "many": f"look at {target}"} | more
+    return TraitEntry(key, ROLES[role], letter, label, target=target, **said)
+
+
+def _at_offset(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+    """A trait of heads that look at one offset."""
+    most = {"finding": CASES, "is_of_cases": True, "by_position": "the offsets beside it get"}
+    return _looks(key, "positional", letter, label, target, **most, **more)
+
+
+def _at_place(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+    """A trait of heads that look at the patch at one displacement."""
+    most = {"finding": CASES, "is_of_cases": True, "by_position": "the places beside it get"}
+    return _looks(key, "positional", letter, label, target, **most, **more)
+
+
+def _copies(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+    """A trait that is tested on repeated random tokens."""
+    null = "without a copy it gives"
+    more = {"by_chance": null, "by_position": null, "needs": "repeats"} | more
+    return _looks(key, key, letter, label, target, **more)
+
+
+def _line(key: str, letter: str) -> TraitEntry:
+    """Staying in the row or column of a patch."""
+    target = f"the patch's own {key}"
+    said = {"one": f"stays in {target}", "many": f"stay in {target}", "verb": "stays in"}
+    return _looks(key, "line", letter, f"own {key}", target, **said, direction=key)
+
+
+SYNTAX = TraitEntry(
+    "syntax",
+    ROLES["syntactic"],
+    "S",
+    "syntax",
+    "finds a syntactic relation",
+    "find syntactic relations",
+    "another word",
+    verb="finds",
+    finding=CASES,
+    by_chance="the best fixed position manages",
+    by_position="its usual positions manage",
+    needs="trees",
+)
+"""All relations together; the words of each are in `relations`."""
+
+TEXT_TRAITS = (
+    _at_offset("previous", "←", "previous token", "the previous token", offset=-1),
+    _at_offset("next", "→", "next token", "the next token", offset=1, needs="later tokens"),
+    _at_offset("self", "↺", "itself", "the token itself", offset=0),
+    _at_offset(
+        "offset",
+        "↔",
+        "another fixed offset",
+        "the token {direction}",
+        one="looks at another fixed offset",
+        many="look at another fixed offset",
+    ),
+    SYNTAX,
+    _looks(
+        "first",
+        "sink",
+        "F",
+        "first token",
+        "the first token",
+        column="attn_first",
+        no_case=("no cases", "the first token of each text is one of its two rarest"),
+    ),
+    _looks(
+        "separator",
+        "sink",
+        "¶",
+        "separators",
+        "separators",
+        column="attn_sep",
+        no_case=("model", "impossible: no separator is inside or behind a text"),
+        synonyms="sep eos",
+    ),
+    _looks(
+        "punctuation",
+        "punctuation",
+        ";",
+        "punctuation",
+        "punctuation",
+        column="attn_punct",
+        no_case=("no cases", "each text begins with punctuation, or has none"),
+    ),
+    _looks(
+        "segment",
+        "block",
+        "B",
+        "own segment",
+        "its own segment",
+        one="stays within its own segment",
+        many="stay within their own segment",
+        verb="stays within",
+        column="pattern_block",
+        needs="pairs",
+    ),
+    _looks(
+        "rare",
+        "rare",
+        "R",
+        "rare words",
+        "the two rarest tokens",
+        one="looks at rare words",
+        many="look at rare words",
+        finding=CASES,
+        column="rare2_share",
+        no_case=(
+            "no cases",
+            "no token is rare, or the first token of each text is one of its two rarest",
+        ),
+    ),
+    _copies("induction", "I", "induction", "the token after an earlier copy"),
+    _copies("duplicate", "D", "duplicate token", "an earlier copy of the token"),
+)
+"""The traits of sentences, in the order in which they are measured."""
+
+IMAGE_TRAITS = (
+    _at_place(
+        "left",
+        "←",
+        "patch to the left",
+        "the patch to the left",
+        place=(0, -1),
+        direction="to the left",
+    ),
+    _at_place(
+        "right",
+        "→",
+        "patch to the right",
+        "the patch to the right",
+        place=(0, 1),
+        direction="to the right",
+    ),
+    _at_place("above", "↑", "patch above", "the patch above", place=(-1, 0), direction="above"),
+    _at_place("below", "↓", "patch below", "the patch below", place=(1, 0), direction="below"),
+    _at_place("same", "↺", "patch itself", "the patch itself", place=(0, 0), direction="itself"),
+    _at_place(
+        "place",
+        "↔",
+        "another fixed place",
+        "the patch {direction}",
+        one="looks at another fixed place",
+        many="look at another fixed place",
+    ),
+    _looks("class", "sink", "C", "class token", "the class token"),
+    _line("row", "━"),
+    _line("column", "┃"),
+    _looks(
+        "near",
+        "local",
+        "N",
+        "nearby",
+        "patches nearby",
+        finding="{does}: {much} closer than even attention",
+    ),
+    _looks(
+        "spot",
+        "spot",
+        "◎",
+        "one place",
+        "the patch in {direction} of every image",
+        one="looks at one place of every image",
+        many="look at one place of every image",
+        by_position="the patches beside it get",
+    ),
+)
+"""The traits of images, in the order in which they are measured."""
+
+TRAITS: Mapping[str, TraitEntry] = {each.key: each for each in (*TEXT_TRAITS, *IMAGE_TRAITS)}
+"""Every trait by its name."""
+
+
+def in_legend(traits: Mapping[str, Any] | frozenset[str] | set[str]) -> list[str]:
+    """Names of traits in the order of legends: that of their roles; unknown ones come last."""
+    order = [each.key for role in ROLES.values() for each in TRAITS.values() if each.role == role]
+    return sorted(traits, key=lambda key: order.index(key) if key in order else len(order))
+
+
+def kind_of(key: str, role: RoleEntry) -> TraitEntry:
+    """The row of a trait by its name; one without a row is named by itself and its role."""
+    return TRAITS.get(key) or kind_of_role(role, key)
+
+
+def kind_of_role(role: RoleEntry, key: str = "") -> TraitEntry:
+    """A row for heads of which only the role is known, or a trait only by its name."""
+    name = (key or role.name).replace("_", " ")
+    return TraitEntry(
+        key or role.name, role, role.abbreviation, name, role.one, role.many, target=name
+    )
+
+
+def label_of(trait: str) -> str:
+    """The name of a trait in legends and lists.
+
+    >>> label_of("first"), label_of("nsubj")
+    ('first token', 'nsubj')
+    """
+    return TRAITS[trait].label if trait in TRAITS else trait.replace("_", " ")

@@ -1,14 +1,14 @@
 """The cells of a profile: one trait of some heads, with its null and what is attainable."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
 
-from headcount.core import Head
-from headcount.measures import PatchTraits, Traits
+from headcount.core import Head, LayerId
+from headcount.measures import Looks, PatchLooks, PatchTraits, Traits
 from headcount.results import PROFILE_COLUMNS
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import TraitEntry
@@ -109,6 +109,57 @@ class Cells:
         }
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield Cell(**dict(zip(columns, values, strict=True)))
+
+
+def profile_rows(
+    place: LayerId, entry: TraitEntry, cells: Cells | None, **more: Any
+) -> Iterator[ProfileRow]:
+    """The rows of one trait of a layer's heads; none without cells.
+
+    Args:
+        place: the layer.
+        entry: the trait.
+        cells: its numbers.
+        more: offset, relation or direction.
+    """
+    for index, cell in enumerate(cells.each() if cells else ()):
+        yield ProfileRow(Head(*place, index), entry, cell, **more)
+
+
+def look_cells(
+    looks: Looks | PatchLooks, at: int, beside: Sequence[int], paper_share: np.ndarray | None = None
+) -> Cells:
+    """How often heads look most at one place, relative to them.
+
+    Args:
+        looks: the sums of a layer.
+        at: number of the place in the sums.
+        beside: numbers of the places beside it, whose mean share is the null of position.
+        paper_share: the paper's number; by default the share of all queries.
+    """
+    hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
+    chance_2 = ratio(looks.chance[:, at].numpy(), cases_2)
+    of_all = ratio(hits_2H.sum(0), int(looks.queries.sum())) if paper_share is None else paper_share
+    first_null, null = (_beside(looks, beside, half) for half in (0, 1))
+    return Cells(
+        looks.moments.rates(hits_2H[1], int(cases_2[1]), at),
+        chance=float(chance_2[1]),
+        position_null=null,
+        first_share=ratio(hits_2H[0], cases_2[0]),
+        first_null=np.fmax(chance_2[0], first_null),
+        cases=int(cases_2[1]),
+        paper_share=of_all,
+        scale=float(ratio(cases_2[1], int(looks.queries[1]))),
+    )
+
+
+def _beside(looks: Looks | PatchLooks, at: Sequence[int], half: int) -> np.ndarray:
+    """How often each head looks at those of some places that exist, on average."""
+    rates_HO = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
+    has_any_O = ~np.isnan(rates_HO).all(0)
+    if not has_any_O.any():
+        return np.full(len(rates_HO), np.nan)
+    return rates_HO[:, has_any_O].mean(1)
 
 
 def class_cells(

@@ -20,7 +20,15 @@ import pandas as pd
 import torch
 
 from headcount.analysis.patch_profiles import PatchLayer
-from headcount.analysis.profile_cells import Cells, ProfileRow, class_cells, profile_frame, ratio
+from headcount.analysis.profile_cells import (
+    Cells,
+    ProfileRow,
+    class_cells,
+    look_cells,
+    profile_frame,
+    profile_rows,
+    ratio,
+)
 from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Grid, Head, Heads, LayerId
 from headcount.measures import (
@@ -103,37 +111,24 @@ class _Layer:
         if tests is not None:
             yield from self._relations(tests)
 
-    def _head(self, index: int) -> Head:
-        return Head(*self.place, index)
-
     # ------------------------------------------------------------ offsets
 
     def _positional(self, looks: Looks) -> Iterator[ProfileRow]:
         reach = looks.cases.shape[1] // 2
-        of = {
-            offset: list(self._offset(looks, offset).each()) for offset in range(-reach, reach + 1)
-        }
+        of = {offset: self._offset(looks, offset) for offset in range(-reach, reach + 1)}
         for offset, entry in AT_OFFSETS.items():
-            for index, cell in enumerate(of[offset]):
-                yield ProfileRow(self._head(index), entry, cell, offset=offset)
-        for index, offset in enumerate(_best_offsets(looks).tolist()):
-            cell = of[offset][index]
-            yield ProfileRow(self._head(index), ENTRIES["offset"], cell, offset=offset)
+            yield from profile_rows(self.place, entry, of[offset], offset=offset)
+        best = _best_offsets(looks).tolist()
+        made = {offset: list(of[offset].each()) for offset in {*best}}
+        for index, offset in enumerate(best):
+            head, cell = Head(*self.place, index), made[offset][index]
+            yield ProfileRow(head, ENTRIES["offset"], cell, offset=offset)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
-        at = looks.cases.shape[1] // 2 + offset
-        hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
-        chance = ratio(looks.chance[:, at].numpy(), cases)
-        rates = looks.moments.rates(hits[1], int(cases[1]), at)
-        return Cells(
-            rates,
-            chance=float(chance[1]),
-            position_null=_beside(looks, offset, 1),
-            first_share=ratio(hits[0], cases[0]),
-            first_null=np.fmax(chance[0], _beside(looks, offset, 0)),
-            cases=int(cases[1]),
-            paper_share=self._share_at(offset, len(hits[1])),
-            scale=float(ratio(cases[1], int(looks.queries[1]))),
+        reach = looks.cases.shape[1] // 2
+        beside = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
+        return look_cells(
+            looks, reach + offset, beside, self._share_at(offset, looks.hits.shape[1])
         )
 
     def _share_at(self, offset: int, count: int) -> np.ndarray:
@@ -153,8 +148,7 @@ class _Layer:
             paper = self._column(entry.column, count) if entry.column else None
             score = self._blocks() if trait == "segment" else None
             cells = class_cells(traits, t, by_position[:, t], paper, score)
-            for index, cell in enumerate(cells.each() if cells else ()):
-                yield ProfileRow(self._head(index), entry, cell)
+            yield from profile_rows(self.place, entry, cells)
 
     def _column(self, name: str, count: int) -> np.ndarray:
         """A column of the head table for this layer; NaN where it was not measured."""
@@ -175,12 +169,8 @@ class _Layer:
                 continue
             for d, direction in enumerate(DIRECTIONS):
                 cells = self._relation(tests, r, d, direction, paper)
-                rows = [
-                    ProfileRow(
-                        self._head(index), SYNTAX, cell, relation=relation, direction=direction
-                    )
-                    for index, cell in enumerate(cells.each())
-                ]
+                found = {"relation": relation, "direction": direction}
+                rows = [*profile_rows(self.place, SYNTAX, cells, **found)]
                 families.setdefault(rows[0].trait, []).append(rows)
         for candidates in families.values():
             for rows in zip(*candidates, strict=True):
@@ -228,15 +218,6 @@ def _best_offsets(looks: Looks) -> np.ndarray:
     far = sorted(free, key=lambda o: (abs(o), o))
     order = torch.tensor(far)
     return order[looks.hits[0][:, order + reach].max(-1).indices].numpy()
-
-
-def _beside(looks: Looks, offset: int, half: int) -> np.ndarray:
-    """How often each head looks at the offsets beside one that exist, on average."""
-    reach = looks.cases.shape[1] // 2
-    at = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
-    rates = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
-    has_any = ~np.isnan(rates).all(0)
-    return rates[:, has_any].mean(1) if has_any.any() else np.full(len(rates), np.nan)
 
 
 def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:

@@ -41,7 +41,7 @@ def target_of(trait: TraitStrength) -> str:
 
 def does(trait: TraitStrength) -> str:
     """What a head with the trait does, as a predicate: "looks at the previous token"."""
-    return f"{kind_of_trait(trait).verb} {target_of(trait)}"
+    return kind_of_trait(trait).does(target_of(trait))
 
 
 def finding(trait: TraitStrength) -> str:

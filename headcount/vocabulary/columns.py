@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from headcount import numbers
 
@@ -30,212 +30,179 @@ class ColumnEntry:
     """The keys that heads may rest on, if it is a weight on such keys."""
     norm: str = ""
     """Column with the norm-weighted share on the same keys."""
-    synonyms: str = ""
-    """Other words that a reader might search for."""
 
     @property
     def words(self) -> str:
         """Everything that a search for the column can name, in lower case."""
-        return " ".join((self.label, self.about, self.synonyms)).lower()
+        return f"{self.label} {self.about} {'sink' if self.rests else ''}".lower()
 
 
-def _weight(key: str, label: str, about: str, source: str, rests: str = "", norm: str = ""):
+def _table(
+    group: str, show: Callable[[float], str], *rows: tuple[str, ...], **more: Any
+) -> list[ColumnEntry]:
+    """Columns with one format, each of a key, a label, a meaning and its source."""
+    return [ColumnEntry(*row[:2], group, row[2], show, *row[3:], **more) for row in rows]
+
+
+def _weight(key: str, what: str, source: str, about: str = "", **more: str) -> ColumnEntry:
     """A mean weight on some keys."""
-    words = "sink" if rests else ""
+    label, about = f"weight on {what}", about or f"mean weight on {what}"
     return ColumnEntry(
-        key, label, "Mean weight on", about, numbers.percent, source, False, rests, norm, words
+        f"attn_{key}", label, "Mean weight on", about, numbers.percent, source, False, **more
     )
 
 
-def _norm(key: str, what: str):
-    """The share of some keys in the sum of norms."""
-    about = f"share of the sum of ‖A f(x)‖ that comes from {what}"
-    label = f"norm share of {what}"
-    return ColumnEntry(key, label, "Norm-weighted", about, numbers.percent, "N 2")
-
-
-def _pattern(key: str, label: str, about: str):
-    """The share of maps with a pattern."""
-    return ColumnEntry(key, label, "Pattern of the map", about, numbers.percent, "K 4.1")
-
+_PEAK = "share of queries whose largest weight is on"
+_NORM = "share of the sum of ‖A f(x)‖ that comes from"
 
 COLUMNS: Mapping[str, ColumnEntry] = {
     column.key: column
     for column in (
-        ColumnEntry(
-            "ablation_delta",
-            "ablation effect",
+        *_table(
             WORTH,
-            "how much worse the model gets without the head",
             numbers.effect,
+            ("ablation_delta", "ablation effect", "how much worse the model gets without the head"),
+            *(
+                (
+                    f"ablation_{end}",
+                    f"ablation effect, {end}",
+                    f"{side} end of the 95 % interval of this head alone",
+                )
+                for end, side in (("low", "lower"), ("high", "upper"))
+            ),
             has_signs=True,
         ),
-        ColumnEntry(
-            "ablation_low",
-            "ablation effect, low",
+        *_table(
             WORTH,
-            "lower end of the 95 % interval of this head alone",
-            numbers.effect,
-            has_signs=True,
-        ),
-        ColumnEntry(
-            "ablation_high",
-            "ablation effect, high",
-            WORTH,
-            "upper end of the 95 % interval of this head alone",
-            numbers.effect,
-            has_signs=True,
-        ),
-        ColumnEntry(
-            "ablation_p",
-            "ablation p, corrected",
-            WORTH,
-            "p-value over examples, corrected for the number of heads",
             numbers.probability,
+            (
+                "ablation_p",
+                "ablation p, corrected",
+                "p-value over examples, corrected for the number of heads",
+            ),
         ),
-        ColumnEntry(
-            "confidence",
-            "confidence",
+        *_table(
             "Sharpness",
-            "mean over queries of the largest weight",
             numbers.weight,
-            "V 4",
+            ("confidence", "confidence", "mean over queries of the largest weight", "V 4"),
+            (
+                "entropy",
+                "entropy (nats)",
+                "mean entropy of a query's weights, natural log",
+                "C 3.3",
+            ),
         ),
-        ColumnEntry(
-            "entropy",
-            "entropy (nats)",
-            "Sharpness",
-            "mean entropy of a query's weights, natural log",
-            numbers.weight,
-            "C 3.3",
-        ),
-        ColumnEntry(
-            "positional_offset",
-            "most frequent offset",
+        *_table(
             "Position",
-            "key minus query, in tokens",
             numbers.signed,
-            "V 5.1",
+            ("positional_offset", "most frequent offset", "key minus query, in tokens", "V 5.1"),
             has_signs=True,
         ),
-        ColumnEntry(
-            "positional_share",
-            "share at that offset",
+        *_table(
             "Position",
-            "share of queries whose largest weight lies at the most frequent offset",
             numbers.percent,
-            "V 5.1",
+            (
+                "positional_share",
+                "share at that offset",
+                "share of queries whose largest weight lies at the most frequent offset",
+                "V 5.1",
+            ),
         ),
-        _weight("attn_self", "weight on itself", "mean weight on the token itself", "C 3.1"),
+        _weight("self", "itself", "C 3.1", "mean weight on the token itself"),
+        _weight("prev", "the previous token", "C 3.1", "mean weight on the token before"),
+        _weight("next", "the next token", "C 3.1", "mean weight on the token after"),
+        _weight("first", "the first token", "C 3.2", rests="first token", norm="norm_first"),
         _weight(
-            "attn_prev", "weight on the previous token", "mean weight on the token before", "C 3.1"
-        ),
-        _weight("attn_next", "weight on the next token", "mean weight on the token after", "C 3.1"),
-        _weight(
-            "attn_first",
-            "weight on the first token",
-            "mean weight on the first token",
-            "C 3.2",
-            "first token",
-            "norm_first",
-        ),
-        _weight(
-            "attn_none",
-            "weight on the learned sink (no token)",
-            "mean weight that goes to no token, which a learned sink takes",
+            "none",
+            "the learned sink (no token)",
             "[gpt-oss](https://arxiv.org/abs/2508.10925) 2",
-            "learned sink (no token)",
+            "mean weight that goes to no token, which a learned sink takes",
+            rests="learned sink (no token)",
         ),
+        _weight("class", "the class token", "C 3.2", rests="class token", norm="norm_class"),
         _weight(
-            "attn_class",
-            "weight on the class token",
-            "mean weight on the class token",
-            "C 3.2, N 2",
-            "class token",
-            "norm_class",
-        ),
-        _weight(
-            "attn_sep",
-            "weight on separators",
-            "mean weight on separator tokens",
-            "C 3.2",
+            "sep",
             "separators",
-            "norm_sep",
-        ),
-        _weight(
-            "attn_punct",
-            "weight on punctuation",
-            "mean weight on punctuation",
             "C 3.2",
-            "punctuation",
-            "norm_punct",
+            "mean weight on separator tokens",
+            rests="separators",
+            norm="norm_sep",
         ),
+        _weight("punct", "punctuation", "C 3.2", rests="punctuation", norm="norm_punct"),
         *(
-            _weight(f"attn_{key}", f"weight on the {what}", f"mean weight of patches on {on}", by)
-            for key, what, on, by in (
-                ("left", "patch to the left", "it", "after C 3.1"),
-                ("right", "patch to the right", "it", "after C 3.1"),
-                ("above", "patch above", "it", "after C 3.1"),
-                ("below", "patch below", "it", "after C 3.1"),
-                ("row", "own row", "their row", "-"),
-                ("column", "own column", "their column", "-"),
+            _weight(key, f"the patch {where}", "after C 3.1", "mean weight of patches on it")
+            for key, where in (
+                ("left", "to the left"),
+                ("right", "to the right"),
+                ("above", "above"),
+                ("below", "below"),
             )
         ),
-        ColumnEntry(
-            "attn_distance",
-            "mean attention distance (patches)",
+        _weight("row", "the own row", "-", "mean weight of patches on their row"),
+        _weight("column", "the own column", "-", "mean weight of patches on their column"),
+        *_table(
             "Reach",
-            "mean distance between a patch and what it attends to, class token left out",
             numbers.weight,
-            "D figure 7",
+            (
+                "attn_distance",
+                "mean attention distance (patches)",
+                "mean distance between a patch and what it attends to, class token left out",
+                "D figure 7",
+            ),
         ),
-        ColumnEntry(
-            "rare_share",
-            "share at the rarest token",
+        *_table(
             "Rare words",
-            "share of queries whose largest weight is on the sentence's rarest token",
             numbers.percent,
-            "V 5.3",
+            *(
+                (key, f"share at {what}", f"{_PEAK} {what_all}", "V 5.3")
+                for key, what, what_all in (
+                    ("rare_share", "the rarest token", "the sentence's rarest token"),
+                    ("rare2_share", "the two rarest", "one of the two rarest tokens"),
+                )
+            ),
         ),
-        ColumnEntry(
-            "rare2_share",
-            "share at the two rarest",
+        *_table(
             "Rare words",
-            "share of queries whose largest weight is on one of the two rarest tokens",
-            numbers.percent,
-            "V 5.3",
-        ),
-        ColumnEntry(
-            "rare_cases",
-            "queries counted for rare words",
-            "Rare words",
-            "queries of sentences that have a token outside the 500 most frequent",
             numbers.count,
-            "V 5.3",
+            (
+                "rare_cases",
+                "queries counted for rare words",
+                "queries of sentences that have a token outside the 500 most frequent",
+                "V 5.3",
+            ),
         ),
-        ColumnEntry(
-            "value_norm",
-            "norm of the values",
+        *_table(
             "Norm-weighted",
-            "mean norm of the values, ‖f(x)‖",
             numbers.weight,
-            "N 2",
+            ("value_norm", "norm of the values", "mean norm of the values, ‖f(x)‖", "N 2"),
         ),
-        _norm("norm_first", "the first token"),
-        _norm("norm_sep", "separators"),
-        _norm("norm_punct", "punctuation"),
-        _norm("norm_class", "the class token"),
-        _pattern(
-            "pattern_vertical", "vertical", "share of maps in which a few keys get all the weight"
+        *_table(
+            "Norm-weighted",
+            numbers.percent,
+            *(
+                (f"norm_{key}", f"norm share of {what}", f"{_NORM} {what}", "N 2")
+                for key, what in (
+                    ("first", "the first token"),
+                    ("sep", "separators"),
+                    ("punct", "punctuation"),
+                    ("class", "the class token"),
+                )
+            ),
         ),
-        _pattern(
-            "pattern_diagonal", "diagonal", "share of maps in which a fixed offset gets the weight"
+        *_table(
+            "Pattern of the map",
+            numbers.percent,
+            *(
+                (f"pattern_{key}", key.replace("_", " and "), f"share of maps {what}", "K 4.1")
+                for key, what in (
+                    ("vertical", "in which a few keys get all the weight"),
+                    ("diagonal", "in which a fixed offset gets the weight"),
+                    ("vertical_diagonal", "that are both"),
+                    ("block", "whose weight stays inside segments"),
+                    ("heterogeneous", "that are none of these"),
+                )
+            ),
         ),
-        _pattern(
-            "pattern_vertical_diagonal", "vertical and diagonal", "share of maps that are both"
-        ),
-        _pattern("pattern_block", "block", "share of maps whose weight stays inside segments"),
-        _pattern("pattern_heterogeneous", "heterogeneous", "share of maps that are none of these"),
     )
 }
 """Every number column of `heads.parquet` but the scores, in the order of the report."""

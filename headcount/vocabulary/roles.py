@@ -63,7 +63,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "are positional",
             "its largest weight falls on one fixed offset",
             f"{VOITA}, section 5.1",
-            "position offset neighbour",
             ink=_LIGHT,
         ),
         RoleEntry(
@@ -74,7 +73,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "stays in its row or column",
             "stay in their row or column",
             "its weight stays in the patch's own row or column",
-            synonyms="horizontal vertical",
         ),
         RoleEntry(
             "local",
@@ -84,7 +82,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "stays near",
             "stay near",
             "its weight stays close to the patch",
-            synonyms="distance close neighbourhood",
         ),
         RoleEntry(
             "spot",
@@ -94,7 +91,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "attends to one place",
             "attend to one place",
             "its weight goes to one and the same patch of every image",
-            synonyms="sink fixed patch",
         ),
         RoleEntry(
             "syntactic",
@@ -117,7 +113,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "point at rare words",
             "it looks most at the rarest token of the sentence",
             f"{VOITA}, section 5.3",
-            "infrequent frequency",
         ),
         RoleEntry(
             "sink",
@@ -151,7 +146,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "attend in blocks",
             "its weight stays inside segments",
             f"{KOVALEVA}, section 4.1",
-            "sentence pair",
             has_certainty=False,  # the interval is of weights, the threshold of maps
         ),
         RoleEntry(
@@ -163,7 +157,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "are induction heads",
             "it looks at the token after an earlier copy of its own",
             _OLSSON,
-            "copy copying repeat in-context",
         ),
         RoleEntry(
             "duplicate",
@@ -174,7 +167,6 @@ ROLES: Mapping[str, RoleEntry] = {
             "are duplicate-token heads",
             "it looks at an earlier copy of its token",
             _OLSSON,
-            "copy same repeat",
             ink=_LIGHT,
         ),
     )

@@ -28,14 +28,14 @@ class TraitEntry:
     """Letter or sign in the cells of a map."""
     label: str
     """Name in legends and lists."""
-    one: str
-    """Predicate of a sentence for one head, without numbers: "1 looks at separators"."""
-    many: str
-    """The same for several heads."""
     target: str
     """What one head looks at, e.g. "the patch {direction}"."""
-    verb: str = "looks at"
+    verb: str = "look at"
     """What it does with the target."""
+    kind: str = ""
+    """What all heads with the trait look at, if the target is that of one head."""
+    says: tuple[str, str] | None = None
+    """Predicates of one head and of several, if they are not the verb with that."""
     finding: str = GIVES
     """The sentence with numbers."""
     is_of_cases: bool = False
@@ -56,46 +56,56 @@ class TraitEntry:
     """What not every model or corpus has."""
     no_case: tuple[str, str] = ("few", "no token is a case")
     """Kind of the reason, and the reason, why a corpus has no case."""
-    synonyms: str = ""
-    """Other words that a reader might search for, besides those of the role."""
+
+    def does(self, target: str) -> str:
+        """What one head does with its target, as a predicate: "looks at separators"."""
+        verb, space, rest = self.verb.partition(" ")
+        return f"{verb}s{space}{rest} {target}"
+
+    @property
+    def one(self) -> str:
+        """Predicate of a sentence for one head, without numbers: "1 looks at separators"."""
+        return self.says[0] if self.says else self.does(self.kind or self.target)
+
+    @property
+    def many(self) -> str:
+        """The same for several heads."""
+        return self.says[1] if self.says else f"{self.verb} {self.kind or self.target}"
 
     @property
     def words(self) -> str:
         """Everything that a search for the trait can name, in lower case."""
-        said = (self.key, self.label, self.one, self.synonyms, self.role.name, self.role.synonyms)
-        return " ".join(said).lower()
+        role = self.role
+        said = f"{self.key} {self.label} {self.one} {role.name} {role.about} {role.synonyms}"
+        return said.lower()
 
 
-def _looks(key: str, role: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
-    """A trait of heads that look at something."""
-    said: dict[str, Any] = {"one": f"looks at {target}", "many": f"look at {target}"} | more
-    return TraitEntry(key, ROLES[role], letter, label, target=target, **said)
+_POSITIONAL = ROLES["positional"]
 
 
 def _at_offset(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
     """A trait of heads that look at one offset."""
     most = {"finding": CASES, "is_of_cases": True, "by_position": "the offsets beside it get"}
-    return _looks(key, "positional", letter, label, target, **most, **more)
+    return TraitEntry(key, _POSITIONAL, letter, label, target, **(most | more))
 
 
 def _at_place(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
     """A trait of heads that look at the patch at one displacement."""
-    most = {"finding": CASES, "is_of_cases": True, "by_position": "the places beside it get"}
-    return _looks(key, "positional", letter, label, target, **most, **more)
+    return _at_offset(key, letter, label, target, by_position="the places beside it get", **more)
 
 
-def _copies(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+def _copies(key: str, letter: str, label: str, target: str) -> TraitEntry:
     """A trait that is tested on repeated random tokens."""
-    null = "without a copy it gives"
-    more = {"by_chance": null, "by_position": null, "needs": "repeats"} | more
-    return _looks(key, key, letter, label, target, **more)
+    null = dict.fromkeys(("by_chance", "by_position"), "without a copy it gives")
+    return TraitEntry(key, ROLES[key], letter, label, target, needs="repeats", **null)
 
 
 def _line(key: str, letter: str) -> TraitEntry:
     """Staying in the row or column of a patch."""
     target = f"the patch's own {key}"
-    said = {"one": f"stays in {target}", "many": f"stay in {target}", "verb": "stays in"}
-    return _looks(key, "line", letter, f"own {key}", target, **said, direction=key)
+    return TraitEntry(
+        key, ROLES["line"], letter, f"own {key}", target, verb="stay in", direction=key
+    )
 
 
 SYNTAX = TraitEntry(
@@ -103,10 +113,9 @@ SYNTAX = TraitEntry(
     ROLES["syntactic"],
     "S",
     "syntax",
-    "finds a syntactic relation",
-    "find syntactic relations",
     "another word",
-    verb="finds",
+    verb="find",
+    says=("finds a syntactic relation", "find syntactic relations"),
     finding=CASES,
     by_chance="the best fixed position manages",
     by_position="its usual positions manage",
@@ -123,58 +132,54 @@ TEXT_TRAITS = (
         "↔",
         "another fixed offset",
         "the token {direction}",
-        one="looks at another fixed offset",
-        many="look at another fixed offset",
+        kind="another fixed offset",
     ),
     SYNTAX,
-    _looks(
+    TraitEntry(
         "first",
-        "sink",
+        ROLES["sink"],
         "F",
         "first token",
         "the first token",
         column="attn_first",
         no_case=("no cases", "the first token of each text is one of its two rarest"),
     ),
-    _looks(
+    TraitEntry(
         "separator",
-        "sink",
+        ROLES["sink"],
         "¶",
         "separators",
         "separators",
         column="attn_sep",
         no_case=("model", "impossible: no separator is inside or behind a text"),
-        synonyms="sep eos",
     ),
-    _looks(
+    TraitEntry(
         "punctuation",
-        "punctuation",
+        ROLES["punctuation"],
         ";",
         "punctuation",
         "punctuation",
         column="attn_punct",
         no_case=("no cases", "each text begins with punctuation, or has none"),
     ),
-    _looks(
+    TraitEntry(
         "segment",
-        "block",
+        ROLES["block"],
         "B",
         "own segment",
         "its own segment",
-        one="stays within its own segment",
-        many="stay within their own segment",
-        verb="stays within",
+        verb="stay within",
+        says=("stays within its own segment", "stay within their own segment"),
         column="pattern_block",
         needs="pairs",
     ),
-    _looks(
+    TraitEntry(
         "rare",
-        "rare",
+        ROLES["rare"],
         "R",
         "rare words",
         "the two rarest tokens",
-        one="looks at rare words",
-        many="look at rare words",
+        kind="rare words",
         finding=CASES,
         column="rare2_share",
         no_case=(
@@ -212,28 +217,26 @@ IMAGE_TRAITS = (
         "↔",
         "another fixed place",
         "the patch {direction}",
-        one="looks at another fixed place",
-        many="look at another fixed place",
+        kind="another fixed place",
     ),
-    _looks("class", "sink", "C", "class token", "the class token"),
+    TraitEntry("class", ROLES["sink"], "C", "class token", "the class token"),
     _line("row", "━"),
     _line("column", "┃"),
-    _looks(
+    TraitEntry(
         "near",
-        "local",
+        ROLES["local"],
         "N",
         "nearby",
         "patches nearby",
         finding="{does}: {much} closer than even attention",
     ),
-    _looks(
+    TraitEntry(
         "spot",
-        "spot",
+        ROLES["spot"],
         "◎",
         "one place",
         "the patch in {direction} of every image",
-        one="looks at one place of every image",
-        many="look at one place of every image",
+        kind="one place of every image",
         by_position="the patches beside it get",
     ),
 )
@@ -257,9 +260,8 @@ def kind_of(key: str, role: RoleEntry) -> TraitEntry:
 def kind_of_role(role: RoleEntry, key: str = "") -> TraitEntry:
     """A row for heads of which only the role is known, or a trait only by its name."""
     name = (key or role.name).replace("_", " ")
-    return TraitEntry(
-        key or role.name, role, role.abbreviation, name, role.one, role.many, target=name
-    )
+    says = role.one, role.many
+    return TraitEntry(key or role.name, role, role.abbreviation, name, name, says=says)
 
 
 def label_of(trait: str) -> str:

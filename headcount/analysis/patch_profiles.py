@@ -24,13 +24,7 @@ from headcount.analysis.profile_cells import (
 )
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Head, LayerId
-from headcount.measures import (
-    DISPLACEMENTS,
-    PATCH_TRAITS,
-    PatchLooks,
-    PatchSpots,
-    PatchTraits,
-)
+from headcount.measures import DISPLACEMENTS, PATCH_TRAITS, PatchLooks, PatchSpots, PatchTraits
 from headcount.vocabulary import IMAGE_TRAITS, TRAITS
 
 AT_PLACES = {each.place: each for each in IMAGE_TRAITS if each.place is not None}

@@ -10,14 +10,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.results import Analysis, Role, TraitStrength, does, finding, kind_of_trait
-from headcount.vocabulary import (
-    BORDERLINE,
-    RoleEntry,
-    TraitEntry,
-    in_legend,
-    kind_of,
-    roles_named,
-)
+from headcount.vocabulary import BORDERLINE, RoleEntry, TraitEntry, in_legend, kind_of, roles_named
 
 FAINTEST, STRONGEST = 14, 52
 """Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""

@@ -89,9 +89,11 @@ def _at_offset(key: str, letter: str, label: str, target: str, **more: Any) -> T
     return TraitEntry(key, _POSITIONAL, letter, label, target, **(most | more))
 
 
-def _at_place(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
+def _at_place(key: str, letter: str, direction: str, place: tuple[int, int]) -> TraitEntry:
     """A trait of heads that look at the patch at one displacement."""
-    return _at_offset(key, letter, label, target, by_position="the places beside it get", **more)
+    said = {"direction": direction, "by_position": "the places beside it get"}
+    label = f"patch {direction}"
+    return _at_offset(key, letter, label, f"the {label}", place=place, **said)
 
 
 def _copies(key: str, letter: str, label: str, target: str) -> TraitEntry:
@@ -128,11 +130,7 @@ TEXT_TRAITS = (
     _at_offset("next", "→", "next token", "the next token", offset=1, needs="later tokens"),
     _at_offset("self", "↺", "itself", "the token itself", offset=0),
     _at_offset(
-        "offset",
-        "↔",
-        "another fixed offset",
-        "the token {direction}",
-        kind="another fixed offset",
+        "offset", "↔", "another fixed offset", "the token {direction}", kind="another fixed offset"
     ),
     SYNTAX,
     TraitEntry(
@@ -193,31 +191,18 @@ TEXT_TRAITS = (
 """The traits of sentences, in the order in which they are measured."""
 
 IMAGE_TRAITS = (
-    _at_place(
-        "left",
-        "←",
-        "patch to the left",
-        "the patch to the left",
-        place=(0, -1),
-        direction="to the left",
-    ),
-    _at_place(
-        "right",
-        "→",
-        "patch to the right",
-        "the patch to the right",
-        place=(0, 1),
-        direction="to the right",
-    ),
-    _at_place("above", "↑", "patch above", "the patch above", place=(-1, 0), direction="above"),
-    _at_place("below", "↓", "patch below", "the patch below", place=(1, 0), direction="below"),
-    _at_place("same", "↺", "patch itself", "the patch itself", place=(0, 0), direction="itself"),
-    _at_place(
+    _at_place("left", "←", "to the left", (0, -1)),
+    _at_place("right", "→", "to the right", (0, 1)),
+    _at_place("above", "↑", "above", (-1, 0)),
+    _at_place("below", "↓", "below", (1, 0)),
+    _at_place("same", "↺", "itself", (0, 0)),
+    _at_offset(
         "place",
         "↔",
         "another fixed place",
         "the patch {direction}",
         kind="another fixed place",
+        by_position="the places beside it get",
     ),
     TraitEntry("class", ROLES["sink"], "C", "class token", "the class token"),
     _line("row", "━"),

@@ -111,7 +111,7 @@ def test_what_other_heads_do_is_in_plain_words(folder: Path):
     assert said[1].startswith(
         "gives 100 % of its attention to the patch in row 2, column 4 of every image; "
     )
-    assert re.fullmatch(r"attends to patches nearby: \d\d % closer than even attention", said[2])
+    assert re.fullmatch(r"looks at patches nearby: \d\d % closer than even attention", said[2])
 
 
 def test_figures_of_images(folder: Path):

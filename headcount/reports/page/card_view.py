@@ -10,7 +10,7 @@ import numpy as np
 from headcount import numbers
 from headcount.core import amount
 from headcount.reports.documents.probes import ProbeHead, probe_heads
-from headcount.reports.kinds import findings, roles_of
+from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.image_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
@@ -21,7 +21,7 @@ from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
 from headcount.results import Analysis, Example, TraitStrength, finding, kind_of_trait
-from headcount.vocabulary import BORDERLINE, COLUMNS, RoleEntry
+from headcount.vocabulary import BORDERLINE, ColumnEntry
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -189,7 +189,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     results = (run.relation_rows or ()) if run.traits is None else ()
     relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
     null = {row.head: row.values for row in run.null_rows or ()}
-    worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
+    worth, probed = _worth(run), probe_heads(run.probes)
     fate = fates(run, keepings(run))
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
@@ -197,7 +197,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             head=row.head,
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
             roles=tuple(role.role for role in run.roles[row.head]),
-            findings=_findings(run, row.head, names),
+            findings=_findings(run, row.head),
             line=head_line(row.values),
             profile=_profile(run, row.head),
             without=without(run, row),
@@ -231,7 +231,7 @@ def _example(run: Analysis, example: Example) -> ExampleView | ImageView:
     return image_view(example, grid) if grid and example.image else example_view(example)
 
 
-def _findings(run: Analysis, head: str, names: Mapping[str, RoleEntry]) -> tuple[Finding, ...]:
+def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:
     """The roles of a head and its strongest tendencies; in old runs, the roles with evidence."""
     if run.traits is None:
         return tuple(Finding(role.role, "role", arrows(role.evidence)) for role in run.roles[head])
@@ -239,7 +239,7 @@ def _findings(run: Analysis, head: str, names: Mapping[str, RoleEntry]) -> tuple
     roles = [each for each in found if each.verdict == "role"]
     tends = [each for each in found if each.verdict == "tendency"]
     return tuple(
-        Finding(kind_of_trait(each, names).key, each.verdict, f"{finding(each)}{_doubt(run, each)}")
+        Finding(kind_of_trait(each).key, each.verdict, f"{finding(each)}{_doubt(run, each)}")
         for each in roles[:SHOWN_ROLES] + tends[:SHOWN_TENDENCIES]
     )
 
@@ -281,33 +281,22 @@ def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
 
 
 def _sinks(values: Mapping[str, float]) -> tuple[Share, ...]:
-    result = []
-    for column in (each for each in COLUMNS.values() if each.rests):
-        weight, norm = values.get(column.key, math.nan), values.get(column.norm, math.nan)
-        if not math.isnan(weight):
-            result.append(
-                Share(
-                    column.rests,
-                    numbers.rounded(weight),
-                    numbers.percent(weight),
-                    numbers.rounded(norm),
-                    numbers.percent(norm),
-                )
-            )
-    return tuple(result)
+    found = [(m, values[m.key], values.get(m.norm, math.nan)) for m in measures(values) if m.rests]
+    return tuple(
+        Share(m.rests, *_shown(m, weight), *_shown(m, norm))
+        for m, weight, norm in found
+        if not math.isnan(weight)
+    )
 
 
 def _patterns(values: Mapping[str, float]) -> tuple[Share, ...]:
-    found = [m for m in measures(values) if m.key.startswith("pattern_")]
-    return tuple(
-        Share(
-            m.label,
-            numbers.rounded(values.get(m.key, math.nan)),
-            m.show(values.get(m.key, math.nan)),
-        )
-        for m in found
-        if not math.isnan(values.get(m.key, math.nan))
-    )
+    found = [(m, values[m.key]) for m in measures(values) if m.key.startswith("pattern_")]
+    return tuple(Share(m.label, *_shown(m, value)) for m, value in found if not math.isnan(value))
+
+
+def _shown(column: ColumnEntry, value: float) -> tuple[float | None, str]:
+    """A number, and its text."""
+    return numbers.rounded(value), column.show(value)
 
 
 def _rare(values: Mapping[str, float]) -> str:

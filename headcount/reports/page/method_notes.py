@@ -15,7 +15,7 @@ class Note:
     what: str
     how: str
     source: str
-    inputs: tuple[Inputs, ...] = (TEXTS, IMAGES)
+    inputs: tuple[Inputs, ...] = (TEXTS,)
     """Kinds of input that it holds for."""
 
 
@@ -26,13 +26,13 @@ NOTES = (
         "sides, and so are special tokens unless the signature includes them (special:keys, "
         "queries). Weights are not renormalised.",
         f"{VOITA}, section 4",
+        (TEXTS, IMAGES),
     ),
     Note(
         "Positional",
         "Share of queries whose largest weight lies at the head's most frequent "
         "offset, key minus query, in tokens.",
         f"{VOITA}, section 5",
-        (TEXTS,),
     ),
     Note(
         "Syntactic",
@@ -41,7 +41,6 @@ NOTES = (
         "whose other word gets the largest weight. The baseline is the relation's best fixed "
         "offset. Root arcs are excluded, except that they count as missed among all words.",
         f"{VOITA}, section 5; {CLARK}, section 4",
-        (TEXTS,),
     ),
     Note(
         "Roles and tendencies",
@@ -54,7 +53,6 @@ NOTES = (
         "least 100 cases in 10 of them, corrected by Holm's method for all chosen cells. A role "
         "passes the paper's threshold and the test, a tendency the test alone.",
         "headcount",
-        (TEXTS,),
     ),
     Note(
         "Strength",
@@ -62,7 +60,6 @@ NOTES = (
         "looks at no key in particular; the relation's best fixed offset) and position (a head "
         "that looks at each offset as often as this one does).",
         "headcount",
-        (TEXTS,),
     ),
     Note(
         "Rare words",
@@ -70,24 +67,24 @@ NOTES = (
         "over sentences whose rarest token is outside the 500 most frequent. Ties go to the "
         "earlier token.",
         f"{VOITA}, section 5",
-        (TEXTS,),
     ),
     Note(
         "Weight on a token",
         "Mean weight over all queries except padding; 0 if the token is missing.",
         f"{CLARK}, section 3",
-        (TEXTS,),
     ),
     Note(
         "Entropy",
         "Natural logarithm, over all queries and keys except padding, unsmoothed.",
         f"{CLARK}, section 3",
+        (TEXTS, IMAGES),
     ),
     Note(
         "Norm share",
         "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's "
         "part of the output projection: a large weight on a small vector counts little.",
         "Kobayashi et al., EMNLP 2020, arXiv:2004.10102",
+        (TEXTS, IMAGES),
     ),
     Note(
         "Roles and tendencies",
@@ -143,14 +140,12 @@ NOTES = (
         "Vertical, diagonal, both, block or heterogeneous, by a documented rule for "
         "each map; the paper's own classifier was never released.",
         KOVALEVA,
-        (TEXTS,),
     ),
     Note(
         "Averages",
         "Every number is a sum over the corpus, divided once at the end, never a "
         "mean of sentence means.",
         "headcount",
-        (TEXTS,),
     ),
 )
 """Definitions and references for everything in the report."""

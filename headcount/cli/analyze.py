@@ -118,16 +118,11 @@ class Analyze(
 def _roles(found: "results.Analysis") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
-    profiles = found.traits or {}
     for name in found.record.inputs.roles:
         having = [(each, head) for head, own in found.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
         having.sort(key=lambda pair: -pair[0].score)
-        tend = sum(
-            any(trait.role == name for trait in results.tendencies_of(traits))
-            and all(role.role != name for role in found.roles[head])
-            for head, traits in profiles.items()
-        )
+        tend = sum(name in own for own in found.heads.frame["tendencies"])
         heads = ", ".join(head for _, head in having[:SHOWN])
         table.add_row(name, str(len(having)), str(tend), heads or reports.why_none(found, name))
     return table

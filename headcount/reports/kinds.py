@@ -92,16 +92,14 @@ def _by_traits(
     if not found:
         return None
     best = found[0]
-    strength = min(1.0, max(0.0, best.strength))
     kind, *others = dict.fromkeys(kind_of_trait(each, roles) for each in found)
     second = next((each for each in others if each.key != kind.key), None)
-    says, short = finding(best), does(best)
     return Leading(
         kind=kind,
         verdict=best.verdict,
-        strength=strength,
-        says=says,
-        short=short,
+        strength=min(1.0, max(0.0, best.strength)),
+        says=finding(best),
+        short=does(best),
         first_gain=best.first_gain,
         second=second,
         certainty=own[0].certainty if own else None,

@@ -111,17 +111,13 @@ def _over_half(run: Analysis, many: int, what: str) -> str:
 
 def absent(run: Analysis) -> tuple[tuple[str, str], ...]:
     """What no head does: the words that name it, and a sentence with the reason if it has one."""
-    if run.traits is None:
-        return ()
-    shown, why = {kind.key for kind in kinds_of(run)}, run.record.untested
+    shown = {kind.key for kind in kinds_of(run)}
+    why = {key: f" ({each.says})" for key, each in run.record.untested.items()}
     relations = " ".join((*RELATIONS, *(dependent for dependent, _ in RELATIONS.values())))
     return tuple(
-        (
-            f"{each.words} {relations}" if each == SYNTAX else each.words,
-            f"No head {each.one}{f' ({why[each.key].says})' if each.key in why else ''}.",
-        )
+        (each.words + relations * (each == SYNTAX), f"No head {each.one}{why.get(each.key, '')}.")
         for each in run.record.inputs.traits
-        if each.key not in shown
+        if run.traits is not None and each.key not in shown
     )
 
 

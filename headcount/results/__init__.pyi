@@ -69,7 +69,6 @@ from .probe import ProbeWeight as ProbeWeight
 from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
-from .profiles import tendencies_of as tendencies_of
 from .prune import SPARED as SPARED
 from .prune import Calibration as Calibration
 from .prune import CeilingRecord as CeilingRecord

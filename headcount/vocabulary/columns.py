@@ -41,7 +41,10 @@ def _table(
     group: str, show: Callable[[float], str], *rows: tuple[str, ...], **more: Any
 ) -> list[ColumnEntry]:
     """Columns with one format, each of a key, a label, a meaning and its source."""
-    return [ColumnEntry(*row[:2], group, row[2], show, *row[3:], **more) for row in rows]
+    return [
+        ColumnEntry(key, label, group, about, show, "".join(source), **more)
+        for key, label, about, *source in rows
+    ]
 
 
 def _weight(key: str, what: str, source: str, about: str = "", **more: str) -> ColumnEntry:

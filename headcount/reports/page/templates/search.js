@@ -50,10 +50,11 @@ function search() {
   const { heads, rows } = results(query);
   chosen = rows.length ? 0 : -1;
   const options = rows.map((row, i) => h("li", { role: "option", id: `found-${i}`, "aria-selected": String(i === chosen), onmousedown: (event) => { event.preventDefault(); take(row); } }, h("b", {}, row.name), row.text));
-  const note = (text) => h("li", { class: "none", role: "presentation" }, text);
-  const more = heads.length > MOST_FOUND ? [note(`${heads.length} heads in all, marked on the map`)] : [];
-  const absent = heads.length ? [] : data.absent.filter(([words]) => words.includes(query)).map(([, says]) => note(says));
-  found.replaceChildren(...absent, ...(rows.length || absent.length ? [...options, ...more] : [h("li", { class: "none", role: "option", "aria-disabled": "true" }, `Nothing found. Try a head (${data.heads[0]}), a word (subject) or a relation (nsubj).`)]));
+  const note = (says, more) => h("li", { class: "none", ...more }, says);
+  const still = { role: "option", "aria-disabled": "true" };
+  const more = heads.length > MOST_FOUND ? [note(`${heads.length} heads in all, marked on the map`, { role: "presentation" })] : [];
+  const absent = heads.length ? [] : data.absent.filter(([words]) => words.includes(query)).map(([, says]) => note(says, still));
+  found.replaceChildren(...absent, ...(rows.length || absent.length ? [...options, ...more] : [note(`Nothing found. Try a head (${data.heads[0]}), a word (subject) or a relation (nsubj).`, still)]));
   found.hidden = false;
   found.rows = rows;
   find.ariaExpanded = "true";

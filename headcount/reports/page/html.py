@@ -12,7 +12,7 @@ from headcount.reports.page.inline_svg import inline_svg
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
-from headcount.vocabulary import TraitEntry, kind_of_role
+from headcount.vocabulary import kind_of_role
 
 STYLES = (
     "base.css",
@@ -113,7 +113,7 @@ def page_data(report: Report) -> dict[str, Any]:
                 "ink": kind.role.ink,
                 "words": kind.words,
             }
-            for kind in _swatches(report)
+            for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
         },
         "kept": [asdict(choice) for choice in report.keepings],
         "maps": [asdict(shown) for shown in report.maps],
@@ -124,11 +124,6 @@ def page_data(report: Report) -> dict[str, Any]:
         "nothing": report.nothing,
         "nothingMore": report.nothing_more,
     }
-
-
-def _swatches(report: Report) -> list[TraitEntry]:
-    """Everything that has a swatch: roles of examples, with their two letters, then kinds."""
-    return [*map(kind_of_role, report.roles.values()), *report.kinds.values()]
 
 
 def _card_data(card: Card) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 
 from headcount.core import InputError, ModelError, name_of
 from headcount.corpora import Encoder
-from headcount.models import Loaded, tokenizer_revision
+from headcount.models import Loaded, revision, tokenizer_revision
 from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.record import EvolutionRow
 from headcount.tap import StateId, state_ids
@@ -99,7 +99,7 @@ def subjects_of(models: Sequence[Loaded]) -> list[Subject]:
     """The models with their objectives, numbered within each.
 
     Raises:
-        InputError: if there is none, or one is given twice.
+        InputError: if there is none, or one is given twice, under one name or two.
     """
     if not models:
         raise InputError("Expected a model, got none. Name at least one.")
@@ -107,6 +107,13 @@ def subjects_of(models: Sequence[Loaded]) -> list[Subject]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"Expected different models, got {twice[0]} twice. Name it once.")
+    named: dict[str, str] = {}
+    for each in models:
+        if (other := named.setdefault(revision(each.model), each.name)) != each.name:
+            raise InputError(
+                f"Expected different models, got {other} and {each.name} with the same weights, "
+                "which would count as two seeds. Name one of them."
+            )
     seen: dict[str, int] = {}
     found = []
     for loaded in models:

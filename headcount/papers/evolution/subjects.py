@@ -7,11 +7,12 @@ from typing import Any, final
 
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from headcount.core import InputError, ModelError, name_of
+from headcount.core import InputError, name_of
 from headcount.corpora import Encoder
 from headcount.models import Loaded, revision, tokenizer_revision
 from headcount.papers.evolution.measurement import Measurement
 from headcount.papers.evolution.record import EvolutionRow
+from headcount.papers.masking import mask_id_of
 from headcount.tap import StateId, state_ids
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"
@@ -75,18 +76,8 @@ class Subject:
 
     @property
     def mask_id(self) -> int:
-        """Id of the mask token of a masked language model.
-
-        Raises:
-            ModelError: if the tokenizer has none.
-        """
-        found = self.encoder.tokenizer.mask_token_id
-        if not isinstance(found, int):
-            raise ModelError(
-                f"Expected a tokenizer with a mask token for the masked language model "
-                f"{self.loaded.name}, got none. Set mask_token in tokenizer_config.json."
-            )
-        return found
+        """Id of the mask token of a masked language model."""
+        return mask_id_of(self.loaded)
 
     @property
     def body(self) -> Any:

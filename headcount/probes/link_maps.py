@@ -12,7 +12,8 @@ it is predicted (`output`) or read (`input`). In self-attention a target word ta
 or the sum of both (`target<->source`).
 
 Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
-Departure: the published code makes the source's end of sentence a candidate, and drops its links.
+Departure: the published code makes the source's end of sentence a candidate, and drops its links;
+here `end_of_source` does.
 """
 
 from collections.abc import Sequence

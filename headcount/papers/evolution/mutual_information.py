@@ -37,7 +37,7 @@ from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from headcount.core import CorpusError
-from headcount.papers.evolution.measurement import Measurement
+from headcount.papers.evolution.record import Measurement
 
 STATES_A_CLUSTER = 100
 """Number of states for each cluster: the paper has 10,000 clusters of a million states."""

@@ -10,8 +10,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from headcount.core import InputError, name_of
 from headcount.corpora import Encoder
 from headcount.models import Loaded, revision, tokenizer_revision
-from headcount.papers.evolution.measurement import Measurement
-from headcount.papers.evolution.record import EvolutionRow
+from headcount.papers.evolution.record import EvolutionRow, Measurement
 from headcount.papers.masking import mask_id_of
 from headcount.tap import StateId, state_ids
 

@@ -55,7 +55,7 @@ _KNOWN = {
 
 CURVES = (
     *(
-        CurveFigure(name, against, f"information about {what}, in nats ({name[3:]})")
+        CurveFigure(name, against, f"nats about {what} ({name[3:]})")
         for against, what in _KNOWN.items()
         for name in ESTIMATES
     ),

@@ -58,6 +58,7 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .lock_file import taking_over as taking_over
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release

@@ -66,6 +66,7 @@ from .markdown import code as code
 from .markdown import literal as literal
 from .markdown import share as share
 from .markdown import table as table
+from .memory import free_memory as free_memory
 from .notebook import drawn_card as drawn_card
 from .notebook import drawn_html as drawn_html
 from .notebook import small_table as small_table
@@ -73,6 +74,7 @@ from .options import MAX_TOKENS as MAX_TOKENS
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_seed as check_seed
+from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
 from .paths import check_inside as check_inside

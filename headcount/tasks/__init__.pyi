@@ -26,6 +26,7 @@ from .sampling import Drawn as Drawn
 from .sampling import drawn as drawn
 from .sampling import some as some
 from .scoring import Scored as Scored
+from .scoring import check_fits as check_fits
 from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity

@@ -168,11 +168,11 @@ def test_an_allocation_that_fails_in_importance_or_windows_keeps_what_was_done(
     text.write_text("the dog barked " * 300)
     short = tmp_path / "short.txt"
     short.write_text("the dog barked\n" * 12)
-    asked, calls = hf.BertModel.forward, list[int]()
+    asked, calls, sweep = hf.BertModel.forward, list[int](), tmp_path / "importance" / "state"
 
     def forward(self: hf.BertModel, *arguments: Any, **options: Any) -> object:
         calls.append(1)
-        if len(calls) == 18:
+        if len(calls) == 18 if not sweep.exists() else any(sweep.glob("sweep.*")):
             torch.empty(1 << 56)
         return asked(self, *arguments, **options)
 

@@ -23,8 +23,9 @@ import tyro
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from headcount.results import Thresholds, TraitStrength, expected_scores
+from headcount.results import TraitStrength, expected_scores
 from headcount.statistics import holm, loss_deltas, power_of, smallest_seen
+from headcount.vocabulary import Thresholds
 
 OFFSET = 0.35
 """Share of cases that the best fixed offset finds."""

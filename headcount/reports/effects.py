@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING
 
+from headcount import numbers
 from headcount.core import Head
-from headcount.reports import numbers
 from headcount.results import Effect, ImportanceRecord
 from headcount.statistics import power_of, smallest_seen
 

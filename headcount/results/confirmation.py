@@ -11,10 +11,10 @@ from headcount.core import InputError, amount
 from headcount.results.analysis import Analysis
 from headcount.results.expected import BothHalves
 from headcount.results.profiles import TraitStrength
-from headcount.results.roles import Thresholds
 from headcount.results.run import MOST_TEXTS, RunRecord
 from headcount.results.signature import READING, SAME_MODEL
 from headcount.statistics import holm
+from headcount.vocabulary import Thresholds
 
 MOST_SHARED = 0.01
 """Largest share of the confirming texts that the first analysis may have read, too: short texts,

@@ -16,8 +16,8 @@ from scipy.stats import t as student
 
 from headcount.core import Head
 from headcount.results.profiles import Profiles, TraitStrength
-from headcount.results.roles import Thresholds
 from headcount.statistics import ALPHA, shrunken
+from headcount.vocabulary import Thresholds
 
 
 @final

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, fields
 from typing import final
 
 from headcount.core import VERSION, Grid, LayerId, amount, omitted
-from headcount.results.roles import Role, Thresholds
+from headcount.results.roles import Role
 from headcount.results.signature import Signature
 from headcount.results.store import Record
+from headcount.vocabulary import Inputs, Thresholds, inputs_of
 
 MOST_TEXTS = 2**16
 """Largest number of texts whose hashes an analysis keeps."""
@@ -117,6 +118,11 @@ class RunRecord(Record):
         if found.get("treebank") or not any(each.endswith(".conllu") for each in self.corpora):
             return found
         return Signature({**found.parts, "treebank": "as-words"})
+
+    @property
+    def inputs(self) -> Inputs:
+        """The kind of input that was analysed."""
+        return inputs_of(self.grid)
 
 
 @final

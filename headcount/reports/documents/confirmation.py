@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterator
 
+from headcount import numbers
 from headcount.core import Document, Heading, Table, Text, amount
-from headcount.reports import numbers
-from headcount.reports.kinds import label_of
-from headcount.reports.plain_words import offset_words
-from headcount.reports.sentences import arrows
-from headcount.results import BORDERLINE, CLEAR, Claim, Confirmation, TraitStrength
+from headcount.reports.sentences import arrows, offset_words
+from headcount.results import Claim, Confirmation, TraitStrength
+from headcount.vocabulary import BORDERLINE, CLEAR, label_of
 
 _CERTAINTIES = (CLEAR, BORDERLINE)
 _SHORT = {"found again": "yes", "not found again": "no", "not tested": "not tested"}

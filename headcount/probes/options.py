@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, check_known, check_seed, check_window
+from headcount.core import (
+    MAX_TOKENS,
+    CorpusError,
+    InputError,
+    check_known,
+    check_seed,
+    check_window,
+)
 
 
 @final

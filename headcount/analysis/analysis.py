@@ -34,6 +34,7 @@ from headcount.core import (
     silent,
 )
 from headcount.corpora import (
+    FIRST_TOKENS,
     AnyEncoder,
     Batch,
     Census,
@@ -220,6 +221,7 @@ class _Analyzing:
             examples=examples,
             null_heads=None if null is None else null[0],
             null_relations=None if null is None else null[1],
+            texts=pd.DataFrame({"text": self.census.text_hashes}),
             record=self._record(roles, profiles),
         )
 
@@ -333,6 +335,7 @@ class _Analyzing:
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),
+            first=None if self.grid else FIRST_TOKENS,
             units=None if self.halves.segments is None else self.halves,
         )
 

@@ -223,7 +223,8 @@ def _profile(run: Analysis, head: str) -> ProfileView | None:
     unit, few = (run.record.inputs.unit, f"{run.record.inputs.unit}s"), run.record.few_texts
     if few is not None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
-    return profile_view(run.traits.get(head, ()), unit, not_tested(run))
+    about = few.words if few is not None else f"{unit[1]} of this kind"
+    return profile_view(run.traits.get(head, ()), unit, not_tested(run), about)
 
 
 def _example(run: Analysis, example: Example) -> ExampleView | ImageView:
@@ -239,9 +240,30 @@ def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:
     roles = [each for each in found if each.verdict == "role"]
     tends = [each for each in found if each.verdict == "tendency"]
     return tuple(
-        Finding(kind_of_trait(each).key, each.verdict, f"{finding(each)}{_doubt(run, each)}")
+        Finding(
+            kind_of_trait(each).key,
+            each.verdict,
+            f"{finding(each)}{_expected(run, each)}{_doubt(run, each)}",
+        )
         for each in roles[:SHOWN_ROLES] + tends[:SHOWN_TENDENCIES]
     )
+
+
+def _expected(run: Analysis, trait: TraitStrength) -> str:
+    """The share of a role to expect in new texts, where it is another than the measured one."""
+    expected = run.expected.get((trait.head, trait.trait))
+    if trait.verdict != "role" or expected is None:
+        return ""
+    measured = trait.score
+    if trait.role == "syntactic":
+        is_relative = run.record.thresholds.syntactic_relative
+        gain = expected * trait.chance if is_relative else expected
+        measured, expected = trait.share, trait.chance + gain
+    shown = numbers.percent(expected)
+    if shown == numbers.percent(measured):
+        return ""
+    new = "texts" if run.record.grid is None else "images"
+    return f"; {shown} are expected in new {new} of this kind"
 
 
 def _doubt(run: Analysis, trait: TraitStrength) -> str:

@@ -131,17 +131,25 @@ def _card_data(card: Card) -> dict[str, Any]:
     return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
-def write_report(folder: str | Path, pruned: str | Path | None = None) -> Path:
+def write_report(
+    folder: str | Path,
+    pruned: str | Path | None = None,
+    confirming: str | Path | None = None,
+) -> Path:
     """Read the results of a run folder and write `report.html` into it, atomically.
 
     Args:
         folder: folder of the run.
         pruned: folder of a model that was pruned from the run's model, to show before and after.
+        confirming: folder of an analysis of the same model on other texts, to show which roles are
+            found again.
 
     Raises:
-        InputError: if a result file is missing or damaged, or the pruned model is of another model.
+        InputError: if a result file is missing or damaged, or the pruned model or the other
+            analysis is of another model or was made in another way.
     """
     path = Path(folder) / "report.html"
-    run = read_run(path.parent, None if pruned is None else Path(pruned))
+    others = (None if each is None else Path(each) for each in (pruned, confirming))
+    run = read_run(path.parent, *others)
     write_text(path, render(report_view(run)))
     return path

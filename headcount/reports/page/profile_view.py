@@ -35,11 +35,14 @@ class ProfileView:
 
     lines: tuple[TraitLine, ...]
     note: str
-    """How many traits are not shown, and why; empty if all are."""
+    """How many traits are not shown, and why, and what intervals are about."""
 
 
 def profile_view(
-    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("text", "texts"), missing: str = ""
+    traits: Sequence[TraitStrength],
+    unit: tuple[str, str] = ("text", "texts"),
+    missing: str = "",
+    about: str = "texts of this kind",
 ) -> ProfileView:
     """The roles and tendencies of a head, then its strongest other traits.
 
@@ -47,6 +50,7 @@ def profile_view(
         traits: the head's traits.
         unit: what a test takes as independent, one and several.
         missing: what was not tested, and why, in a sentence.
+        about: what intervals are about.
     """
     tested = [each for each in traits if each.verdict != "untested"]
     found = [each for each in tested if each.verdict in ("role", "tendency")]
@@ -57,6 +61,7 @@ def profile_view(
     notes = [
         f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
         missing if untested else "",
+        f"Intervals are about {about}." if order else "",
     ]
     return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
 

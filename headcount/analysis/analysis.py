@@ -60,6 +60,7 @@ from headcount.models import (
     signature,
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
+from headcount.vocabulary import inputs_of
 
 
 def measure(
@@ -347,7 +348,7 @@ class _Analyzing:
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         conditions = Conditions(
             is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
-            is_images=self.grid is not None,
+            inputs=inputs_of(self.grid),
             has_trees=bool(self.census.relations),
             halves=self.halves,
             thresholds=self.options.thresholds,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import MAX_TOKENS, InputError, brief_repr, check_seed, check_window
-from headcount.results import Thresholds
+from headcount.vocabulary import Thresholds
 
 
 @final

@@ -28,6 +28,9 @@ class AlignmentOptions:
     elements: str | None = None
     """Regular expression that a word must begin with to take part, such as [A-Za-z[] for atoms; by
     default all words do."""
+    end_of_source: bool = False
+    """Let the end of the source be a candidate of every target word, and drop links to it, as the
+    code of Kobayashi et al. (2020) does; for models with cross-attention."""
     compare: tuple[str, ...] = ()
     """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
     (0-0 1-2), to score beside the heads."""

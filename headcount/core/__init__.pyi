@@ -63,13 +63,16 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .lock_file import taking_over as taking_over
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
+from .memory import free_memory as free_memory
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_seed as check_seed
+from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
 from .paths import check_inside as check_inside

@@ -143,7 +143,7 @@ class Census:
             )
         if self.num_windowed:
             yield (
-                f"sentences longer than the model's limit of {limit} tokens, read in windows: "
+                f"sentences longer than a window of {limit} tokens, read in windows: "
                 f"{self.num_windowed:,} of {self.num_sentences:,}, in "
                 f"{amount(self.num_windows, 'window')}"
             )

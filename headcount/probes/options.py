@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, check_known, check_seed
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_known, check_seed, check_window
 
 
 @final
@@ -60,6 +60,9 @@ class ClusterOptions:
     windows: bool = False
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
+    window: int | None = None
+    """The same, with windows of this number of tokens, special ones included; without it they are
+    as long as the model takes."""
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     max_weights: int = 32_000_000
@@ -74,6 +77,7 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        check_window(self.window)
         if not 0 <= self.within <= log(2):
             raise InputError(
                 f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "

@@ -13,8 +13,6 @@ from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
 from .names import SITE_TITLES as SITE_TITLES
-from .names import RoleName as RoleName
-from .names import role_names as role_names
 from .notebook import notebook_html as notebook_html
 from .notebook import show_analysis as show_analysis
 from .notebook import show_card as show_card

@@ -14,7 +14,6 @@ from typing import final
 import numpy as np
 from matplotlib.figure import Figure
 
-from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.core import (
     Block,
     Chart,
@@ -131,8 +130,8 @@ def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, i
         Counter(role for row in run.rows if row.site == site for role in row.roles or ("none",))
         for run in (one, other)
     ]
-    roles = ROLES if one.record.grid is None else IMAGE_ROLES
-    return {role: (counts[0][role], counts[1][role]) for role in (*roles, "none")}
+    roles = (*one.record.inputs.roles, "none")
+    return {role: (counts[0][role], counts[1][role]) for role in roles}
 
 
 def _of_heads(run: Analysis, column: str) -> np.ndarray:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from headcount import numbers
 from headcount.core import InputError, amount, styled
 from headcount.importance import Assessment
-from headcount.reports import numbers
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import MEASURES
 from headcount.reports.page.html import render, render_card

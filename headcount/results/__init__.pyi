@@ -37,6 +37,10 @@ from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
+from .findings import does as does
+from .findings import finding as finding
+from .findings import kind_of_trait as kind_of_trait
+from .findings import target_of as target_of
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord
 from .importance import METRICS as METRICS
@@ -65,7 +69,6 @@ from .probe import ProbeWeight as ProbeWeight
 from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
-from .profiles import tendencies_of as tendencies_of
 from .prune import SPARED as SPARED
 from .prune import Calibration as Calibration
 from .prune import CeilingRecord as CeilingRecord
@@ -78,11 +81,8 @@ from .prune import RecoveryRecord as RecoveryRecord
 from .prune import StageResult as StageResult
 from .prune import StagesRecord as StagesRecord
 from .prune import Survival as Survival
-from .roles import BORDERLINE as BORDERLINE
-from .roles import CLEAR as CLEAR
 from .roles import Role as Role
 from .roles import Roles as Roles
-from .roles import Thresholds as Thresholds
 from .run import Counts as Counts
 from .run import FewTexts as FewTexts
 from .run import HeadRow as HeadRow
@@ -108,5 +108,6 @@ from .store import decoded as decoded
 from .store import find as find
 from .store import frame_of as frame_of
 from .store import read_table as read_table
+from .store import rows_of as rows_of
 from .store import select as select
 from .store import table as table

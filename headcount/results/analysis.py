@@ -111,8 +111,7 @@ class Analysis(Result[RunRecord]):
 
     def __repr__(self) -> str:
         found = sum(map(bool, self.roles.values()))
-        unit = "sentence" if self.record.grid is None else "image"
-        sentences = amount(self.record.counts.sentences, unit)
+        sentences = amount(self.record.counts.sentences, self.record.inputs.item)
         what = f"{amount(len(self.heads.frame), 'head')} on {sentences}, {found} with a role"
         return f"Analysis({self.record.model!r}: {what})"
 

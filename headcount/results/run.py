@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, fields
 from typing import final
 
 from headcount.core import VERSION, Grid, LayerId, amount, omitted
-from headcount.results.roles import Role, Thresholds
+from headcount.results.roles import Role
 from headcount.results.store import Record
+from headcount.vocabulary import Inputs, Thresholds, inputs_of
 
 
 @final
@@ -105,6 +106,11 @@ class RunRecord(Record):
     """Thresholds by which roles were assigned."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The kind of input that was analysed."""
+        return inputs_of(self.grid)
 
 
 @final

@@ -70,7 +70,7 @@ def test_relations_are_named_with_their_direction_and_meaning():
     (line,) = profile_view([replace(TRAIT, role="syntactic", **names)]).lines
     assert line.label == "the verb of a passive subject (nsubj:pass)"
     (line,) = profile_view([replace(TRAIT, trait="offset", offset=-3)]).lines
-    assert line.label == "3 tokens to the left (fixed offset)"
+    assert line.label == "the token 3 places to the left"
 
 
 def test_what_is_below_its_null_is_not_a_number():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from headcount import numbers
 from headcount.core import InputError, JsonObject
-from headcount.reports import numbers, render, report_view, site_sentence
+from headcount.reports import render, report_view, site_sentence
 from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
 from headcount.reports.page.worth_view import (
     SHOWN,

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.plain_words import offset_words, trait_target
-from headcount.results import TraitStrength
+from headcount import numbers
+from headcount.results import TraitStrength, target_of
 
 SHOWN = 8
 """Largest number of traits on a card without a verdict of role or tendency."""
@@ -69,7 +68,7 @@ def _rank(trait: TraitStrength) -> tuple[bool, float]:
 def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
     corrected = trait.p_holm if math.isfinite(trait.p_holm) else math.nan
     return TraitLine(
-        label=_label(trait),
+        label=target_of(trait),
         about=(
             f"{numbers.percent(trait.share)} of {numbers.of(trait.cases, 'case', 'cases')} in "
             f"{numbers.of(trait.units, *unit)}; chance or position alone "
@@ -81,12 +80,6 @@ def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
         p="" if math.isnan(corrected) else numbers.probability(corrected),
         value=numbers.rounded(min(1.0, max(0.0, trait.strength)), 3) or 0.0,
     )
-
-
-def _label(trait: TraitStrength) -> str:
-    if trait.trait == "offset" and trait.offset is not None:
-        return f"{offset_words(trait.offset)} (fixed offset)"
-    return trait_target(trait)
 
 
 def _clipped(strength: float) -> str:

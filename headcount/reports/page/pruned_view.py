@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.page.kept_view import KeptRow, kept_rows
 from headcount.reports.page.section import Section

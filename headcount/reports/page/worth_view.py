@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
+from headcount import numbers
 from headcount.core import SITES
-from headcount.reports import numbers
-from headcount.reports.names import MEASURES, SITE_TITLES, WORTH, site_titles
+from headcount.reports.names import MEASURES, SITE_TITLES, site_titles
 from headcount.reports.page.matrix_view import MatrixView, matrix_view
 from headcount.reports.page.section import Section
 from headcount.reports.page.worth_plot import Axis, Mark, Ranking, ranking
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, p_beside
+from headcount.vocabulary import WORTH
 
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""

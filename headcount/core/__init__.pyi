@@ -56,6 +56,7 @@ from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
+from .gates import Gates as Gates
 from .grid import Grid as Grid
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
@@ -80,7 +81,6 @@ from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read
 from .paths import inside as inside
 from .paths import name_of as name_of
-from .plan import Gates as Gates
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, InputError, ModelError, small_table
+from headcount.core import Heads, InputError, ModelError, amount, small_table
 from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation
 from headcount.tap import Anatomy, Holder, check_is_model, examine, model_of
 
@@ -120,8 +120,8 @@ class Loaded(Holder):
         longest = self.max_length
         if window is not None and longest is not None and window > longest:
             raise InputError(
-                f"Expected --window of at most {longest} tokens, which {self.name} takes, got "
-                f"{window}. Give a smaller one, or --windows alone."
+                f"Expected --window of at most {amount(longest, 'token')}, which {self.name} "
+                f"takes, got {window}. Give a smaller one, or --windows alone."
             )
         windows, length = windows or window is not None, window or longest
         return Encoder(self.tokenizer, length, start, strict, self.takes_token_types, windows)

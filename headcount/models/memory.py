@@ -14,7 +14,7 @@ These are measured (`tests/models/test_memory.py`), and less than what a run nee
 
 import torch
 
-from headcount.core import InputError, free_memory, size_in_words
+from headcount.core import InputError, amount, free_memory, size_in_words
 from headcount.models.loaded import Loaded
 
 MASK, BIAS, OWN = 6, 12, 16
@@ -67,7 +67,7 @@ def check_memory(
         advice = "Leave out longer texts, or cut them"
     if attention_bytes(loaded, 1, longest) <= free:
         advice = f"Lower --max-tokens to {longest}, so that each is read alone"
-    texts = f"a text of {longest:,} tokens" if rows == 1 else f"{rows} texts of {longest:,} tokens"
+    texts = f"{amount(rows, 'text')} of {amount(longest, 'token')}"
     raise InputError(
         f"Expected {size_in_words(needed)} of free memory for the attention of {loaded.name} over "
         f"{texts}, got {size_in_words(free)}. {advice}."

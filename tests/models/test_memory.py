@@ -98,7 +98,7 @@ def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
 
     monkeypatch.setattr(hf.LlamaModel, "forward", read)
     refused = (
-        r"Expected [\d.,]+ GB of free memory for the attention of llama over a text of 300,000 "
+        r"Expected [\d.,]+ GB of free memory for the attention of llama over 1 text of 300,000 "
         r"tokens, got [\d.,]+ GB\. Read longer texts in windows, for example with --window 2048\."
     )
     corpus = Corpus([text])
@@ -155,7 +155,7 @@ def test_a_run_under_a_limit_of_its_memory(tmp_path: Path):
     limited = Forked(*analyze, tmp_path / "out", addresses=16 * 10**9)
     _, errors = limited.communicate()
     assert limited.returncode == 2 and "Expected 21.60 GB of free memory for the" in errors, errors
-    assert "over a text of 60,000 tokens, got" in errors and "Traceback" not in errors
+    assert "over 1 text of 60,000 tokens, got" in errors and "Traceback" not in errors
     ended = Forked(*analyze, tmp_path / "windows", "--window", 256, addresses=16 * 10**9)
     _, errors = ended.communicate()
     assert ended.returncode == 0, errors

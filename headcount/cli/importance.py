@@ -46,8 +46,7 @@ def print_worth(
     if record.average_words:
         console.print(record.average_words, soft_wrap=True)
     if by == "ablation_delta":
-        effects = (frame["head"], frame["ablation_delta"], frame["ablation_p"])
-        for sentence in reports.verdict(zip(*effects, strict=True)):
+        for sentence in reports.verdict(reports.effects_in(frame), record):
             console.print(sentence, soft_wrap=True)
     if sites := reports.site_sentence(record):
         console.print(sites, soft_wrap=True)

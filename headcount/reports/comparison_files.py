@@ -11,7 +11,7 @@ from headcount.reports.page import compare_plot, html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
 from headcount.reports.page.inline_svg import inline_svg
-from headcount.results import Analysis, Matching, Signature, read_run
+from headcount.results import Matching, read_run
 
 STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
@@ -31,7 +31,8 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
 
     Raises:
         InputError: if a folder holds no run, or the output folder holds a run, whose files would be
-            mixed with the comparison's; or if heads can't be matched.
+            mixed with the comparison's; if runs were measured in different ways; or if heads
+            can't be matched.
     """
     if (out / "run.json").exists():
         raise InputError(
@@ -39,7 +40,6 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
             "Name another folder."
         )
     runs = (read_run(one), read_run(other))
-    _check_same_start(*runs)
     found = compare(*runs)
     names = _names(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
@@ -53,18 +53,6 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     view = compare_view(*runs, found, names)
     write_readable(out / "comparison.html", render_comparison(view))
     return found
-
-
-def _check_same_start(one: Analysis, other: Analysis) -> None:
-    """Check that the scores and the curves of two runs are of texts that were cut alike.
-
-    Raises:
-        InputError: if they are not.
-    """
-    curves = [None if run.curve is None else run.curve.record for run in (one, other)]
-    for a, b in ((one.importance, other.importance), curves):
-        if a is not None and b is not None and a.signature and b.signature:
-            Signature.parse(a.signature).check_same_start(Signature.parse(b.signature))
 
 
 def _names(one: Path, other: Path) -> tuple[str, str]:

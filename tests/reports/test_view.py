@@ -7,24 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.numbers import percent
 from headcount.reports import report_view
 from headcount.reports.kinds import leading
-from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.layer_view import layer_means, panels
 from headcount.reports.page.map_view import head_map
 from headcount.reports.page.null_view import role_counts
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
-from headcount.results import (
-    Curve,
-    CurvePoint,
-    CurvePoints,
-    CurveRecord,
-    Example,
-    RelationResult,
-    Thresholds,
-)
+from headcount.results import Curve, CurvePoint, CurvePoints, CurveRecord, Example, RelationResult
+from headcount.vocabulary import Thresholds
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 

@@ -25,15 +25,16 @@ from headcount.core import (
     save,
     styled,
 )
+from headcount.numbers import percent
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.names import SITE_TITLES
-from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.page.layer_view import layer_means
 from headcount.reports.relation_view import relation_table
 from headcount.reports.syntax_view import syntax_of
 from headcount.results import Analysis, HeadRow, read_run
+from headcount.vocabulary import COLUMNS
 
 
 def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
@@ -109,26 +110,24 @@ def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
     ]
 
 
+IN_LAYERS = ("confidence", "entropy", "attn_first", "attn_sep", "attn_class", "attn_distance")
+"""Columns that are drawn by layer, if they were measured."""
+
+
 def layer_curves(run: Analysis) -> Figure:
     """Mean per layer of confidence, entropy, and the weights on the first token and separators.
 
     For images, of the weight on the class token and the mean attention distance.
     """
-    tokens = (("attn_first", "weight on the first token"), ("attn_sep", "weight on separators"))
-    patches = (("attn_class", "weight on the class token"), ("attn_distance", "distance (patches)"))
-    panels = (
-        ("confidence", "confidence"),
-        ("entropy", "entropy (nats)"),
-        *(tokens if run.record.grid is None else patches),
-    )
+    panels = [COLUMNS[key] for key in IN_LAYERS if key in run.measures]
     figure = new_figure(6.6, 4.0)
     all_axes = figure.subplots(2, 2, sharex=True)
-    for axes, (measure, title) in zip(all_axes.flat, panels, strict=True):
-        values = [row.values[measure] for row in run.rows]
+    for axes, column in zip(all_axes.flat, panels, strict=True):
+        values = [row.values[column.key] for row in run.rows]
         layers = [row.layer for row in run.rows]
         axes.scatter(layers, values, s=4, color=MUTED, alpha=0.35, linewidth=0)
-        _layer_lines(axes, run, measure)
-        axes.set_title(title)
+        _layer_lines(axes, run, column.key)
+        axes.set_title(column.label)
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     for axes in all_axes[-1]:
@@ -139,18 +138,16 @@ def layer_curves(run: Analysis) -> Figure:
 
 def weight_and_norm(run: Analysis) -> Figure | None:
     """Weight against norm-weighted share for each head; None if norms were not measured."""
-    panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
-    if run.record.grid is not None:
-        panels = (("class", "class token"),)
-    if all(math.isnan(row.values[f"norm_{key}"]) for row in run.rows for key, _ in panels):
+    panels = [each for each in COLUMNS.values() if each.norm in run.measures]
+    if all(math.isnan(row.values[each.norm]) for row in run.rows for each in panels):
         return None
     figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)
     all_axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (key, title) in zip(all_axes, panels, strict=True):
+    for axes, column in zip(all_axes, panels, strict=True):
         axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
         for site, rows in run.by_site():
             weights, norms = (
-                [row.values[f"{kind}_{key}"] for row in rows] for kind in ("attn", "norm")
+                [row.values[key] for row in rows] for key in (column.key, column.norm)
             )
             axes.scatter(
                 weights,
@@ -162,7 +159,7 @@ def weight_and_norm(run: Analysis) -> Figure | None:
                 marker=SITE_MARKERS.get(site, "D"),
                 label=SITE_TITLES.get(site, site),
             )
-        axes.set(title=title, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
+        axes.set(title=column.rests, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
         axes.set_box_aspect(1)
     all_axes[0].set_ylabel("norm-weighted share")
     _site_legend(figure, all_axes[0])

@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from headcount import numbers
 from headcount.core import INK, MUTED, SITE_COLOURS, amount, new_figure
-from headcount.reports import numbers
+from headcount.reports.effects import SURE
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.page.matrix_view import label
-from headcount.reports.page.worth_view import SURE, effect_of, ranked, scores_of
+from headcount.reports.page.worth_view import effect_of, ranked, scores_of
 from headcount.results import Analysis, Effect, ImportanceRecord
 
 _NAMED = 5

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 
 STRIP_WIDTH, STRIP_MARGIN = 320, 8
 """Width and margin of the strip of one relation; shares run from 0 to 1."""

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from headcount import numbers
 from headcount.core import Document
-from headcount.reports import numbers
 from headcount.reports.comparison import SKIPPED, Comparison
 from headcount.reports.documents.matching import matching_document
-from headcount.reports.kinds import Kind, Leading, counted, kinds_of, leading
+from headcount.reports.kinds import Leading, counted, kinds_of, leading
 from headcount.reports.names import MEASURES, site_titles
 from headcount.reports.page.compare_plot import Scatter, Span, scatter, span
 from headcount.reports.page.grid_view import Grid, grids
 from headcount.reports.page.worth_view import without
-from headcount.reports.plain_words import finding, relation_words
 from headcount.reports.pruning_order import order_document
 from headcount.reports.sentences import headline, measured
-from headcount.results import Analysis, Profiles, TraitStrength
+from headcount.results import Analysis, Profiles, TraitStrength, finding
+from headcount.vocabulary import TraitEntry, relation_words
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -47,7 +47,7 @@ class Side:
 class KindRow:
     """A kind of heads with the number of its heads in each run; None for neither."""
 
-    kind: Kind | None
+    kind: TraitEntry | None
     counts: tuple[int, int]
     both: int | None
     """Number of heads that it leads in both; None if the runs are over different heads."""
@@ -110,7 +110,7 @@ class ComparisonView:
     title: str
     headline: str
     sides: tuple[Side, Side]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, TraitEntry]
     kind_rows: tuple[KindRow, ...]
     relations: tuple[RelationPair, ...]
     pairs: tuple[HeadPair, ...]
@@ -326,9 +326,7 @@ def _differ(one: Analysis, other: Analysis) -> tuple[tuple[str, str, str], ...]:
         {
             "model": run.record.model,
             "corpus": ", ".join(run.record.corpora),
-            "sentences" if run.record.grid is None else "images": numbers.count(
-                run.record.counts.sentences
-            ),
+            f"{run.record.inputs.item}s": numbers.count(run.record.counts.sentences),
             "tokens": numbers.count(run.record.counts.tokens),
             **{f"version of {name}": value for name, value in run.record.versions.items()},
         }

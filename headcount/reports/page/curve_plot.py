@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.results import RANDOM, CurvePoints
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 620, 320, 66, 18, 14, 52

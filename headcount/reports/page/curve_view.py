@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.page.answer_view import best_method, pruning_answer
 from headcount.reports.page.curve_plot import Chart, chart

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core import write_text
-from headcount.reports.names import RoleName
 from headcount.reports.page import curve_plot, worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
@@ -13,6 +12,7 @@ from headcount.reports.page.inline_svg import inline_svg
 from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
+from headcount.vocabulary import kind_of_role
 
 STYLES = (
     "base.css",
@@ -106,23 +106,24 @@ def page_data(report: Report) -> dict[str, Any]:
         "title": report.title,
         "heads": report.heads,
         "kinds": {
-            name: {"letter": letter, "colour": role.colour, "ink": role.ink}
-            for name, letter, role in _swatches(report)
+            kind.key: {
+                "letter": kind.letter,
+                "label": kind.label,
+                "colour": kind.role.colour,
+                "ink": kind.role.ink,
+                "words": kind.words,
+            }
+            for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
         },
         "kept": [asdict(choice) for choice in report.keepings],
         "maps": [asdict(shown) for shown in report.maps],
         "cards": cards,
         "pictures": [*pictures],
         "hasNull": report.has_null,
+        "absent": report.absent,
         "nothing": report.nothing,
         "nothingMore": report.nothing_more,
     }
-
-
-def _swatches(report: Report) -> list[tuple[str, str, RoleName]]:
-    """Name, letter and role of everything that has a swatch: roles of examples, then kinds."""
-    roles = [(name, role.abbreviation, role) for name, role in report.roles.items()]
-    return roles + [(key, kind.letter, kind.role) for key, kind in report.kinds.items()]
 
 
 def _card_data(card: Card) -> dict[str, Any]:
@@ -130,17 +131,25 @@ def _card_data(card: Card) -> dict[str, Any]:
     return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
-def write_report(folder: str | Path, pruned: str | Path | None = None) -> Path:
+def write_report(
+    folder: str | Path,
+    pruned: str | Path | None = None,
+    confirming: str | Path | None = None,
+) -> Path:
     """Read the results of a run folder and write `report.html` into it, atomically.
 
     Args:
         folder: folder of the run.
         pruned: folder of a model that was pruned from the run's model, to show before and after.
+        confirming: folder of an analysis of the same model on other texts, to show which roles are
+            found again.
 
     Raises:
-        InputError: if a result file is missing or damaged, or the pruned model is of another model.
+        InputError: if a result file is missing or damaged, or the pruned model or the other
+            analysis is of another model or was made in another way.
     """
     path = Path(folder) / "report.html"
-    run = read_run(path.parent, None if pruned is None else Path(pruned))
+    others = (None if each is None else Path(each) for each in (pruned, confirming))
+    run = read_run(path.parent, *others)
     write_text(path, render(report_view(run)))
     return path

@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.kinds import Kind, Leading, counted
+from headcount import numbers
+from headcount.reports.kinds import Leading, counted
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.answer_view import best_method
 from headcount.results import Analysis
+from headcount.vocabulary import TraitEntry
 
 
 @final
@@ -35,7 +36,7 @@ class Keeping:
 class KeptRow:
     """Heads of one kind or site: how many there are, and how many are kept by each choice."""
 
-    kind: Kind | None
+    kind: TraitEntry | None
     label: str
     total: int
     kept: tuple[tuple[int, float], ...]
@@ -106,7 +107,7 @@ def kept_rows(
 ) -> tuple[KeptRow, ...]:
     """How many heads of each kind, and of each site, are kept by each choice."""
     kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
-    groups: list[tuple[Kind | None, str, list[str]]] = [
+    groups: list[tuple[TraitEntry | None, str, list[str]]] = [
         (kind, kind.label, [head for head in kinds if kinds[head] == kind.key])
         for kind, _ in counted(found.values())
     ]
@@ -120,7 +121,7 @@ def kept_rows(
 
 
 def _kept_row(
-    kind: Kind | None, label: str, heads: list[str], choices: Sequence[Collection[str]]
+    kind: TraitEntry | None, label: str, heads: list[str], choices: Sequence[Collection[str]]
 ) -> KeptRow:
     counts = [Counter(head in choice for head in heads)[True] for choice in map(set, choices)]
     return KeptRow(kind, label, len(heads), tuple((n, n / len(heads)) for n in counts))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.names import site_titles
 from headcount.reports.page.section import Section
 from headcount.results import Analysis, HeadRow

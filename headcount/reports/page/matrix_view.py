@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.names import MEASURES
 from headcount.results import Matrix
 

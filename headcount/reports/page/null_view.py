@@ -4,11 +4,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.names import RoleName, role_names
+from headcount import numbers
 from headcount.reports.page.section import Section
 from headcount.reports.sentences import by_chance
 from headcount.results import Analysis
+from headcount.vocabulary import RoleEntry, roles_named
 
 
 @final
@@ -16,7 +16,7 @@ from headcount.results import Analysis
 class RoleCount:
     """A role with the number of its heads; `role` is None for heads without a role."""
 
-    role: RoleName | None
+    role: RoleEntry | None
     count: str
     null_count: str
     """Number of its heads at random weights."""
@@ -43,7 +43,7 @@ def section(run: Analysis) -> Section | None:
 def role_counts(run: Analysis) -> tuple[RoleCount, ...]:
     """Every role that occurs with its number of heads, heads without a role last."""
     found, random = ([row.roles for row in heads] for heads in (run.rows, run.null_rows or ()))
-    names = role_names(name for head in [*found, *random] for name in head)
+    names = roles_named(name for head in [*found, *random] for name in head)
     counts = [Counter(name for head in heads for name in {*head}) for heads in (found, random)]
     rows = [
         RoleCount(role, *(numbers.count(each[name]) for each in counts))

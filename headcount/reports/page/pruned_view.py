@@ -4,11 +4,19 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.kinds import leading
 from headcount.reports.page.kept_view import KeptRow, kept_rows
 from headcount.reports.page.section import Section
-from headcount.results import METRICS, Analysis, MetricChange, PruneRecord, Survival, p_beside
+from headcount.results import (
+    METRICS,
+    Analysis,
+    MetricChange,
+    PruneRecord,
+    Survival,
+    p_beside,
+    pruned_warnings,
+)
 
 DATA = (("test", "test data"), ("dev", "development data"))
 """Data sets of a record in the order of the page, with their names."""
@@ -75,7 +83,7 @@ def pruned_view(run: Analysis, record: PruneRecord) -> PrunedView:
             _survival(each) for each in record.functions or () if each.kept is not None
         ),
         facts=tuple(_facts(record)),
-        warnings=record.warnings,
+        warnings=(*record.warnings, *pruned_warnings(run.record, record)),
     )
 
 

@@ -7,6 +7,7 @@ template of its own; then name the function here.
 from collections.abc import Callable
 from typing import Any
 
+from headcount.reports.documents.confirmation import confirmation_document
 from headcount.reports.documents.results import document_of
 from headcount.reports.page import (
     curve_view,
@@ -19,7 +20,7 @@ from headcount.reports.page import (
     worth_view,
 )
 from headcount.reports.page.section import Section
-from headcount.results import Analysis, Result
+from headcount.results import Analysis, Result, confirm
 
 
 def _documented(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:
@@ -30,10 +31,19 @@ def _documented(key: str, short: str, found: Result[Any] | None, *more: object) 
     return Section(key, shown.title, short, "_document.html.j2", shown)
 
 
+def _confirmed(run: Analysis) -> Section | None:
+    """The section on other texts; None unless an analysis of such was named."""
+    if run.confirming is None:
+        return None
+    shown = confirmation_document(confirm(run, run.confirming))
+    return Section("confirmed", shown.title, "other texts", "_document.html.j2", shown)
+
+
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     worth_view.section,
     curve_view.section,
     pruned_view.section,
+    _confirmed,
     syntax_section.section,
     lambda run: _documented("probes", "probes", run.probes),
     lambda run: _documented(

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports.kinds import Kind, kinds_of, leading
-from headcount.reports.names import RoleName, role_names
+from headcount.reports.kinds import kinds_of, leading
 from headcount.reports.page.answer_view import Start, next_steps, pruning_answer, starts
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.grid_view import Grid, Legend, grids, legend
@@ -16,8 +15,9 @@ from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
-from headcount.reports.untested import headline_of, nothing_sentence, nothing_words
+from headcount.reports.untested import absent, headline_of, nothing_sentence, nothing_words
 from headcount.results import Analysis
+from headcount.vocabulary import RoleEntry, TraitEntry, roles_named
 
 
 @final
@@ -38,8 +38,8 @@ class Report:
     """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
     warnings: tuple[str, ...]
-    roles: Mapping[str, RoleName]
-    kinds: Mapping[str, Kind]
+    roles: Mapping[str, RoleEntry]
+    kinds: Mapping[str, TraitEntry]
     """What leads heads, by key."""
     legend: Legend
     grids: tuple[Grid, ...]
@@ -61,6 +61,8 @@ class Report:
     """What the cards show heads on: `sentences` or `images`."""
     find: str
     """What can be searched for, as a hint."""
+    absent: tuple[tuple[str, str], ...]
+    """What no head does: the words that name it, and a sentence."""
     sections: tuple[Section, ...]
     """What stands below the map."""
 
@@ -81,7 +83,7 @@ def report_view(run: Analysis) -> Report:
         by_chance=by_chance(null),
         measured=measured(run.record),
         warnings=run.record.warnings,
-        roles=role_names(name for head in [*roles, *null] for name in head),
+        roles=roles_named(name for head in [*roles, *null] for name in head),
         kinds={kind.key: kind for kind in kinds_of(run)},
         legend=legend(run, found),
         grids=grids(run, found),
@@ -94,8 +96,9 @@ def report_view(run: Analysis) -> Report:
         nothing_more=nothing_sentence(run),
         has_worth=any(card.worth for card in shown),
         has_null=run.null_rows is not None,
-        examples="sentences" if run.record.grid is None else "images",
-        find="subject, punctuation" if run.record.grid is None else "class token, patch above",
+        examples=f"{run.record.inputs.item}s",
+        find=run.record.inputs.find,
+        absent=absent(run),
         sections=sections_of(run),
     )
 

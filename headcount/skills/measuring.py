@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Gates, Head, Progress, Steps, amount, silent
+from headcount.core import Gates, Head, Progress, Steps, amount, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
 from headcount.results import NeedleRow, Overlap, RecallRow, SkillRow, Skills, SkillsRecord
@@ -85,7 +85,7 @@ def skills(
         ),
         warnings=tuple(found.warnings()),
         timings={"all": time.time() - begun},
-        model=loaded.name,
+        model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.start))),
         first=tokens.start,
         overlaps=tuple(found.overlaps()),

@@ -33,7 +33,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("typed", "expected"),
     [
         (["an"], {"analyze"}),
-        (["analyze", "--win"], {"--windows"}),
+        (["analyze", "--win"], {"--window", "--windows"}),
         (["analyze", "m", "--dtype", "b"], {"bfloat16"}),
         (["report", "out", "--"], {"--help", "--formats", "--pruned", *EVERYWHERE}),
         (["prune", "m", "--method", ""], {"fisher", "l0"}),

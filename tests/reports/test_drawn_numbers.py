@@ -13,17 +13,16 @@ from matplotlib.patches import Rectangle
 from headcount.core import ACCENT, MUTED, Head, Heads
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
-    layer_curves,
     positional_offsets,
     relations,
     weight_and_norm,
 )
+from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.kinds import leading, tint
 from headcount.reports.numbers import correlation, percent
 from headcount.reports.page.card_view import offset_bins
-from headcount.reports.page.layer_view import layer_means
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.syntax_view import syntax_of
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
@@ -74,10 +73,13 @@ def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
 
 
 def test_lines_of_layers_are_their_means(scored: Analysis):
-    names = ("confidence", "entropy", "attn_first", "attn_sep")
-    for axes, name in zip(layer_curves(scored).axes, names, strict=True):
-        drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
-        assert drawn == [pytest.approx(each) for each in layer_means(scored.rows, name).values()]
+    figure = layer_curves(scored)
+    assert figure is not None
+    drawn = {axes.get_title(): axes for axes in figure.axes}
+    for panel in panels(scored):
+        lines = [np.asarray(line.get_ydata()).tolist() for line in drawn[panel.title].lines]
+        means = [*layer_means(scored.rows, panel.measure).values()]
+        assert lines[-len(means) :] == [pytest.approx(each) for each in means]
 
 
 def test_weights_against_norms(scored: Analysis):

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.core import Table
 from headcount.reports import report_view
+from headcount.reports.documents.chance import NO_ROLE, chance_document
+from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
-from headcount.reports.page.layer_view import layer_means, panels
 from headcount.reports.page.map_view import head_map
-from headcount.reports.page.null_view import role_counts
 from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.results import (
@@ -33,20 +34,20 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
     return RelationResult(head, relation, "dependent->head", accuracy, cases, baseline, -1.0)
 
 
-def test_chips_count_heads(plain: Path):
+def test_every_role_is_counted_beside_random_weights(plain: Path, profiled: Path):
     run = shared_run(plain)
-    chips, roles = role_counts(run), [row.roles for row in run.rows]
-    both = [*roles, *(row.roles for row in run.null_rows or ())]
-    assert {chip.role.name if chip.role else None for chip in chips} == {
-        None,
-        *(name for found in both for name in found),
-    }
-    for chip in chips:
-        counted = sum(chip.role.name in found if chip.role else not found for found in roles)
-        assert chip.count == str(counted)
-        random = [row.roles for row in run.null_rows or ()]
-        counted = sum(chip.role.name in found if chip.role else not found for found in random)
-        assert chip.null_count == str(counted)
+    shown = chance_document(run)
+    assert shown is not None and chance_document(shared_run(profiled)) is None
+    (table,) = [block for block in shown.blocks if isinstance(block, Table)]
+    found = [[row.roles for row in heads] for heads in (run.rows, run.null_rows or ())]
+    names = {name for heads in found for roles in heads for name in roles}
+    assert {row[0] for row in table.rows} == names | {NO_ROLE} and table.rows[-1][0] == NO_ROLE
+    for name, *counts in table.rows:
+        each = [
+            sum(name in roles if name != NO_ROLE else not roles for roles in heads)
+            for heads in found
+        ]
+        assert counts == list(map(str, each))
 
 
 def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):
@@ -135,23 +136,23 @@ def test_layer_means_leave_out_nan(hostile: Path):
 def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
     run = shared_run(plain)
     assert run.null_rows is not None
-    (panel,) = [each for each in panels(run) if each.title == "First token"]
-    lines = {curve.kind: [text for *_, text in curve.texts] for curve in panel.curves}
+    figure = layer_curves(run)
+    assert figure is not None
+    (axes,) = [each for each in figure.axes if each.get_title() == "First token"]
     sources = {
-        "null": (run.null_rows, "attn_first"),
-        "norm": (run.rows, "norm_first"),
-        "measured": (run.rows, "attn_first"),
+        ":": (run.null_rows, "attn_first", " (random weights)"),
+        "--": (run.rows, "norm_first", " (share of the norm-weighted sum)"),
+        "-": (run.rows, "attn_first", ""),
     }
-    assert lines == {
-        kind: [
-            f"layer {layer}: {percent(mean)}"
-            for layer, mean in enumerate(layer_means(heads, measure)["encoder.self"])
-        ]
-        for kind, (heads, measure) in sources.items()
-    }
-    ys = [y for _, y, _ in panel.curves[-1].texts]
-    means = layer_means(run.rows, "attn_first")["encoder.self"]
-    assert np.argsort(ys).tolist() == np.argsort([-mean for mean in means]).tolist()
+    assert [line.get_linestyle() for line in axes.lines] == [*sources], "what counts is on top"
+    _, *points = axes.collections
+    for line, marks, (heads, measure, note) in zip(
+        axes.lines, points, sources.values(), strict=True
+    ):
+        means = layer_means(heads, measure)["encoder.self"]
+        assert np.asarray(line.get_ydata()).tolist() == pytest.approx(means)
+        texts = [f"# layer {n}: {percent(mean)}{note}" for n, mean in enumerate(means)]
+        assert marks.get_urls() == texts
 
 
 def test_map_scales_from_smallest_to_largest_and_skips_nan():

@@ -1,16 +1,19 @@
 """The view model as one self-contained HTML page."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headcount.core import write_text
+from headcount.reports.documents.chance import NO_ROLE
+from headcount.reports.kinds import Kind
 from headcount.reports.names import RoleName
 from headcount.reports.page import curve_plot, worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.inline_svg import inline_svg
-from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
+from headcount.reports.page.kept_view import NEITHER
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
 
@@ -57,16 +60,10 @@ def render(report: Report) -> str:
         scripts=SCRIPTS,
         data=page_data(report),
         report=report,
-        heads=report.heads,
+        heads=frozenset(report.heads),
+        maps={shown.label: shown.key for shown in report.maps},
+        swatches=swatches(report.kinds.values(), report.roles.values()),
         svg=inline_svg,
-        plot={
-            "width": WIDTH,
-            "height": HEIGHT,
-            "left": LEFT,
-            "right": WIDTH - RIGHT,
-            "top": TOP,
-            "bottom": HEIGHT - BOTTOM,
-        },
         curve={
             "width": curve_plot.WIDTH,
             "height": curve_plot.HEIGHT,
@@ -123,6 +120,15 @@ def _swatches(report: Report) -> list[tuple[str, str, RoleName]]:
     """Name, letter and role of everything that has a swatch: roles of examples, then kinds."""
     roles = [(name, role.abbreviation, role) for name, role in report.roles.items()]
     return roles + [(key, kind.letter, kind.role) for key, kind in report.kinds.items()]
+
+
+def swatches(kinds: Iterable[Kind], roles: Iterable[RoleName]) -> Mapping[str, tuple[Any, str]]:
+    """Role and letter of each name that has a swatch where it is a cell of a table."""
+    return {
+        **dict.fromkeys((NO_ROLE, NEITHER), (None, "")),
+        **{role.name: (role, role.abbreviation) for role in roles},
+        **{kind.label: (kind.role, kind.letter) for kind in kinds},
+    }
 
 
 def _card_data(card: Card) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.answer_view import best_method
 from headcount.results import Analysis
 
+NEITHER = "neither role nor tendency"
+
 
 @final
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def kept_rows(
         (kind, kind.label, [head for head in kinds if kinds[head] == kind.key])
         for kind, _ in counted(found.values())
     ]
-    groups.append((None, "neither role nor tendency", [head for head in kinds if not kinds[head]]))
+    groups.append((None, NEITHER, [head for head in kinds if not kinds[head]]))
     if len(run.sites) > 1:
         groups += [
             (None, SITE_TITLES.get(site, site), [row.head for row in rows])

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections import Counter
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -29,7 +30,7 @@ RESULTS: dict[str, Result[Any]] = {
 HEADS = {place.head for place in clusters(0.01).places}
 """Heads of the results."""
 DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
-KEYS = ("syntax", *RESULTS, "layers", "null")
+KEYS = ("curve", "pruned", "syntax", *RESULTS, "layers", "null")
 """Sections that show documents."""
 
 
@@ -114,7 +115,7 @@ def test_drawings_share_no_ids_and_link_to_cards(
 ) -> None:
     page = "".join(section for _, section in shown.values())
     ids, heads = re.findall(r'\bid="([^"]+)"', page), {row.head for row in run.rows}
-    assert len(ids) == len(set(ids))
+    assert [each for each, number in Counter(ids).items() if number > 1] == []
     drawings = re.findall(DRAWING, page, re.S)
     for drawing in drawings:
         assert "<style" not in drawing and "_blank" not in drawing
@@ -125,7 +126,7 @@ def test_drawings_share_no_ids_and_link_to_cards(
 
 def test_marks_say_their_numbers_and_link_to_the_cards_of_their_heads() -> None:
     def draw() -> Figure:
-        figure = new_figure(2, 2)
+        figure = new_figure(2.0, 2.0)
         axes = figure.subplots()
         say(axes.scatter([0, 1], [0, 1]), ["1 < 2", "second"], ["enc.0.1", "enc.0.2"])
         say(axes.scatter([0.12345], [2]), ["0.12345"])

@@ -107,6 +107,8 @@ def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = Non
     """
     record, points, heads = found.record, found.points, Heads(found.record.heads)
     drawn = curve_figures(points, heads, record.metric, roles)
+    first = [name for name in ("curve_test_score", "curve_test_loss") if name in drawn]
+    first = first or ("curve_score", "curve_loss")
     return Document(
         "How many heads can be pruned",
         (
@@ -118,7 +120,7 @@ def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = Non
                 for block in _numbers(points, column, title)
             ),
             *(
-                Chart(name, says, drawn.get(name, lambda: None))
+                Chart(name, says, drawn.get(name, lambda: None), name not in first)
                 for name, says in CURVE_FIGURES.items()
             ),
         ),

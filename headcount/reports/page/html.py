@@ -7,13 +7,13 @@ from typing import Any
 
 from headcount.core import write_text
 from headcount.reports.documents.chance import NO_ROLE
+from headcount.reports.documents.kept import NEITHER
 from headcount.reports.kinds import Kind
 from headcount.reports.names import RoleName
-from headcount.reports.page import curve_plot, worth_plot
+from headcount.reports.page import worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.inline_svg import inline_svg
-from headcount.reports.page.kept_view import NEITHER
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
 
@@ -24,7 +24,7 @@ STYLES = (
     "sections.css",
     "worth.css",
     "contents.css",
-    "curve.css",
+    "kept.css",
 )
 SCRIPTS = (
     "elements.js",
@@ -64,13 +64,6 @@ def render(report: Report) -> str:
         maps={shown.label: shown.key for shown in report.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
         svg=inline_svg,
-        curve={
-            "width": curve_plot.WIDTH,
-            "height": curve_plot.HEIGHT,
-            "left": curve_plot.LEFT,
-            "right": curve_plot.WIDTH - curve_plot.RIGHT,
-            "bottom": curve_plot.HEIGHT - curve_plot.BOTTOM,
-        },
         chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
     )
 

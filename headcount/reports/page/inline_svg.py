@@ -36,6 +36,7 @@ def inline_svg(chart: Chart) -> Markup | None:
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     # Hundredths of a point and no indents: the page of a large model stays small.
     svg = re.sub(r"<[^>]+>\s*", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0].strip()), svg)
+    svg = re.sub(r'(<image[^>]*?) id="[^"]*"', r"\1", svg)  # those of equal images are equal
     svg = _OWN.sub(rf"\1{chart.name}-", svg)
     svg = svg.replace(' target="_blank"', ' tabindex="-1"')
     for colour, own in _COLOURS.items():

@@ -9,15 +9,15 @@ from typing import Any
 from headcount.core import Document
 from headcount.reports.documents.chance import chance_document
 from headcount.reports.documents.layers import layers_document
+from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.documents.results import document_of
 from headcount.reports.documents.syntax import syntax_document
 from headcount.reports.page import (
-    curve_view,
     heads_view,
     method_view,
-    pruned_view,
     worth_view,
 )
+from headcount.reports.page.kept_view import curve_shown
 from headcount.reports.page.section import Section
 from headcount.results import Analysis, Result
 
@@ -34,8 +34,8 @@ def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> S
 
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     worth_view.section,
-    curve_view.section,
-    pruned_view.section,
+    lambda run: _documented("curve", "pruning", curve_shown(run)),
+    lambda run: _documented("pruned", "before and after", pruned_document(run)),
     lambda run: _documented("syntax", "syntax", syntax_document(run)),
     lambda run: _result("probes", "probes", run.probes),
     lambda run: _result(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+from headcount.reports.documents.pruned import pruned_answer
 from headcount.reports.kinds import Kind, kinds_of, leading
 from headcount.reports.names import RoleName, role_names
 from headcount.reports.page.answer_view import Start, next_steps, pruning_answer, starts
@@ -11,7 +12,6 @@ from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.grid_view import Grid, Legend, grids, legend
 from headcount.reports.page.kept_view import Keeping, keepings
 from headcount.reports.page.map_view import Map, maps
-from headcount.reports.page.pruned_view import pruned_answer
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.page.worth_view import answer

@@ -9,6 +9,7 @@ from .documents.matching import matching_document as matching_document
 from .documents.matching import matching_sentence as matching_sentence
 from .documents.matching import matching_title as matching_title
 from .documents.results import document_of as document_of
+from .documents.worth import worth_document as worth_document
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
@@ -30,10 +31,10 @@ from .page.shown import show as show
 from .page.story import story as story
 from .page.view import Report as Report
 from .page.view import report_view as report_view
-from .page.worth_view import site_sentence as site_sentence
-from .page.worth_view import verdict as verdict
 from .pruning_order import KeptHeads as KeptHeads
 from .pruning_order import PruningOrder as PruningOrder
 from .pruning_order import pruning_orders as pruning_orders
 from .sentences import short_name as short_name
 from .untested import why_none as why_none
+from .worth import site_sentence as site_sentence
+from .worth import verdict as verdict

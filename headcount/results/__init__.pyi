@@ -3,6 +3,7 @@ from .alignment import AlignmentRecord as AlignmentRecord
 from .alignment import AlignmentRow as AlignmentRow
 from .analysis import Analysis as Analysis
 from .analysis import check_is_run as check_is_run
+from .analysis import head_rows as head_rows
 from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord

@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from headcount.core import ACCENT, MUTED, Head, Heads
+from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
     positional_offsets,
@@ -23,8 +23,8 @@ from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.kinds import leading, tint
 from headcount.reports.numbers import correlation, percent
 from headcount.reports.page.card_view import offset_bins
-from headcount.reports.page.worth_view import effect_of
 from headcount.reports.syntax_view import syntax_of
+from headcount.reports.worth import effect_of
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
@@ -130,7 +130,7 @@ def test_cells_of_confidence(scored: Analysis):
 
 
 def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
-    figure = importance(scored)
+    figure = importance(scored.importance, scored.rows)
     assert figure is not None
     (axes,) = figure.axes
     rows = sorted(scored.rows, key=lambda row: -row.values["ablation_delta"])
@@ -143,17 +143,17 @@ def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
         assert {int(x): y for x, y in offsets} == {
             place: pytest.approx(each.delta) for place, each in effects.items()
         }
-        hollow = [to_hex(face) == "#ffffff" for face in np.asarray(drawn.get_facecolor())]
+        hollow = [to_hex(face) == PAPER for face in np.asarray(drawn.get_facecolor())]
         assert hollow == [effects[int(x)].p >= 0.05 for x, _ in offsets] and any(hollow)
     lines = [each for each in axes.collections if isinstance(each, LineCollection)]
-    ends = sorted(np.asarray(line.get_segments()[0])[:, 1].tolist() for line in lines)
+    ends = sorted(np.asarray(each)[:, 1].tolist() for line in lines for each in line.get_segments())
     known = [effect_of(row, "ablation_delta") for row in rows]
     assert ends == [pytest.approx(each) for each in sorted([e.low, e.high] for e in known)]
 
 
 def test_correlations_of_scores(scored: Analysis):
-    figure = agreement(scored)
     matrix = scored.importance and scored.importance.agreement
+    figure = agreement(matrix)
     assert figure is not None and matrix is not None
     (axes,) = figure.axes
     for text in axes.texts:

@@ -30,7 +30,7 @@ RESULTS: dict[str, Result[Any]] = {
 HEADS = {place.head for place in clusters(0.01).places}
 """Heads of the results."""
 DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
-KEYS = ("curve", "pruned", "syntax", *RESULTS, "layers", "null")
+KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null")
 """Sections that show documents."""
 
 

@@ -15,8 +15,8 @@ from headcount.reports.kinds import leading
 from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.map_view import head_map
-from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
+from headcount.reports.worth import effect_of
 from headcount.results import (
     Curve,
     CurvePoint,

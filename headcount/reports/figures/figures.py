@@ -157,8 +157,8 @@ FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "relations": relations,
     "layer_curves": layer_curves,
     "weight_and_norm": weight_and_norm,
-    "importance": importance,
-    "agreement": agreement,
+    "importance": lambda run: importance(run.importance, run.rows),
+    "agreement": lambda run: agreement(run.importance and run.importance.agreement),
 }
 """Every figure by its file name."""
 

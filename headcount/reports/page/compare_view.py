@@ -14,10 +14,10 @@ from headcount.reports.kinds import Kind, Leading, counted, kinds_of, leading
 from headcount.reports.names import MEASURES, site_titles
 from headcount.reports.page.compare_plot import Scatter, Span, scatter, span
 from headcount.reports.page.grid_view import Grid, grids
-from headcount.reports.page.worth_view import without
 from headcount.reports.plain_words import finding, relation_words
 from headcount.reports.pruning_order import order_document
 from headcount.reports.sentences import headline, measured
+from headcount.reports.worth import without
 from headcount.results import Analysis, Profiles, TraitStrength
 
 Found = Mapping[str, Leading | None]

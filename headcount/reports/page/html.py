@@ -10,7 +10,6 @@ from headcount.reports.documents.chance import NO_ROLE
 from headcount.reports.documents.kept import NEITHER
 from headcount.reports.kinds import Kind
 from headcount.reports.names import RoleName
-from headcount.reports.page import worth_plot
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.inline_svg import inline_svg
@@ -22,7 +21,6 @@ STYLES = (
     "grid.css",
     "card.css",
     "sections.css",
-    "worth.css",
     "contents.css",
     "kept.css",
 )
@@ -64,7 +62,6 @@ def render(report: Report) -> str:
         maps={shown.label: shown.key for shown in report.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
         svg=inline_svg,
-        chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
     )
 
 

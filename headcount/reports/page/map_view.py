@@ -9,8 +9,8 @@ from typing import Literal, final
 from headcount.analysis import NOT_SYNTAX
 from headcount.reports import numbers
 from headcount.reports.names import DIRECTIONS, SIGNED, measures
-from headcount.reports.page.worth_view import SURE, effect_of
 from headcount.reports.relation_view import Key, is_few, map_key, measured
+from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult
 
 

@@ -12,10 +12,10 @@ from headcount.reports.documents.layers import layers_document
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.documents.results import document_of
 from headcount.reports.documents.syntax import syntax_document
+from headcount.reports.documents.worth import worth_document
 from headcount.reports.page import (
     heads_view,
     method_view,
-    worth_view,
 )
 from headcount.reports.page.kept_view import curve_shown
 from headcount.reports.page.section import Section
@@ -32,8 +32,15 @@ def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> S
     return None if found is None else _documented(key, short, document_of(found, *more))
 
 
+def _worth(run: Analysis) -> Document | None:
+    if (found := run.importance) is None:
+        return None
+    shown = worth_document(found, run.heads)
+    return shown and shown.ending(found.warnings, found.signature)
+
+
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
-    worth_view.section,
+    lambda run: _documented("worth", "worth", _worth(run)),
     lambda run: _documented("curve", "pruning", curve_shown(run)),
     lambda run: _documented("pruned", "before and after", pruned_document(run)),
     lambda run: _documented("syntax", "syntax", syntax_document(run)),

@@ -14,9 +14,9 @@ from headcount.reports.page.kept_view import Keeping, keepings
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
-from headcount.reports.page.worth_view import answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
 from headcount.reports.untested import headline_of, nothing_sentence, nothing_words
+from headcount.reports.worth import answer
 from headcount.results import Analysis
 
 

@@ -1,7 +1,7 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
-from .comparison import comparison_document as comparison_document
 from .comparison_files import write_comparison as write_comparison
+from .documents.comparison import comparison_document as comparison_document
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
 from .documents.curve import write_curve as write_curve

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.core import InputError
-from headcount.reports import Comparison, compare, comparison_document, write_comparison
-from headcount.reports.comparison import side_by_side
+from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.comparison_files import render_comparison
+from headcount.reports.figures.comparison import side_by_side
 from headcount.reports.page.compare_view import compare_view
 from headcount.results import Analysis, read_run
 from headcount.results.sealing import record_sha256
@@ -21,9 +21,9 @@ from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
 
-def told(found: Comparison, names: tuple[str, str]) -> str:
+def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
     """The document as Markdown."""
-    return comparison_document(found, names, lambda: None).markdown()
+    return comparison_document(one, other, compare(one, other), names).markdown()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_run_agrees_with_itself(run: Analysis) -> None:
     assert found.same_roles == sum(bool(row.roles) for row in run.rows)
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
-    assert "None. " in told(found, ("a", "b"))
+    assert "None. " in told(run, run, ("a", "b"))
 
 
 def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",)) -> Analysis:
@@ -56,7 +56,7 @@ def test_treebanks_that_were_read_in_two_ways_are_warned_of(run: Analysis) -> No
     for one, other in ((written, words), (old, written)):
         found = compare(one, other)
         assert len(found.warnings) == 1 and "treebanks are read as-w" in found.warnings[0]
-        assert "Warning: treebanks are read" in told(found, ("a", "b"))
+        assert "Warning: treebanks are read" in told(one, other, ("a", "b"))
         assert "treebanks are read" in render_comparison(
             compare_view(one, other, found, ("a", "b"))
         )
@@ -84,7 +84,7 @@ def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
     counts = found.counts[run.rows[0].site]
     assert counts["positional"][0] - counts["positional"][1] == 1
     assert counts["none"][1] - counts["none"][0] == 1
-    text = told(found, ("news", "captions"))
+    text = told(one, other, ("news", "captions"))
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["head", "news", "captions"] in lines
     assert [run.rows[0].head, "positional, sink", "none"] in lines
@@ -119,7 +119,7 @@ def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: 
     assert not found.is_paired and (found.changes, found.by_head) == ((), {})
     counts = found.counts["encoder.self"]
     assert counts["none"] == tuple(sum(not row.roles for row in each.rows) for each in (run, other))
-    assert "nothing is compared head by head" in told(found, ("a", "b"))
+    assert "nothing is compared head by head" in told(run, other, ("a", "b"))
 
 
 def test_each_map_has_the_name_of_its_run(run: Analysis) -> None:
@@ -138,12 +138,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert status == 0, errors
     assert "Same roles in both runs: " in output
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {f"comparison.{kind}" for kind in ("html", "md", "svg", "png", "pdf")}
+    pages, kinds = {"comparison.html", "comparison.md"}, ("svg", "png", "pdf")
+    drawn = {f"{name}.{kind}" for name in ("comparison", "scatters") for kind in kinds}
+    assert written == pages | drawn
     larger = write_run(tmp_path / "larger", Wish(layers=3, heads=3))
     status, output, errors = headcount("compare", one, larger, "--out", tmp_path / "out")
     assert status == 0 and "nothing is compared head by head" in output, errors
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"comparison.html", "comparison.md"}
+    assert written == pages, "figures of the earlier comparison are gone"
     status, _, errors = headcount("compare", one, tmp_path, "--out", tmp_path / "out")
     assert status == 2 and "run.json" in errors
     assert write_comparison(one, one, tmp_path / "out").changes == ()

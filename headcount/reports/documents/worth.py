@@ -144,9 +144,10 @@ def _agreement(matrix: Matrix | None) -> Iterator[Block]:
         )
         for row in range(1, len(labels))
     )
-    yield Table.of(("score", *labels[:-1]), rows, "Rank correlations between scores")
+    says = "Rank correlations between scores"
+    yield Table.of(("score", *labels[:-1]), rows, says)
     yield Text("Spearman’s rank correlation over heads with its 95 % interval.")
-    yield Chart("agreement", title, lambda: agreement(matrix), is_detail=True)
+    yield Chart("agreement", says, lambda: agreement(matrix), is_detail=True)
 
 
 def _correlation(matrix: Matrix, row: int, column: int) -> str:

@@ -57,7 +57,9 @@ def render(report: Report) -> str:
         styles=STYLES,
         scripts=SCRIPTS,
         data=page_data(report),
+        title=report.title,
         report=report,
+        sections=report.sections,
         heads=frozenset(report.heads),
         maps={shown.label: shown.key for shown in report.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
@@ -77,8 +79,8 @@ def render_card(report: Report, head: str) -> str:
         styles=STYLES,
         scripts=CARD_SCRIPTS,
         data=data | {"heads": [head], "cards": {head: card}, "kept": []},
-        title=report.title,
-        head=head,
+        title=f"{head} · {report.title}",
+        model=report.title,
     )
 
 

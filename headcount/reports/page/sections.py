@@ -24,7 +24,7 @@ from headcount.results import Analysis, Result
 
 def _documented(key: str, short: str, shown: Document | None) -> Section | None:
     """The section that shows a document; None without one."""
-    return shown and Section(key, shown.title, short, "_document.html.j2", shown)
+    return shown and Section(key, shown.title, short, shown)
 
 
 def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:

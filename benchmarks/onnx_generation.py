@@ -22,7 +22,7 @@ from torch import Tensor
 
 from headcount import Corpus, load
 from headcount.artifact import FOLDER, certificate_corpus
-from headcount.artifact.onnx_steps import OnnxGeneration
+from headcount.artifact.exporting import OnnxGeneration
 from headcount.models import Loaded
 from headcount.speed.timing import in_turns
 from headcount.tap import evaluating

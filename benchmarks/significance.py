@@ -21,8 +21,8 @@ from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 
 from headcount.statistics import holm, loss_deltas, randomized, resamples, sacrebleus
-from headcount.statistics.draws import times
-from headcount.tasks.text_scores import bleu
+from headcount.statistics.p_values import times
+from headcount.tasks.metrics import bleu
 
 Test = Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """Both ends of the interval, and p, of every row's mean: of differences, samples and a seed."""

@@ -1,7 +1,11 @@
-"""Exporting: the ONNX files in a compact model's folder, checked in ONNX Runtime."""
+"""Exporting: the ONNX files in a compact model's folder, checked in ONNX Runtime.
+
+Steps in ONNX Runtime: the graphs for generation run token by token, and beside `generate`.
+"""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -9,14 +13,148 @@ from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Inputs, compare, runner
 from headcount.artifact.head_card import write_head_card
-from headcount.artifact.onnx import export_onnx, onnx_runner
-from headcount.artifact.onnx_generation import export_generation
-from headcount.artifact.onnx_steps import compare_generation
+from headcount.artifact.onnx import export_onnx, onnx_runner, reported, session
+from headcount.artifact.onnx_generation import DECODER, ENCODER, PAST, PRESENT, export_generation
 from headcount.artifact.staging import replaced
+from headcount.core import ModelError, reason
 from headcount.corpora import TOKEN_TYPES, Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.results import Certificate, PruneRecord, weights_sha256
-from headcount.tap import tiny_inputs
+from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
+from headcount.tap import ERRORS, SampleRun, evaluating, tiny_inputs
+
+STEPS = 8
+"""Number of steps that are compared."""
+
+
+@final
+class OnnxGeneration:
+    """The graphs of a folder in ONNX Runtime on the CPU.
+
+    Args:
+        folder: Folder with `decoder.onnx` and, of an encoder-decoder, `encoder.onnx`.
+        threads: Number of threads; 0 leaves it to ONNX Runtime.
+
+    Raises:
+        InputError: If the `onnx` extra is missing.
+        ModelError: If ONNX Runtime can't load a file; the message says why.
+    """
+
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        encoder = folder / ENCODER
+        self._decoder = session(folder / DECODER, threads)
+        self._encoder = session(encoder, threads) if encoder.exists() else None
+        outputs = [each.name for each in self._decoder.get_outputs()]
+        self._pasts = [name.replace(PRESENT, PAST, 1) for name in outputs[1:]]
+        self._own: Inputs = {}
+        self._fixed: Inputs = {}
+
+    def start(self, ids_BN: Tensor, mask_BN: Tensor) -> None:
+        """Start a text: read the sources, and empty the cache.
+
+        Args:
+            ids_BN: Sources of an encoder-decoder; of a causal model only the number of rows counts.
+            mask_BN: True at tokens; the mask of the first tokens of a causal model.
+        """
+        self._fixed = {"attention_mask": mask_BN}
+        if self._encoder is not None:
+            given = {"input_ids": ids_BN, "attention_mask": mask_BN}
+            self._fixed |= _run(self._encoder, given)
+        self._own = {
+            each.name: torch.zeros(len(ids_BN), each.shape[1], 0, each.shape[3])
+            for each in self._decoder.get_inputs()
+            if each.name in self._pasts
+        }
+
+    def step(self, ids_BN: Tensor) -> Tensor:
+        """The logits of the last of some tokens that follow those before; mask them in `start`."""
+        name = "input_ids" if self._encoder is None else "decoder_input_ids"
+        logits, *presents = _run(self._decoder, {name: ids_BN, **self._fixed, **self._own}).values()
+        self._own = dict(zip(self._pasts, presents, strict=True))
+        if self._encoder is None:  # the next token
+            mask_BN = self._fixed["attention_mask"]
+            longer = torch.cat([mask_BN, torch.ones_like(mask_BN[:, :1])], 1)
+            self._fixed["attention_mask"] = longer
+        return logits
+
+
+def _run(loaded: Any, given: Inputs) -> Inputs:
+    """The outputs of a session by name."""
+    taken = {each.name for each in loaded.get_inputs()}
+    names = [each.name for each in loaded.get_outputs()]
+    feed = {name: each.cpu().numpy() for name, each in given.items() if name in taken}
+    with reported():
+        return dict(zip(names, map(torch.from_numpy, loaded.run(None, feed)), strict=True))
+
+
+def compare_generation(
+    loaded: Loaded, folder: Path, data: Data, forms: tuple[str, str]
+) -> list[Comparison]:
+    """Compare the logits of `STEPS` steps of `generate` with those of the graphs.
+
+    Every token is fed that `generate` writes greedily after the source, or after the first half of
+    a causal model's text. Texts of one batch are padded on the left, as `generate` wants them.
+
+    Args:
+        loaded: Model.
+        folder: Folder of the graphs.
+        data: Data to compare on.
+        forms: Names of the model and of the graphs.
+    """
+    reference, other = forms
+    runs = _Generating(loaded.model, OnnxGeneration(folder))
+    made = Data(data.batches, data.sentences, data.names, data.sha256)
+    return compare((reference, runs.stock), {other: runs.graphs}, made, loaded.model.dtype)
+
+
+@final
+class _Generating:
+    """Runners of a model and of its graphs, which get the tokens that the model wrote."""
+
+    def __init__(self, model: PreTrainedModel, graphs: OnnxGeneration) -> None:
+        self._model, self._graphs = model, graphs
+        self._written: Tensor | None = None
+
+    def stock(self, sample: SampleRun) -> list[Tensor]:
+        """The logits of every step of `generate`."""
+        model: Any = self._model
+        ids_BN, mask_BN = self._prompt(sample)
+        options = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "pad_token_id": 0}
+        options |= {"num_beams": 1, "do_sample": False}
+        options |= {"output_logits": True, "return_dict_in_generate": True}
+        try:
+            with evaluating(model), torch.inference_mode():
+                found = model.generate(input_ids=ids_BN, attention_mask=mask_BN, **options)
+        except ERRORS as error:
+            raise ModelError(
+                f"Expected {type(model).__name__} to generate, but it fails: {reason(error)}. "
+                "Export it without --cache."
+            ) from error
+        self._written = found.sequences.cpu()
+        return [logits.float().cpu() for logits in found.logits]
+
+    def graphs(self, sample: SampleRun) -> list[Tensor]:
+        """The logits of the graphs at the same tokens."""
+        assert self._written is not None
+        self._graphs.start(*self._prompt(sample))
+        length = self._written.shape[1] - STEPS
+        found = [self._graphs.step(self._written[:, :length])]
+        for place in range(length, length + STEPS - 1):
+            found.append(self._graphs.step(self._written[:, place : place + 1]))
+        return [logits.float() for logits in found]
+
+    def _prompt(self, sample: SampleRun) -> tuple[Tensor, Tensor]:
+        ids_BN, mask_BN = sample.batch["input_ids"], sample.batch["attention_mask"]
+        if self._model.config.is_encoder_decoder:
+            return ids_BN, mask_BN
+        half = (ids_BN.shape[1] + 1) // 2
+        ids_BN, mask_BN = ids_BN[:, :half], mask_BN[:, :half]
+        padding_B = half - mask_BN.sum(1)
+        shifted = [
+            torch.stack([row.roll(int(by)) for row, by in zip(each, padding_B, strict=True)])
+            for each in (ids_BN, mask_BN)
+        ]
+        return shifted[0], shifted[1]
+
 
 FOLDER, FILE, FORM = "onnx", "model.onnx", "ONNX"
 CACHED = "ONNX with a cache"

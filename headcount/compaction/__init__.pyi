@@ -2,4 +2,4 @@ from .compaction import compact as compact
 from .compaction import restorable as restorable
 from .compaction import restored as restored
 from .head_plan import relative as relative
-from .projection import Projection as Projection
+from .wiring import Projection as Projection

@@ -23,9 +23,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
-from headcount.compaction.cut import Cut
 from headcount.compaction.head_plan import head_plan, relative, set_layer_config
-from headcount.compaction.layout import Resized, biased, check_prunable_layers, resized
+from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
 from headcount.compaction.wiring import wire
 from headcount.core import InputError, ModelError, Plan

@@ -1,8 +1,10 @@
-from .brief import brief_repr as brief_repr
-from .control_characters import visible as visible
 from .disk import check_disk as check_disk
 from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
+from .display import brief_repr as brief_repr
+from .display import drawn_card as drawn_card
+from .display import drawn_html as drawn_html
+from .display import small_table as small_table
 from .distributed import check_one_folder as check_one_folder
 from .distributed import check_single_process as check_single_process
 from .distributed import is_alone as is_alone
@@ -17,6 +19,10 @@ from .document import Heading as Heading
 from .document import Table as Table
 from .document import Text as Text
 from .document import Warned as Warned
+from .document import code as code
+from .document import literal as literal
+from .document import share as share
+from .document import table as table
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError
 from .errors import ModelError as ModelError
@@ -52,7 +58,6 @@ from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
-from .gates import Gates as Gates
 from .grid import Grid as Grid
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
@@ -63,13 +68,6 @@ from .heads import is_number as is_number
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
-from .markdown import code as code
-from .markdown import literal as literal
-from .markdown import share as share
-from .markdown import table as table
-from .notebook import drawn_card as drawn_card
-from .notebook import drawn_html as drawn_html
-from .notebook import small_table as small_table
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import check_choice as check_choice
 from .options import check_known as check_known
@@ -81,13 +79,14 @@ from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read
 from .paths import inside as inside
 from .paths import name_of as name_of
+from .plan import Gates as Gates
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
+from .progress import ProgressBars as ProgressBars
 from .progress import Steps as Steps
 from .progress import silent as silent
 from .progress import silent_steps as silent_steps
-from .progress_bars import ProgressBars as ProgressBars
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder
@@ -116,3 +115,4 @@ from .units import read_arrays as read_arrays
 from .units import write_arrays as write_arrays
 from .wording import amount as amount
 from .wording import shortened as shortened
+from .wording import visible as visible

@@ -13,8 +13,8 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from headcount.core.control_characters import HIDDEN
 from headcount.core.files import remove_leftovers, write_atomically, write_readable
+from headcount.core.wording import HIDDEN
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
 PAPER = "#fffffe"

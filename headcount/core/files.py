@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headcount.core.control_characters import HIDDEN, visible
 from headcount.core.errors import InputError
-from headcount.core.wording import shortened
+from headcount.core.wording import HIDDEN, shortened, visible
 
 
 def make_folder(folder: Path, named: Path | None = None) -> None:

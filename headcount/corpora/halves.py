@@ -5,7 +5,7 @@ A *unit* is what a test takes as independent. Which units there are depends on t
 - **Many texts**: a text is one unit, however long it is. Which half it is in depends on a hash of
   the text alone, not on its place in the corpus, on the model or on batches, and equal texts are in
   the same half. Each half has `LEAST_UNITS` texts or more in which a query is a case of attention
-  to the first token (see `first_token.py`).
+  to the first token (see below).
 - **Few texts**: any other corpus, such as one long text. The earlier part of every text is in the
   first half and the later part in the second; the `GAP` tokens between them are in neither. Each
   half is cut into `LEAST_UNITS` segments of consecutive tokens, none of which spans two texts.
@@ -14,6 +14,13 @@ A *unit* is what a test takes as independent. Which units there are depends on t
   nothing is tested. What is found holds for these texts, not for others.
 
 An image is one unit.
+
+The first token: which queries say something about whether a head looks at it.
+
+A head that looks at the first token may look at what is near, or at what is rare. So these queries
+are no cases: the first token and its neighbour, the first `EARLY` queries of a causal model, which
+see few keys but the first, and those of which the first token is one of the two rarest that they
+see.
 
 Reference: segments are non-overlapping batch means, as in the output of one long simulation:
     Schmeiser (1982), https://doi.org/10.1287/opre.30.3.556
@@ -28,14 +35,53 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
+from torch import Tensor
 
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
-from headcount.corpora.first_token import first_cases, rarest_so_far
-from headcount.corpora.frequencies import Frequencies
+from headcount.corpora.frequencies import NOWHERE, Frequencies
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
 from headcount.corpora.sentence import Encoded, Sentence
+
+EARLY = 10
+"""Number of first queries of a causal model that are no cases: they see few keys but the first."""
+
+
+def rarest_so_far(
+    count_BN: Int64[Tensor, "batch token"],
+    is_content_BN: Bool[Tensor, "batch token"],
+    is_rare_BN: Bool[Tensor, "batch token"],
+) -> Int64[Tensor, "batch token 2"]:
+    """Positions of the two rarest content tokens up to each token, as `Frequencies.rarest`."""
+    num_tokens = count_BN.shape[1]
+    position_N = torch.arange(num_tokens, device=count_BN.device)
+    never = torch.iinfo(torch.int64).max
+    # The earlier is the rarer in a tie
+    order_BN = (count_BN * num_tokens + position_N).masked_fill(~is_content_BN, never)
+    rarest_BN = order_BN.cummin(1).values
+    before_BN = torch.cat([torch.full_like(rarest_BN[:, :1], never), rarest_BN[:, :-1]], 1)
+    second_BN = torch.maximum(order_BN, before_BN).cummin(1).values
+    found_BN2 = torch.stack([rarest_BN, second_BN], -1)
+    place_BN2 = torch.where(found_BN2 == never, NOWHERE, found_BN2 % num_tokens)
+    has_rare_BN = is_rare_BN.gather(1, place_BN2[..., 0].clamp_min(0))
+    return place_BN2.masked_fill(~has_rare_BN[..., None], NOWHERE)
+
+
+def first_cases(
+    rarest_BQ2: Int64[Tensor, "batch query 2"], is_causal: bool, is_self: bool = True
+) -> Bool[Tensor, "batch query"]:
+    """Which queries are cases of attention to the first token.
+
+    Args:
+        rarest_BQ2: positions of the two rarest content tokens that each query sees.
+        is_causal: whether queries see no later tokens.
+        is_self: whether the first query stands at the first token.
+    """
+    position_Q = torch.arange(rarest_BQ2.shape[1], device=rarest_BQ2.device)
+    least = EARLY if is_causal else 2 if is_self else 0
+    return (rarest_BQ2 != 0).all(-1) & (position_Q >= least)
+
 
 LEAST_UNITS = 10
 """Least number of units in each half."""

@@ -29,7 +29,7 @@ from .gate_gradient import gate_gradients as gate_gradients
 from .gate_gradient import gradient as gradient
 from .lrp.relevance import relevance as relevance
 from .lrp.relevance import start_of as start_of
-from .lrp.token_relevance import token_relevance as token_relevance
+from .lrp.relevance import token_relevance as token_relevance
 from .norm_and_sink import norm as norm
 from .norm_and_sink import sink as sink
 from .options import METHODS as METHODS

@@ -21,9 +21,9 @@ from headcount.core import (
     drawn_html,
     silent,
 )
-from headcount.importance.ablations.cross_fit import cross_fit
 from headcount.importance.ablations.measured import (
     all_but_one,
+    cross_fit,
     replacement,
     single_heads,
     whole_layers,

@@ -9,7 +9,7 @@ So that a head is not counted for what another trait explains, some queries are 
 
 - in causal models, the first `EARLY` queries;
 - first token: its neighbour, and queries of which it is one of the two rarest tokens (see
-  `corpora/first_token.py`);
+  `corpora/halves.py`);
 - separators: queries beside one;
 - punctuation: texts that begin with it;
 - own segment: texts of one segment;

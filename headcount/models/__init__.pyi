@@ -14,6 +14,7 @@ from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
+from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder
 from .loaded import Loaded as Loaded
@@ -26,12 +27,6 @@ from .loading import load as load
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
-from .patches import body_of as body_of
-from .quantized import check_not_quantized as check_not_quantized
-from .quantized import check_passes_gradients as check_passes_gradients
-from .quantized import check_weights_read as check_weights_read
-from .random_weights import keep_formats as keep_formats
-from .random_weights import random_copy as random_copy
 from .sentence_transformer import EMBEDS as EMBEDS
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
@@ -41,3 +36,8 @@ from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder
 from .stated import Stated as Stated
+from .weights import check_not_quantized as check_not_quantized
+from .weights import check_passes_gradients as check_passes_gradients
+from .weights import check_weights_read as check_weights_read
+from .weights import keep_formats as keep_formats
+from .weights import random_copy as random_copy

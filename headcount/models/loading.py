@@ -23,9 +23,8 @@ from headcount.core import InputError, ModelError, processes, reason
 from headcount.corpora import Languages, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
-from headcount.models.gguf_file import OPTION as GGUF
-from headcount.models.gguf_file import gguf_of, read_gguf
 from headcount.models.loaded import Loaded
+from headcount.models.model_files import OPTION as GGUF
 from headcount.models.model_files import (
     NotLookedUpError,
     check_files,
@@ -33,16 +32,18 @@ from headcount.models.model_files import (
     check_is_no_adapter,
     code_of_others,
     file_of,
+    gguf_of,
     missing_code,
     place_of,
+    read_gguf,
 )
-from headcount.models.plausible import (
+from headcount.models.sentence_transformer import follow_settings, transformer_folder
+from headcount.models.stated import (
     check_plausible,
     first_mismatch,
     stock_attention,
     unknown_value,
 )
-from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.results import LAPSED, Certificate
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}

@@ -41,17 +41,18 @@ from headcount.corpora import (
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.probes.antecedents import (
     BASELINES,
+    NameAnswers,
     Window,
     Windows,
     are_right,
     baseline_choices,
+    chosen_names,
     windows_of,
 )
 from headcount.probes.choices import Choices
-from headcount.probes.coreference_options import CoreferenceOptions
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
-from headcount.probes.grouped_maps import GroupedMaps
-from headcount.probes.name_questions import NameAnswers, chosen_names
+from headcount.probes.head_groups import GroupedMaps
+from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, Estimate, few_clusters
 from headcount.tap import Tap, evaluating, without_cache

@@ -5,8 +5,24 @@ $$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}, \qquad
 
 S are the sure gold links and P the possible ones, S among them.
 
+Links between the words of pairs, as every head of one layer would draw them.
+
+$$M_h(t, s) = \frac{1}{|t|} \sum_{i \in t} \sum_{j \in s} A_h(i, j), \qquad
+N_h(t, s) = \frac{1}{|t|} \sum_{i \in t} \sum_{j \in s} A_h(i, j)\,\|f_h(x_j)\|, \qquad
+t \to \arg\max_s$$
+
+i runs over the pieces of a target word t, j over those of a source word s, and f as in `norms`. At
+the level of a layer, weights are means over its heads, and norms are those of the sum of its heads'
+vectors, $\|\sum_h A_h(i, j) f_h(x_j)\|$. In cross-attention the row of a piece is the one in which
+it is predicted (`output`) or read (`input`). In self-attention a target word takes its own row
+(`target->source`), its column, that is the source word that attends to it most (`target<-source`),
+or the sum of both (`target<->source`).
+
 Reference: A Systematic Comparison of Various Statistical Alignment Models (Och & Ney, 2003),
 section 4, https://aclanthology.org/J03-1002
+
+Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
+Departure: the published code makes the source's end of sentence a candidate, and drops its links.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +30,193 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+import torch
+from jaxtyping import Bool, Float, Int, Int64, Shaped
+from torch import Tensor
+from torch.nn import functional
+from transformers import PreTrainedModel
 
-from headcount.corpora import Links
+from headcount.core import LayerId
+from headcount.corpora import TOKEN_TYPES, Links, PairTokens, padded, present
 from headcount.results import AlignmentRow
 from headcount.statistics import Bootstrap
+from headcount.tap import AttentionLayer, Block
+
+QUANTITIES = ("weights", "norms")
+"""What links are read from."""
+CROSS_DIRECTIONS = ("output", "input")
+SELF_DIRECTIONS = ("target->source", "target<-source", "target<->source")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """Some pairs, ready for a model, and the words of their pieces."""
+
+    inputs: dict[str, Int64[Tensor, "batch _"]]
+    """Keyword arguments of the model's forward."""
+    source_BNV: Float[Tensor, "batch key source"]
+    """1 where a token is a piece of a source word."""
+    targets_BNW: tuple[Float[Tensor, "batch query target"], ...]
+    """1 where a token's row belongs to a target word, for every way of saying which row does."""
+    is_source_BV: Bool[Tensor, "batch source"]
+    """The source words that a link may join."""
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The directions in which links can be read."""
+        return CROSS_DIRECTIONS if "decoder_input_ids" in self.inputs else SELF_DIRECTIONS
+
+    def to(self, device: torch.device) -> "PairBatch":
+        """Copy the batch to another device."""
+        return PairBatch(
+            {name: tensor.to(device) for name, tensor in self.inputs.items()},
+            self.source_BNV.to(device),
+            tuple(tensor.to(device) for tensor in self.targets_BNW),
+            self.is_source_BV.to(device),
+        )
+
+
+def pair_batch(
+    tokens: Sequence[PairTokens], is_source: Sequence[Sequence[bool]], pad_id: int
+) -> PairBatch:
+    """Put some pairs into a batch.
+
+    Args:
+        tokens: the pairs as the model reads them.
+        is_source: for every source word of each pair, whether a link may join it.
+        pad_id: the id of padding.
+    """
+    inputs = _inputs([pair.ids for pair in tokens], pad_id, "")
+    decoders = [pair.decoder_ids for pair in tokens if pair.decoder_ids is not None]
+    if decoders:
+        inputs |= _inputs(decoders, pad_id, "decoder_")
+    if any(pair.type_ids for pair in tokens):
+        types = padded([pair.type_ids or [0] * len(pair.ids) for pair in tokens], 0)
+        inputs[TOKEN_TYPES] = torch.from_numpy(types)
+    rows = [[pair.input_of for pair in tokens]]
+    outputs = [pair.output_of for pair in tokens if pair.output_of is not None]
+    return PairBatch(
+        inputs,
+        _sources(tokens, max(map(len, is_source))),
+        tuple(_one_hot(each) for each in ([outputs, *rows] if outputs else rows)),
+        torch.from_numpy(padded([list(map(int, each)) for each in is_source], 0)).bool(),
+    )
+
+
+def _inputs(rows: Sequence[list[int]], pad_id: int, prefix: str) -> dict[str, Tensor]:
+    return {
+        f"{prefix}input_ids": torch.from_numpy(padded(rows, pad_id)),
+        f"{prefix}attention_mask": torch.from_numpy(present(rows)).long(),
+    }
+
+
+def _one_hot(words: Sequence[Sequence[int]]) -> Float[Tensor, "batch token word"]:
+    word_BN = torch.from_numpy(padded(words, -1))
+    num_words = max(1, int(word_BN.max()) + 1)
+    return (word_BN[..., None] == torch.arange(num_words)).float()
+
+
+def _sources(pairs: Sequence[PairTokens], num_words: int) -> Float[Tensor, "batch token word"]:
+    """1 where a token is a piece of a source word; merged words have the same pieces."""
+    source_BNV = _one_hot([pair.source_of for pair in pairs])
+    source_BNV = functional.pad(source_BNV, (0, num_words - source_BNV.shape[-1]))
+    for row, pair in enumerate(pairs):
+        if pair.merged is not None:
+            source_BNV[row, :, : len(pair.merged)] = source_BNV[row][:, pair.merged]
+    return source_BNV
+
+
+@final
+class LinkFinder:
+    """The tap's listener: finds the links that every head draws, and every layer.
+
+    The tap must pass a layer's attention in one block.
+
+    Args:
+        model: the tapped model.
+        layers: the layers to listen to.
+    """
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[AttentionLayer]) -> None:
+        self._layers = {layer.layer_id for layer in layers}
+        self._outputs = {
+            layer.layer_id: None if layer.output is None else layer.output_weight(model)
+            for layer in layers
+        }
+        self._batch: PairBatch | None = None
+        self._value_BHKD = torch.empty(0)
+        self.links: dict[tuple[LayerId, str, str], Int64[Tensor, "batch head_or_layer target"]] = {}
+        """Source word of every target word, by layer, quantity and direction; the last of the
+        heads is the layer."""
+
+    def start(self, batch: PairBatch) -> None:
+        """Announce the batch of the next forward pass."""
+        self._batch, self.links = batch, {}
+
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
+        """Keep the layer's values; no columns are asked for."""
+        self._value_BHKD = value_BHKD
+
+    def block(self, block: Block) -> None:
+        """Find the links of all heads of a layer."""
+        layer, batch = block.layer.layer_id, self._batch
+        if layer not in self._layers or batch is None:
+            return
+        weights_BHQK = block.weights_BHQK
+        assert weights_BHQK.shape[1] == block.layer.num_heads, "a layer must come in one block"
+        maps = {"weights": (weights_BHQK, weights_BHQK.mean(1))}
+        if (output_HDM := self._outputs[layer]) is not None:
+            maps["norms"] = vector_norms(weights_BHQK, self._value_BHKD, output_HDM)
+        for quantity, (heads_BHQK, layer_BQK) in maps.items():
+            both_BHQK = torch.cat([heads_BHQK, layer_BQK[:, None]], 1)
+            for direction, map_BHWV in word_maps(both_BHQK, batch).items():
+                if layer.site == "decoder.self" and direction in SELF_DIRECTIONS[1:]:
+                    continue  # the source, which comes first, can't see the target
+                map_BHWV = map_BHWV.masked_fill(~batch.is_source_BV[:, None, None], -1)
+                self.links[layer, quantity, direction] = map_BHWV.max(-1).indices.cpu()
+
+    def end(self, layer: AttentionLayer) -> None:
+        """Discard the values."""
+        self._value_BHKD = torch.empty(0)
+
+
+def word_maps(
+    map_BHQK: Float[Tensor, "batch head query key"], batch: PairBatch
+) -> dict[str, Float[Tensor, "batch head target source"]]:
+    """The map between target words and source words in every direction."""
+    source_B1KV = batch.source_BNV[:, None].to(map_BHQK)
+    if len(batch.targets_BNW) == 1:
+        target_B1QW = batch.targets_BNW[0][:, None].to(map_BHQK)
+        by_row = _mean(target_B1QW) @ (map_BHQK @ source_B1KV)
+        by_column = (_mean(source_B1KV) @ (map_BHQK @ target_B1QW)).transpose(-1, -2)
+        return dict(zip(SELF_DIRECTIONS, (by_row, by_column, by_row + by_column), strict=True))
+    keys_BHQV = map_BHQK @ source_B1KV
+    rows = (_mean(each[:, None].to(map_BHQK)) @ keys_BHQV for each in batch.targets_BNW)
+    return dict(zip(CROSS_DIRECTIONS, rows, strict=True))
+
+
+def _mean(pieces_B1NW: Tensor) -> Tensor:
+    """The matrix that takes the mean over each word's pieces, [batch, 1, word, token]."""
+    return (pieces_B1NW / pieces_B1NW.sum(-2, keepdim=True).clamp_min(1)).transpose(-1, -2)
+
+
+def vector_norms(
+    weights_BHQK: Float[Tensor, "batch head query key"],
+    value_BHKD: Float[Tensor, "batch head key dim"],
+    output_HDM: Float[Tensor, "head dim hidden"],
+) -> tuple[Float[Tensor, "batch head query key"], Float[Tensor, "batch query key"]]:
+    r"""Norms of the heads' vectors A f(x), and of their sum over heads.
+
+    $\|\sum_h A_h f_h\|^2 = \sum_{h,g} A_h A_g f_h \cdot f_g$, so that no vector per query and key
+    is needed.
+    """
+    vector_BKHM = torch.einsum("bhkd,hdm->bkhm", value_BHKD, output_HDM.to(value_BHKD))
+    product_BKHH = vector_BKHM @ vector_BKHM.transpose(-1, -2)
+    norm_BHK = product_BKHH.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt().transpose(1, 2)
+    weights_BKHQ = weights_BHQK.permute(0, 3, 1, 2)
+    squared_BKQ = (weights_BKHQ * (product_BKHH @ weights_BKHQ)).sum(2)
+    return weights_BHQK * norm_BHK[:, :, None], squared_BKQ.clamp_min(0).sqrt().transpose(1, 2)
 
 
 class Place(NamedTuple):

@@ -22,8 +22,7 @@ from headcount.core import (
     size_in_words,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.probes.extraction import probe_encoder, probe_heads
-from headcount.probes.feature_sets import TEST, TRAIN, FeatureSets
+from headcount.probes.extraction import TEST, TRAIN, FeatureSets, probe_encoder, probe_heads
 from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units

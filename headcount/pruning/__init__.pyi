@@ -3,8 +3,8 @@ from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
 from .budget import share as share
-from .compensation.recovery import recover as recover
 from .compensation.stages import Compensation as Compensation
+from .compensation.stages import recover as recover
 from .context import PruneSettings as PruneSettings
 from .context import PruningContext as PruningContext
 from .curves import Trial as Trial
@@ -13,6 +13,8 @@ from .curves import trained as trained
 from .limit import BudgetSpec as BudgetSpec
 from .methods.ablation import Greedy as Greedy
 from .methods.by_score import Gradient as Gradient
+from .methods.by_score import Random as Random
+from .methods.learned import Subset as Subset
 from .methods.learned import plan_of as plan_of
 from .methods.method import Method as Method
 from .methods.method import Ranking as Ranking
@@ -21,11 +23,9 @@ from .methods.method import Selection as Selection
 from .methods.one_per_group import OnePerGroup as OnePerGroup
 from .methods.one_per_group import check_groups as check_groups
 from .methods.one_per_group import spare_groups as spare_groups
-from .methods.random import Random as Random
 from .methods.registry import METHODS as METHODS
 from .methods.registry import method as method
 from .methods.registry import with_options as with_options
-from .methods.subset import Subset as Subset
 from .options import CALIBRATION as CALIBRATION
 from .options import METHOD_OPTIONS as METHOD_OPTIONS
 from .options import AutoOptions as AutoOptions

@@ -20,6 +20,7 @@ from .changes import p_beside as p_beside
 from .claiming import claim as claim
 from .claiming import claim_beside as claim_beside
 from .claiming import start_over as start_over
+from .claiming import write_csv as write_csv
 from .clusters import Clusters as Clusters
 from .clusters import ClustersRecord as ClustersRecord
 from .clusters import HeadPlace as HeadPlace
@@ -29,7 +30,6 @@ from .coreference import Coreference as Coreference
 from .coreference import CoreferenceRecord as CoreferenceRecord
 from .coreference import CoreferenceRow as CoreferenceRow
 from .coreference import NameRow as NameRow
-from .csv_copies import write_csv as write_csv
 from .curve import ALL as ALL
 from .curve import RANDOM as RANDOM
 from .curve import Curve as Curve
@@ -58,13 +58,6 @@ from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching
 from .matching import PairCorrelation as PairCorrelation
 from .matching import SiteMatching as SiteMatching
-from .pipeline import Calibration as Calibration
-from .pipeline import ControlRecord as ControlRecord
-from .pipeline import ControlTraining as ControlTraining
-from .pipeline import PipelineRecord as PipelineRecord
-from .pipeline import RecoveryRecord as RecoveryRecord
-from .pipeline import StageResult as StageResult
-from .pipeline import StagesRecord as StagesRecord
 from .probe import Probed as Probed
 from .probe import ProbeRecord as ProbeRecord
 from .probe import ProbeRow as ProbeRow
@@ -75,9 +68,16 @@ from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
 from .profiles import tendencies_of as tendencies_of
 from .prune import SPARED as SPARED
+from .prune import Calibration as Calibration
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
+from .prune import ControlRecord as ControlRecord
+from .prune import ControlTraining as ControlTraining
+from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord
+from .prune import RecoveryRecord as RecoveryRecord
+from .prune import StageResult as StageResult
+from .prune import StagesRecord as StagesRecord
 from .prune import Survival as Survival
 from .roles import BORDERLINE as BORDERLINE
 from .roles import CLEAR as CLEAR

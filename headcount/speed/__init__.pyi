@@ -1,11 +1,11 @@
-from .cache import cache_parts as cache_parts
-from .cache import cache_record as cache_record
 from .case import Case as Case
 from .case import Cost as Cost
 from .case import Timing as Timing
 from .comparison import Speed as Speed
 from .comparison import compare_speed as compare_speed
 from .costs import Size as Size
+from .costs import cache_parts as cache_parts
+from .costs import cache_record as cache_record
 from .costs import flops as flops
 from .costs import peak_bytes as peak_bytes
 from .document import record as record

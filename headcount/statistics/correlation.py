@@ -14,7 +14,7 @@ Reference: The Proof and Measurement of Association between Two Things (Spearman
 import numpy as np
 from jaxtyping import Float
 
-from headcount.statistics.intervals import Estimate
+from headcount.statistics.bootstrap import Estimate
 
 
 def correlated(

@@ -27,8 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from headcount.statistics.draws import in_parts, swaps
-from headcount.statistics.p_values import p_of_draws
+from headcount.statistics.p_values import in_parts, p_of_draws, swaps
 from headcount.statistics.studentized import least_rank
 
 FEWEST_SWAPS = 10_000

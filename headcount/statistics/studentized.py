@@ -23,8 +23,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.statistics.draws import in_parts, resamples, times
-from headcount.statistics.p_values import ALPHA, p_of_draws
+from headcount.statistics.p_values import ALPHA, in_parts, p_of_draws, resamples, times
 
 KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""

@@ -19,12 +19,12 @@ from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
 from .modes import without_cache as without_cache
 from .sample_inputs import ERRORS as ERRORS
+from .sample_inputs import SampleRun as SampleRun
+from .sample_inputs import outputs as outputs
 from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
+from .sample_inputs import sample_runs as sample_runs
 from .sample_inputs import tiny_inputs as tiny_inputs
-from .sample_run import SampleRun as SampleRun
-from .sample_run import outputs as outputs
-from .sample_run import sample_runs as sample_runs
 from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import examine as examine
 from .selfcheck import examined as examined

@@ -24,8 +24,7 @@ from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
-from headcount.tap.sample_inputs import ERRORS
-from headcount.tap.sample_run import sample_runs
+from headcount.tap.sample_inputs import ERRORS, sample_runs
 from headcount.tap.tap import Block, FunctionListener, Tap
 
 

@@ -1,7 +1,7 @@
 """Causal language modelling: how well each token is predicted from the tokens before it.
 
 Loss: NLL of an example's tokens except the first, in nats. Score: perplexity (lower is better).
-Reference: `headcount.tasks.likelihood`.
+Reference: `headcount.tasks.metrics`.
 Departure: an example is a line of a `.txt` (a row elsewhere), not a stretch of one long stream.
 """
 
@@ -18,10 +18,18 @@ from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.results import START
-from headcount.tasks.likelihood import IGNORED, likelihoods, perplexities, perplexity
+from headcount.tasks.metrics import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import check_roles, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import (
+    Answers,
+    Distils,
+    Evaluation,
+    Losses,
+    Resampled,
+    Task,
+    TaskBatch,
+    check_fits,
+)
 from headcount.tasks.token_rows import (
     chained,
     pad_id,

@@ -16,11 +16,9 @@ from torch import Tensor
 from headcount.core import check_choice
 from headcount.corpora import Columns, Data, image_digests
 from headcount.models import Loaded, image_encoder
-from headcount.tasks.class_task import ClassTask, check_chooses
-from headcount.tasks.classification import class_numbers
+from headcount.tasks.classification import ClassTask, check_chooses, class_numbers
 from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import TaskBatch
+from headcount.tasks.task import TaskBatch, check_fits
 
 HELD = 2**30
 """Number of bytes of pixels that are kept in memory; the other images are read again."""

@@ -12,9 +12,9 @@ from headcount.models import Loaded, as_loaded
 from headcount.tasks.causal import CausalLanguageModelling
 from headcount.tasks.choice import Choice
 from headcount.tasks.classification import Classification
-from headcount.tasks.gold_numbers import Scale
 from headcount.tasks.image_classification import ImageClassification
 from headcount.tasks.masked import MaskedLanguageModelling
+from headcount.tasks.metrics import Scale
 from headcount.tasks.options import SPEARMAN, ClassMetric
 from headcount.tasks.regression import Regression, is_regression
 from headcount.tasks.similarity import Similarity

@@ -22,10 +22,18 @@ from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, inputs_of
-from headcount.tasks.gold_numbers import Scale, gold_numbers, spearmans
+from headcount.tasks.metrics import Scale, gold_numbers, spearmans
 from headcount.tasks.options import SPEARMAN, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import (
+    Answers,
+    Distils,
+    Evaluation,
+    Losses,
+    Resampled,
+    Task,
+    TaskBatch,
+    check_fits,
+)
 from headcount.tasks.token_rows import pad_id
 
 Activation = Callable[[Tensor], Tensor]

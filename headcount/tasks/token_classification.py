@@ -33,10 +33,18 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
-from headcount.tasks.likelihood import IGNORED, likelihoods
+from headcount.tasks.metrics import IGNORED, likelihoods
 from headcount.tasks.options import TokenMetric, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import (
+    Answers,
+    Distils,
+    Evaluation,
+    Losses,
+    Resampled,
+    Task,
+    TaskBatch,
+    check_fits,
+)
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
 
 Counts = Float[np.ndarray, "draw kind label"]

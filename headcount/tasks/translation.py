@@ -34,11 +34,18 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tap import evaluating
-from headcount.tasks.likelihood import IGNORED, likelihoods
+from headcount.tasks.metrics import IGNORED, bleu, chrf, likelihoods
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
-from headcount.tasks.text_scores import bleu, chrf
+from headcount.tasks.task import (
+    Answers,
+    Distils,
+    Evaluation,
+    Losses,
+    Resampled,
+    Task,
+    TaskBatch,
+    check_fits,
+)
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
 
 VARYING = -1

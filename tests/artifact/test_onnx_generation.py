@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headcount.artifact import onnx_generation, onnx_steps
+from headcount.artifact import exporting, onnx_generation
 from headcount.artifact.comparing import Data
+from headcount.artifact.exporting import compare_generation
 from headcount.artifact.onnx_generation import export_generation
-from headcount.artifact.onnx_steps import compare_generation
 from headcount.compaction import compact
 from headcount.core import Head, ModelError, Plan
 from headcount.models import Loaded, as_loaded
@@ -182,9 +182,9 @@ def test_the_comparison_feeds_what_the_model_wrote(
     batch = tiny_inputs(loaded.model)
     batch["attention_mask"][0, 2:] = 0
     data = Data([batch, batch])
-    for off in (0, 2 * onnx_steps.STEPS):
+    for off in (0, 2 * exporting.STEPS):
         monkeypatch.setattr(
-            onnx_steps,
+            exporting,
             "session",
             lambda path, threads, off=off: Session(written[path.name], off),
         )
@@ -214,7 +214,7 @@ def test_a_model_that_cannot_generate_is_named(
     loaded = stock("llama")
     export_generation(loaded, tmp_path)
     monkeypatch.setattr(
-        onnx_steps, "session", lambda path, threads: Session(written["decoder.onnx"], 0)
+        exporting, "session", lambda path, threads: Session(written["decoder.onnx"], 0)
     )
     uneven, data = as_loaded(tiny.MODELS["t5"](), None), Data([tiny_inputs(stock("t5").model)])
     with pytest.raises(ModelError, match=r"to generate, but it fails: .*without --cache"):

@@ -16,8 +16,8 @@ from headcount.corpora import (
     batches,
     take_census,
 )
-from headcount.corpora.first_token import EARLY
 from headcount.corpora.halves import (
+    EARLY,
     FIRST_HALF,
     GAP,
     LEAST_UNITS,

@@ -21,8 +21,7 @@ from headcount.importance import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.cross_fit import halves
-from headcount.importance.ablations.measured import replacement
+from headcount.importance.ablations.measured import halves, replacement
 from headcount.models import Loaded
 from headcount.statistics import holm, loss_deltas
 from headcount.tap import gated, tapped

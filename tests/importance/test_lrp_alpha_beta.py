@@ -13,10 +13,9 @@ from torch.nn import functional
 
 from headcount.core import ModelError
 from headcount.importance import relevance, token_relevance
+from headcount.importance.lrp import alpha_beta as lrp_alpha_beta
 from headcount.importance.lrp import attention as lrp_attention
-from headcount.importance.lrp import linear as lrp_linear
-from headcount.importance.lrp import norms as lrp_norms
-from headcount.importance.lrp import shares as lrp_shares
+from headcount.importance.lrp import rules as lrp_rules
 from headcount.importance.lrp.propagation import Lrp
 from tests import tiny
 from tests.examined import examined, examined_double
@@ -129,9 +128,9 @@ def test_relevance_of_tokens_is_a_share_with_all_biases(name: str) -> None:
 def test_relevance_is_kept_unscaled_where_contributions_have_both_signs() -> None:
     z_NOI, R_NO = drawn(5, 11, 13), drawn(5, 11, seed=1).abs()
     assert (z_NOI > 0).any(-1).all() and (z_NOI < 0).any(-1).all()
-    kept_N = lrp_shares.shares(z_NOI, R_NO).sum(1)
+    kept_N = lrp_rules.shares(z_NOI, R_NO).sum(1)
     torch.testing.assert_close(kept_N, R_NO.sum(1), rtol=1e-4, atol=0)
-    half_N = lrp_shares.shares(z_NOI.abs(), R_NO).sum(1)
+    half_N = lrp_rules.shares(z_NOI.abs(), R_NO).sum(1)
     torch.testing.assert_close(half_N, R_NO.sum(1) / 2, rtol=1e-4, atol=0)
 
 
@@ -151,14 +150,14 @@ def drawn(*shape: int, seed: int = 3) -> Tensor:
 
 @pytest.mark.parametrize("block", [1, 200, 10**6])
 def test_linear_maps_share_alike_in_all_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lrp_linear, "BLOCK", block)
+    monkeypatch.setattr(lrp_alpha_beta, "BLOCK", block)
     x, w, b, R = drawn(2, 3, 7), drawn(5, 7, seed=1), drawn(5, seed=2), drawn(2, 3, 5, seed=4)
     R[..., 1], R[0, 2] = 0, 0  # an output and a vector without relevance
     written: list[tuple[Callable[..., Tensor], Any]] = [
-        (lambda u: lrp_linear.linear(functional.linear, u, w, b), b),
-        (lambda u: lrp_linear.linear(functional.linear, u, w), 0.0),
-        (lambda u: lrp_linear.matrix_product(torch.matmul, u, w.T), 0.0),
-        (lambda u: lrp_linear.affine(torch.addmm, b, u.view(-1, 7), w.T).view(2, 3, 5), b),
+        (lambda u: lrp_alpha_beta.linear(functional.linear, u, w, b), b),
+        (lambda u: lrp_alpha_beta.linear(functional.linear, u, w), 0.0),
+        (lambda u: lrp_alpha_beta.matrix_product(torch.matmul, u, w.T), 0.0),
+        (lambda u: lrp_alpha_beta.affine(torch.addmm, b, u.view(-1, 7), w.T).view(2, 3, 5), b),
     ]
     for rule, bias in written:
         output, (found,) = back_through(rule, R, x)
@@ -173,7 +172,7 @@ def test_linear_maps_share_alike_in_all_blocks(block: int, monkeypatch: pytest.M
 def test_norms_share_by_their_whole_jacobian(
     block: int, eps: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lrp_norms, "BLOCK", block)
+    monkeypatch.setattr(lrp_alpha_beta, "BLOCK", block)
     x, weight, bias, R = drawn(2, 3, 7), drawn(7, seed=5), drawn(7, seed=6), drawn(2, 3, 7, seed=7)
     R[0, 2] = 0
     flat, w, b = x.flatten(0, 1).numpy(), weight.numpy(), bias.numpy()
@@ -182,15 +181,17 @@ def test_norms_share_by_their_whole_jacobian(
     )
     for rule, (y, back) in (
         (
-            lambda u: lrp_norms.layer_norm(functional.layer_norm, u, (7,), weight, bias, eps),
+            lambda u: lrp_alpha_beta.layer_norm(functional.layer_norm, u, (7,), weight, bias, eps),
             textbook.layer_norm(flat, w, b, eps),
         ),
         (
-            lambda u: lrp_norms.norm(layer_norm, u, layer_norm(u)),  # as if written in a module
+            lambda u: lrp_alpha_beta.norm(
+                layer_norm, u, layer_norm(u)
+            ),  # as if written in a module
             textbook.layer_norm(flat, w, b, eps),
         ),
         (
-            lambda u: lrp_norms.rms_norm(functional.rms_norm, u, (7,), weight, eps),
+            lambda u: lrp_alpha_beta.rms_norm(functional.rms_norm, u, (7,), weight, eps),
             textbook.rms_norm(flat, w, eps),
         ),
     ):
@@ -208,9 +209,9 @@ def test_norms_written_out_in_a_module_are_found() -> None:
     ):
         model, _ = examined(name)
         expected = [each for each in model.modules() if type(each).__name__ == kind]
-        assert expected and lrp_norms.norms(model) == expected
+        assert expected and lrp_alpha_beta.norms(model) == expected
     for name in ("bert", "vit", "whisper", "gpt2"):
-        assert lrp_norms.norms(examined(name)[0]) == []
+        assert lrp_alpha_beta.norms(examined(name)[0]) == []
 
 
 class Scaled(nn.Module):
@@ -232,7 +233,7 @@ def test_scales_and_norms_with_a_gate_are_no_norms() -> None:
     for module in (Scaled(), Gated()):
         model = copy.deepcopy(examined("bert")[0])
         model.extra = module  # type: ignore[assignment]
-        assert lrp_norms.norms(model) == []
+        assert lrp_alpha_beta.norms(model) == []
 
 
 def masks(kind: str) -> Tensor | None:

@@ -11,9 +11,9 @@ from scipy.stats import permutation_test, spearmanr
 from scipy.stats import t as student
 
 from headcount.importance import score_deltas
-from headcount.statistics import draws as draws_of
 from headcount.statistics import holm, normal, randomization, randomized, resamples
-from headcount.statistics.draws import swaps
+from headcount.statistics import p_values as draws_of
+from headcount.statistics.p_values import swaps
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch, Translation
 from tests.statistics.test_significance import is_edge
 from tests.tasks import loaded as small

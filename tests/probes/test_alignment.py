@@ -13,8 +13,17 @@ from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Links, PairTokens, Sentence
 from headcount.models import Loaded
 from headcount.probes import AlignmentOptions, align
-from headcount.probes.link_maps import LinkFinder, pair_batch, vector_norms, word_maps
-from headcount.probes.link_scores import Found, GoldCounts, Place, score, share_pieces
+from headcount.probes.link_scores import (
+    Found,
+    GoldCounts,
+    LinkFinder,
+    Place,
+    pair_batch,
+    score,
+    share_pieces,
+    vector_norms,
+    word_maps,
+)
 from headcount.results import Alignment
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded

@@ -6,13 +6,15 @@ import numpy as np
 import torch
 
 from headcount.core import Head
-from headcount.probes.arc_labels import train_arc_labels
 from headcount.probes.arc_probing import (
     ArcTest,
     baseline_rows,
+    best_heads,
     best_offset,
+    best_tree,
     fixed_offset,
     head_weights,
+    is_tree,
     next_word,
     probe_arcs,
 )
@@ -24,8 +26,8 @@ from headcount.probes.attention_probe import (
     shuffled,
     train_arc_probe,
 )
-from headcount.probes.decoding import best_heads, best_tree, is_tree
-from headcount.probes.distances import NUM_MAPS, REACH, distance_data, distance_map
+from headcount.probes.linear_classifier import train_arc_labels
+from headcount.probes.units import NUM_MAPS, REACH, distance_data, distance_map
 from headcount.probes.vectors import WordVectors
 from headcount.results import ProbeRow
 from headcount.statistics import Bootstrap

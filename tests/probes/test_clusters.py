@@ -11,7 +11,7 @@ from headcount.core import CorpusError, InputError, ModelError
 from headcount.corpora import Corpus, Sentence
 from headcount.models import Loaded
 from headcount.probes import ClusterOptions, cluster
-from headcount.probes.divergence import Divergence
+from headcount.probes.clusters import Divergence
 from headcount.probes.head_groups import arrange, layer_test, scaled
 from headcount.results import Clusters
 from headcount.tap import FunctionListener, Tap

@@ -8,14 +8,14 @@ import pytest
 
 from headcount.core import CorpusError
 from headcount.probes.attention_probe import ProbeData
-from headcount.probes.edge_probe import (
+from headcount.probes.edge_probing import (
     Pairs,
     edge_pairs,
     frequent_relations,
+    probe_edges,
     random_labels,
     relation_pairs,
 )
-from headcount.probes.edge_probing import probe_edges
 from headcount.results import ProbeRow
 from headcount.statistics import Bootstrap
 from tests.probes import planted

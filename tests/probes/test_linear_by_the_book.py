@@ -7,8 +7,12 @@ import pytest
 from scipy.optimize import minimize
 
 from headcount.probes.attention_probe import ProbeData
-from headcount.probes.edge_probe import edge_pairs, frequent_relations, relation_pairs
-from headcount.probes.edge_probing import probe_edges
+from headcount.probes.edge_probing import (
+    edge_pairs,
+    frequent_relations,
+    probe_edges,
+    relation_pairs,
+)
 from headcount.probes.features import WordMaps, WordStates
 from headcount.probes.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
 from headcount.probes.linear_classifier import PENALTY, LinearClassifier, fit_linear

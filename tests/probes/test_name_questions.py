@@ -8,7 +8,7 @@ import torch
 
 from headcount.corpora import Document, Mention, NameQuestion
 from headcount.probes import CoreferenceOptions, select_antecedents
-from headcount.probes.name_questions import NameAnswers, chosen_names, nearest_name
+from headcount.probes.antecedents import NameAnswers, chosen_names, nearest_name
 from headcount.results import Coreference
 from tests.tasks.loaded import loaded
 from tests.textbook import names as textbook

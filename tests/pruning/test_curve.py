@@ -10,8 +10,7 @@ import pytest
 
 from headcount.core import InputError, ModelError, Table, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
-from headcount.pruning.methods.l0 import L0
-from headcount.pruning.methods.subset import Subset
+from headcount.pruning.methods.learned import L0, Subset
 from headcount.reports import CurveFacts, write_curve
 from headcount.reports.documents.curve import curve_document, numbers_table, sentences
 from headcount.reports.figures.curves import curve_figures

@@ -13,7 +13,7 @@ from headcount.core import Head, InputError
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.models import as_loaded, check_plan, revision
 from headcount.pruning import Method, PruningContext, Subset, Units, plan_of
-from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.learned import L0
 from headcount.training import FinetuneConfig
 from tests import tiny
 from tests.laws import leaving_no_trace

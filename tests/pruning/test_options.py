@@ -28,7 +28,7 @@ from headcount.pruning import (
 )
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.limit import Chosen, broken_limit, choose, kept_limit, last_within
-from headcount.pruning.methods.l0 import L0, swept
+from headcount.pruning.methods.learned import L0, swept
 from headcount.pruning.methods.registry import METHODS
 from headcount.pruning.options import METHOD_OPTIONS, PRESETS
 from headcount.pruning.pipeline import milliseconds

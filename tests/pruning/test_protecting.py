@@ -19,8 +19,7 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.budget import by_site, pruned_heads
-from headcount.pruning.methods.l0 import L0
-from headcount.pruning.methods.subset import Subset
+from headcount.pruning.methods.learned import L0, Subset
 from headcount.pruning.protecting import losses_of, protected_heads
 from headcount.tasks import TaskSplits
 from tests import tiny

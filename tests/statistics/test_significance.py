@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from headcount.core import InputError
-from headcount.statistics import draws as draws_of
 from headcount.statistics import (
     enough_samples,
     few_examples,
@@ -19,6 +18,7 @@ from headcount.statistics import (
     significance,
     studentized,
 )
+from headcount.statistics import p_values as draws_of
 from tests.textbook import statistics
 
 HEADS, EXAMPLES, SAMPLES = 5, 17, 211

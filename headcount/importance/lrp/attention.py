@@ -18,8 +18,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.importance.lrp.rules import Function, wants_relevance
-from headcount.importance.lrp.shares import BLOCK, by_sign, per_contribution, scaled_by_head, shared
+from headcount.importance.lrp.rules import (
+    BLOCK,
+    Function,
+    by_sign,
+    per_contribution,
+    scaled_by_head,
+    shared,
+    wants_relevance,
+)
 
 
 @final

@@ -5,7 +5,7 @@ $$R_u = u \, \frac{\partial v}{\partial u}\Big|_{\text{rules}}, \qquad \sum_u R_
 Inside the context, every operation that has a rule (rules.py) is replaced by a linear one of the
 same value as the model runs. One ordinary backward pass then gives relevance. Relevance is
 conserved: it adds up to the logit, except for the part that biases take. Under `alpha_beta`,
-relevance itself flows back in place of the gradient, starts at 1 and adds up to 1 (shares.py).
+relevance itself flows back in place of the gradient, starts at 1 and adds up to 1 (rules.py).
 
 After the forward pass, every step of autograd's graph between the starts and the leaves is checked.
 A step that is not known to be linear raises an error that names it, so relevance is never silently

@@ -6,20 +6,33 @@ $$R_h = \sum_{q, d} o_{h,q,d} \, G_{h,q,d} = g_h \frac{\partial\, \mathrm{logit}
 o is the head's output, G its gradient under the rules of layer-wise relevance propagation, and g_h
 its gate at 1; h' runs over the heads of the layer and t over the T target steps. The range is
 [-1, 1]: a positive head supports the model's answer, a negative one opposes it. Under `alpha_beta`
-it is a share in [0, 1]: support and opposition count alike (shares.py). One forward and one
+it is a share in [0, 1]: support and opposition count alike (rules.py). One forward and one
 backward pass give all heads of a batch. LRP is covered by patents of its inventors (see propagation.py).
+
+Relevance of tokens: the part of a logit that comes from each token of the input.
+
+$$R_n = \sum_d x_{n,d} \, \frac{\partial\, \mathrm{logit}}{\partial x_{n,d}}\Big|_{\text{rules}}$$
+
+x is the hidden state that enters the first layer, the sum of all of a token's embeddings (word,
+position, type); earlier operations work on each token alone. The unit is that of the logit: the
+relevance of all tokens of encoder and decoder adds up to the logit, except for the part that biases
+take. Under `alpha_beta` it is a share of the logit and adds up to 1. LRP is covered by patents of
+its inventors (see propagation.py).
 
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 4, https://arxiv.org/abs/1905.09418
 Departure: a layer is divided by the sum of absolute values, since the plain sum can be about 0. The
     steps of an example start together (their logits are summed; gradients are linear, shares almost)
     and are normalised together, weighted by their number. `per_step=True` is the paper's average,
     with one backward pass per step. `STARTS` says where relevance starts.
+
+Reference: Visualizing and Understanding Neural Machine Translation (Ding et al., 2017), section 3, https://aclanthology.org/P17-1106
+Departure: a token's relevance is that of its hidden state, so it includes that of its position.
 """  # noqa: E501
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -30,7 +43,7 @@ from headcount.core import MAX_TOKENS, InputError, LayerId
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.tap import Anatomy, AnyModel, Tap, examined
+from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
@@ -244,3 +257,56 @@ def _normalised(relevance_EH: Tensor) -> Tensor:
     """Relevance divided by the sum of absolute values over the heads; zeros stay zeros."""
     size_E1 = relevance_EH.abs().sum(1, keepdim=True)
     return relevance_EH / size_E1.clamp_min(torch.finfo(torch.float64).tiny)
+
+
+@torch.enable_grad()
+def token_relevance(
+    model: AnyModel,
+    inputs: Mapping[str, Tensor],
+    start: Callable[[Any], Tensor],
+    rules: Rules = "voita2019",
+    anatomy: Anatomy | None = None,
+) -> dict[str, Float[Tensor, "row token"]]:
+    """Relevance of the tokens of each row.
+
+    Args:
+        model: Any transformers model.
+        inputs: Inputs of its forward.
+        start: Function from the model's output to one number for each row, or their sum, e.g.
+            `lambda output: output.logits[:, -1].amax(-1)`.
+        rules: `voita2019`, `attnlrp` or `alpha_beta`.
+        anatomy: Result of `examine(model)`; examined now if None.
+
+    Returns:
+        Relevance by side: `encoder`, `decoder`, or both.
+
+    Raises:
+        ModelError: If the model uses an operation without a rule; the message names it.
+    """
+    (model, anatomy), entering = examined(model, anatomy), _Entering()
+    with (
+        Tap(model, anatomy, listener(rules), block=WHOLE),
+        Lrp(model, rules) as lrp,
+        heard(model, anatomy, hidden_states=entering),
+    ):
+        starts = start(model(**inputs))
+    lrp.check(starts)
+    parts = lrp.relevance(starts.sum(), list(entering.leaves.values()))
+    return {side: part.sum(-1) for side, part in zip(entering.leaves, parts, strict=True)}
+
+
+class _Entering:
+    """Cuts the graph where hidden states enter the first block of each side."""
+
+    def __init__(self) -> None:
+        self.leaves: dict[str, Tensor] = {}
+        """The states by side, as leaves set by the forward."""
+
+    def __call__(
+        self, state: StateId, hidden_RNW: Float[Tensor, "row token width"]
+    ) -> Float[Tensor, "row token width"] | None:
+        """Replace the states that enter a first block by a leaf."""
+        if state.depth > 0:
+            return None
+        self.leaves[state.side] = hidden_RNW.detach().requires_grad_()
+        return self.leaves[state.side]

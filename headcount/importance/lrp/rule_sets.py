@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from headcount.core import InputError
-from headcount.importance.lrp import alpha_beta, linear, norms
+from headcount.importance.lrp import alpha_beta
 from headcount.importance.lrp import rules as rule
 from headcount.importance.lrp.attention import attention
 from headcount.tap import FunctionListener, Listener
@@ -50,23 +50,23 @@ ATTNLRP = {
     "bmm": rule.by_half,
 }
 ALPHA_BETA: Mapping[str, rule.Rule] = {
-    "linear": linear.linear,
-    "matmul": linear.matrix_product,
-    "mm": linear.matrix_product,
-    "bmm": linear.matrix_product,
-    "addmm": linear.affine,
-    "einsum": linear.einsum,
+    "linear": alpha_beta.linear,
+    "matmul": alpha_beta.matrix_product,
+    "mm": alpha_beta.matrix_product,
+    "bmm": alpha_beta.matrix_product,
+    "addmm": alpha_beta.affine,
+    "einsum": alpha_beta.einsum,
     "scaled_dot_product_attention": attention,
-    "layer_norm": norms.layer_norm,
-    "rms_norm": norms.rms_norm,
+    "layer_norm": alpha_beta.layer_norm,
+    "rms_norm": alpha_beta.rms_norm,
     "add": alpha_beta.plus,
     "sub": alpha_beta.minus,
     "rsub": alpha_beta.minus,
     "mul": alpha_beta.product,
     "div": alpha_beta.quotient,
     "true_divide": alpha_beta.quotient,
-    "sum": linear.total,
-    "mean": linear.total,
+    "sum": alpha_beta.total,
+    "mean": alpha_beta.total,
     "expand": alpha_beta.spread,
     "neg": alpha_beta.through,
     **{name: alpha_beta.through for name, each in COMMON.items() if each is rule.through},
@@ -93,7 +93,9 @@ class RuleSet:
         passed = alpha_beta.passed if self.direct else rule.passed
         found: dict[nn.Module, rule.Rule] = dict.fromkeys(rule.activations(model), passed)
         if self.direct:
-            found |= {each: partial(norms.norm, each.forward) for each in norms.norms(model)}
+            found |= {
+                each: partial(alpha_beta.norm, each.forward) for each in alpha_beta.norms(model)
+            }
         return found
 
 

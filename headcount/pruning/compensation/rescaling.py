@@ -26,8 +26,7 @@ from torch import Tensor
 from headcount.compaction import Projection
 from headcount.core import LayerId, Plan
 from headcount.models import Loaded
-from headcount.pruning.compensation.folding import pruned_outputs
-from headcount.pruning.compensation.output_moments import OutputMoments
+from headcount.pruning.compensation.folding import OutputMoments, pruned_outputs
 from headcount.tap import AttentionLayer
 
 Per = Literal["head", "dimension", "map"]

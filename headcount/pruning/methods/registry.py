@@ -6,11 +6,9 @@ from dataclasses import fields
 from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.auto import Auto
-from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Relevance, Sink
-from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Random, Relevance, Sink
+from headcount.pruning.methods.learned import L0, Subset
 from headcount.pruning.methods.method import Method, Ranking, RankingMethod
-from headcount.pruning.methods.random import Random
-from headcount.pruning.methods.subset import Subset
 from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
 
 METHODS: Mapping[str, type[Method | Ranking]] = {

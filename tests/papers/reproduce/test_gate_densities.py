@@ -21,7 +21,7 @@ from headcount.papers.reproduce.gate_densities import (
 )
 from headcount.pruning import curve
 from headcount.pruning.curves import Trial
-from headcount.pruning.methods.l0 import L0
+from headcount.pruning.methods.learned import L0
 from headcount.results import ALL, CurvePoint
 from headcount.training import FinetuneConfig
 from tests.pruning.context import context

@@ -1,0 +1,148 @@
+r"""Gold numbers, and Spearman's rank correlation of a model's numbers with them.
+
+Negative log-likelihood of tokens, and perplexity.
+
+$$\mathrm{NLL}(e) = -\sum_{t} \log p(y_t), \qquad
+  \mathrm{perplexity} = \exp \frac{\sum_e \mathrm{NLL}(e)}{\sum_e |e|}$$
+
+NLL is in nats, perplexity at least 1. There is no label smoothing.
+Reference: Perplexity - a measure of the difficulty of speech recognition tasks (Jelinek et al.,
+1977), https://doi.org/10.1121/1.2016299
+
+BLEU and chrF of many sums of counts at once, for tests that need thousands of scores.
+
+$$\mathrm{BLEU} = 100 \min(1, e^{1 - r / c}) \Big(\prod_{n=1}^4 \frac{m_n}{t_n}\Big)^{1/4}, \qquad
+  \mathrm{chrF} = 100 \frac{5 P R}{4 P + R}$$
+
+m of the t n-grams of a translation are in its reference; c and r are the lengths of both in tokens.
+P and R are the mean precision and recall of n-grams of 1 to 6 characters, over the orders that both
+texts have. The k-th of BLEU's orders without a match counts as 2^-k matches. Both scores are between
+0 and 100, and equal sacreBLEU's with its default options.
+
+Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoothing: Chen and
+    Cherry (2014), method 3, https://aclanthology.org/W14-3346; chrF (Popović, 2015),
+    https://aclanthology.org/W15-3049
+"""  # noqa: E501
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from headcount.core import CorpusError, InputError, amount
+from headcount.corpora import Table
+from headcount.statistics import rank_correlations
+from headcount.tasks.task import Evaluation, Losses, Resampled
+
+Scale = tuple[int | float, int | float]
+"""Lowest and highest number that the data can have."""
+
+
+def gold_numbers(table: Table, role: str, scale: Scale | None) -> Float[np.ndarray, " example"]:
+    """A column of gold numbers, which must differ and lie on the scale, if there is one.
+
+    Raises:
+        InputError: if the scale does not rise.
+        CorpusError: for a cell that is no number or outside the scale, or if all are equal.
+    """
+    low, high = (-np.inf, np.inf) if scale is None else scale
+    if not low < high:
+        raise InputError(
+            f"Expected a scale from a lower to a higher number, got {low:g} to {high:g}."
+        )
+    numbers = table.numbers(role)
+    for number, origin in zip(numbers, table.origins, strict=True):
+        if not low <= number <= high:
+            raise CorpusError(
+                f"{origin}: expected a {role} between {low:g} and {high:g}, got {number:g}. Fix "
+                "the line, or give the scale of the data with --scale LOW HIGH."
+            )
+    if len(set(numbers)) < 2:
+        raise CorpusError(
+            f"Expected different {role}s for Spearman's correlation, got "
+            f"{amount(len(numbers), role)} of {numbers[0]:g} each."
+        )
+    return np.array(numbers)
+
+
+def spearmans(
+    outcome_N: Float[np.ndarray, " example"], gold_N: Float[np.ndarray, " example"]
+) -> Resampled:
+    """Spearman's correlation as a function of the examples drawn.
+
+    It is NaN if the numbers, or the gold numbers, of a draw are all equal.
+    """
+
+    def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+        return rank_correlations(outcome_N[index_DS], gold_N[index_DS])
+
+    return scores
+
+
+IGNORED = -100
+"""Label of a token that is not predicted."""
+
+
+def likelihoods(
+    logits_RNV: Float[Tensor, "row token vocabulary"], labels_RN: Int[Tensor, "row token"]
+) -> Losses:
+    """Summed NLL of each row's labels, which are aligned with the predictions."""
+    precise = torch.promote_types(logits_RNV.dtype, torch.float32)
+    loss_P = cross_entropy(
+        logits_RNV.to(precise).flatten(0, 1),
+        labels_RN.flatten(),
+        ignore_index=IGNORED,
+        reduction="none",
+    )
+    loss_R = loss_P.view(labels_RN.shape).sum(1)
+    return Losses(loss_R, (labels_RN != IGNORED).sum(1), torch.full_like(loss_R, torch.nan))
+
+
+def perplexity(evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None) -> float:
+    """Perplexity over all examples, or over those drawn."""
+    if index_S is None:
+        index_S = np.arange(len(evaluation.loss_N))
+    return float(perplexities(evaluation)(index_S[None])[0])
+
+
+def perplexities(evaluation: Evaluation) -> Resampled:
+    """Perplexity as a function of the examples drawn."""
+
+    def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
+        with np.errstate(over="ignore"):  # a broken model's perplexity is infinite
+            mean_D = evaluation.loss_N[index_DS].sum(1) / evaluation.count_N[index_DS].sum(1)
+            return np.exp(mean_D)
+
+    return scores
+
+
+BETA = 2.0
+"""Weight of recall against precision in chrF."""
+
+
+def bleu(sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+    """BLEU from both lengths, the matches of every order, and the n-grams of every order."""
+    length_D, reference_D = sums_DK[:, 0], sums_DK[:, 1]
+    match_DO, total_DO = np.split(sums_DK[:, 2:], 2, axis=1)
+    is_missed_DO = match_DO == 0
+    smoothed_DO = np.where(is_missed_DO, 0.5 ** is_missed_DO.cumsum(1), match_DO)
+    is_known_D = (total_DO > 0).all(1) & (match_DO > 0).any(1)
+    log_D = np.log(smoothed_DO / np.where(total_DO > 0, total_DO, 1)).mean(1)
+    log_D += np.minimum(0, 1 - reference_D / np.where(length_D > 0, length_D, 1))
+    return np.where(is_known_D, 100 * np.exp(log_D), 0.0)
+
+
+def chrf(sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
+    """The chrF of counts of n-grams in translation, reference and both, for every order."""
+    ours_DO, theirs_DO, match_DO = (sums_DK[:, start::3] for start in range(3))
+    counts_DO = (ours_DO > 0) & (theirs_DO > 0)
+    number_D = np.maximum(counts_DO.sum(1), 1)
+
+    def mean(total_DO: np.ndarray) -> np.ndarray:
+        return (counts_DO * match_DO / np.maximum(total_DO, 1)).sum(1) / number_D
+
+    precision_D, recall_D = mean(ours_DO), mean(theirs_DO)
+    below_D = BETA**2 * precision_D + recall_D
+    above_D = (1 + BETA**2) * precision_D * recall_D
+    return 100 * np.divide(above_D, below_D, out=np.zeros_like(above_D), where=below_D > 0)

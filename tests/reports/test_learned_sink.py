@@ -62,6 +62,6 @@ def test_nothing_is_said_of_other_models(plain: Path):
     run = read_run(plain)
     assert learned_sinks(run) == ""
     view = report_view(run)
-    assert "learned" not in view.headline
+    assert "learned" not in view.opening.headline
     assert not any(share.label == LABEL for card in view.cards for share in card.sinks)
     assert not any("learned" in card.line for card in view.cards)

@@ -172,7 +172,7 @@ def test_the_section_on_the_pruned_model(run: Analysis):
     assert (loss[0], loss[3]) == ("loss, test data", "+0.300")
     assert tables["Roles in the pruned model"].rows == (("positional", "7", "1", "enc.0.2"),)
     assert Warned("89 examples are few") in shown.blocks
-    assert dict(report_view(run).answers)["Pruned"] == lede(shown)
+    assert dict(report_view(run).opening.answers)["Pruned"] == lede(shown)
 
 
 def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):

@@ -55,7 +55,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
     verdicts = [leads.verdict if leads else "none" for leads in leading(run).values()]
     counts = [verdicts.count(name) for name in ("role", "tendency", "none")]
     assert len(set(counts)) == 3
-    shown = report_view(run).legend
+    shown = report_view(run).atlas.legend
     assert shown.verdicts == tuple(
         (key, name, str(number))
         for key, name, number in zip(
@@ -70,25 +70,25 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
         if row.values["ablation_p"] < 0.05 and row.values["ablation_delta"] > 0
     ]
     report = report_view(run)
-    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
-    assert report.legend.num_mattering == len(matter) > 0
+    cells = [cell for grid in report.atlas.grids for _, row in grid.layers for cell in row if cell]
+    assert report.atlas.legend.num_mattering == len(matter) > 0
     assert [cell.head for cell in cells if cell.matters] == matter
 
 
 def test_every_head_has_a_cell_and_a_card(translator: Path):
     run = shared_run(translator)
     report = report_view(run)
-    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
+    cells = [cell for grid in report.atlas.grids for _, row in grid.layers for cell in row if cell]
     assert (
         [cell.head for cell in cells] == [card.head for card in report.cards] == list(report.heads)
     )
-    assert [grid.site for grid in report.grids] == list(run.sites)
+    assert [grid.site for grid in report.atlas.grids] == list(run.sites)
 
 
 def test_layers_may_have_different_numbers_of_heads(plain: Path):
     run = shared_run(plain)
     report = report_view(changed(run, rows=run.rows[:-5]))
-    last = report.grids[0].layers[-1][1]
+    last = report.atlas.grids[0].layers[-1][1]
     assert [cell is None for cell in last] == [False] * 7 + [True] * 5
 
 
@@ -111,8 +111,9 @@ def test_start_with_the_head_that_is_worth_most(translator: Path):
 
 def test_a_model_without_findings_says_what_to_try(roleless: Path):
     report = report_view(replace(shared_run(roleless), relations=None))
-    assert report.headline == "None of the 6 heads shows a role or tendency."
-    assert [step.split(":")[0] for step in report.steps] == ["A treebank (.conllu)", "A task"]
+    assert report.opening.headline == "None of the 6 heads shows a role or tendency."
+    steps = [step.split(":")[0] for step in report.opening.steps]
+    assert steps == ["A treebank (.conllu)", "A task"]
     assert report.starts[0].why.startswith("is the sharpest")
 
 
@@ -300,7 +301,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
     ]
     record = CurveRecord(metric="bleu", heads={}, signature="")
     run = replace(shared_run(profiled), curve=Curve(record, CurvePoints(tuple(points))))
-    assert dict(report_view(run).answers)["How many can be pruned"] == (
+    assert dict(report_view(run).opening.answers)["How many can be pruned"] == (
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."
     )
@@ -316,7 +317,7 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
         if trait.relation and trait.verdict in ("role", "tendency")
     }
     report = report_view(run)
-    shown = {each.key: each for each in report.maps if each.group == "Relation accuracy"}
+    shown = {each.key: each for each in report.atlas.maps if each.group == "Relation accuracy"}
     found = {
         (*key.split(" "), head)
         for key, each in shown.items()
@@ -324,7 +325,7 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
         if sure
     }
     assert found and found == {each for each in marked if f"{each[0]} {each[1]}" in shown}
-    (gain,) = [each for each in report.maps if each.key == "gain"]
+    (gain,) = [each for each in report.atlas.maps if each.key == "gain"]
     assert gain.sure == tuple(any(each[2] == head for each in marked) for head in report.heads)
 
 
@@ -333,14 +334,15 @@ def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(p
     head = run.rows[0].head
     found = [result(head, "obj", 0.7), result(head, "punct", 0.99)]
     few = result(head, "vocative", 0.95, cases=7)
-    maps = {each.key: each for each in report_view(changed(run, relation_rows=(*found, few))).maps}
+    shown = report_view(changed(run, relation_rows=(*found, few)))
+    maps = {each.key: each for each in shown.atlas.maps}
     assert maps["gain"].texts[:2] == ("+20", "–")
     assert [key for key in maps if " " in key] == ["obj dependent->head", "punct dependent->head"]
 
 
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     run = shared_run(translator)
-    maps = {each.key: each for each in report_view(run).maps}
+    maps = {each.key: each for each in report_view(run).atlas.maps}
     p = [effect_of(row, "ablation_delta").p for row in run.rows]
     assert maps["ablation_delta"].sure == tuple(each < 0.05 for each in p) and min(p) < 0.05
     assert maps["gradient"].sure is None

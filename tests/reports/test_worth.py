@@ -290,7 +290,7 @@ def test_p_is_shown_without_intervals(run: Analysis):
 
 
 def test_the_grid_can_be_coloured_by_every_score(run: Analysis):
-    maps = {shown.key: shown for shown in report_view(run).maps}
+    maps = {shown.key: shown for shown in report_view(run).atlas.maps}
     assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
         "ablation effect",
         "ablation effect, low",

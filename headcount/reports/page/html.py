@@ -61,7 +61,7 @@ def render(report: Report) -> str:
         report=report,
         sections=report.sections,
         heads=frozenset(report.heads),
-        maps={shown.label: shown.key for shown in report.maps},
+        maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
         svg=inline_svg,
     )
@@ -98,13 +98,13 @@ def page_data(report: Report) -> dict[str, Any]:
             name: {"letter": letter, "colour": role.colour, "ink": role.ink}
             for name, letter, role in _swatches(report)
         },
-        "kept": [asdict(choice) for choice in report.keepings],
-        "maps": [asdict(shown) for shown in report.maps],
+        "kept": [asdict(choice) for choice in report.atlas.keepings],
+        "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
         "pictures": [*pictures],
-        "hasNull": report.has_null,
-        "nothing": report.nothing,
-        "nothingMore": report.nothing_more,
+        "hasNull": bool(report.opening.by_chance),
+        "nothing": report.nothing[0],
+        "nothingMore": report.nothing[1],
     }
 
 

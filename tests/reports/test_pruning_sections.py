@@ -95,7 +95,7 @@ def test_the_section_on_the_curve(run: Analysis):
         "BLEU, test set",
         "Loss (nats), test set",
         "Loss (nats), development set",
-        "Heads that are kept, by what leads them",
+        "What fisher keeps",
     ]
     scores = tables["BLEU, test set"]
     assert scores.headers == ("heads kept", "24 (all)", "17", "11", "5")
@@ -144,7 +144,7 @@ def test_heads_of_each_kind_are_counted_at_each_budget(run: Analysis):
     found = leading(run)
     choices = {each.key: each.kept for each in keepings(run)}
     assert [len(each) for each in choices.values()] == [13, *BUDGETS]
-    table = kept_table(run, choices)
+    table = kept_table(run, choices, "Kept")
     assert table.headers == ("heads", "all", *choices)
     labels = {head: leads.kind.label if leads else NEITHER for head, leads in found.items()}
     assert {row[0] for row in table.rows} == {*labels.values()}

@@ -11,12 +11,13 @@ from headcount.results import Analysis
 NEITHER = "neither role nor tendency"
 
 
-def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:
+def kept_table(run: Analysis, choices: Mapping[str, Collection[str]], label: str) -> Table:
     """How many heads of each kind, and of each site, are kept by each choice.
 
     Args:
         run: the run over all heads.
         choices: names of the kept heads, by what chose them.
+        label: what the rows are.
     """
     found = leading(run)
     kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
@@ -39,4 +40,4 @@ def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:
         for label, heads in groups
         if heads
     )
-    return Table.of(("heads", "all", *choices), rows, "Heads that are kept, by what leads them")
+    return Table.of(("heads", "all", *choices), rows, label)

@@ -25,7 +25,7 @@ def pruned_document(run: Analysis) -> Document | None:
             *_changes(record),
             Heading("Which functions survive"),
             Text("Number of heads by what leads them in the dense model."),
-            kept_table(run, {"pruned": record.kept}),
+            kept_table(run, {"pruned": record.kept}, "Functions that survive"),
             *_survivals(record.functions or ()),
             *map(Warned, record.warnings),
         ),

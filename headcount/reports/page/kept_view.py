@@ -102,5 +102,6 @@ def curve_shown(run: Analysis) -> Document | None:
     choices = curve_keepings(run)
     if choices:
         kept = {each.label: each.kept for each in choices}
-        blocks += (Heading(f"What {choices[0].method} keeps"), kept_table(run, kept))
+        title = f"What {choices[0].method} keeps"
+        blocks += (Heading(title), kept_table(run, kept, title))
     return replace(shown, blocks=blocks).ending(found.record.warnings, found.record.signature)

@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest docs versions wheel faults bench clean FORCE
+.PHONY: demo test lint types pytest docs versions wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -53,6 +53,9 @@ wheel: .venv/installed  ## the wheel in build/wheel, installed in an environment
 
 faults: .venv/installed  ## make faults TRIES=1000: damaged files and killed runs, the table in faults.md
 	HEADCOUNT_FUZZ=$(or $(TRIES),100) HEADCOUNT_FAULTS=faults.md $(BIN)/pytest tests/faults
+
+mutants: .venv/installed  ## make mutants N=30: changes that no test notices
+	.ci/mutants $(or $(N),30) $(or $(SEED),1)
 
 bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	$(BIN)/python benchmarks/overhead.py --treebank $(TREEBANK) --text $(TEXT) --memory

@@ -53,7 +53,6 @@ from .reports import write_report as write_report
 from .results import Analysis as Analysis
 from .results import PruneRecord as PruneRecord
 from .results import Role as Role
-from .results import Thresholds as Thresholds
 from .results import TraitStrength as TraitStrength
 from .tap import examine as examine
 from .tap import gated as gated
@@ -61,6 +60,7 @@ from .tap import tapped as tapped
 from .tasks import TaskSplits as TaskSplits
 from .tasks import score as score
 from .training import FinetuneConfig as FinetuneConfig
+from .vocabulary import Thresholds as Thresholds
 
 __version__: str
 __all__: list[str]

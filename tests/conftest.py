@@ -1,6 +1,7 @@
 """Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
 
 import gc
+import os
 import shutil
 from collections.abc import Iterator
 from io import StringIO
@@ -36,6 +37,14 @@ def frozen() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unflushed() -> Iterator[None]:
+    """Spare the disk: no file of a test must outlive a power cut. `flushed` counts the calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda opened: None)
+        yield
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ class Forked:
         environment: Mapping[str, str] | None = None,
         file_size: int | None = None,
         open_files: int | None = None,
+        addresses: int | None = None,
     ) -> None:
         """Start the process, with one thread and without network.
 
@@ -47,6 +48,7 @@ class Forked:
             environment: Variables beside those of this process.
             file_size: Largest size in bytes of a file that it writes.
             open_files: Largest number of files and connections that it has open.
+            addresses: Largest number of bytes that it has in its memory, as `ulimit -v` sets it.
         """
         pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
         self._ends = [end for end, _ in pipes]
@@ -54,6 +56,7 @@ class Forked:
         variables |= environment or {}
         words = [module, *map(str, arguments)]
         limits = {resource.RLIMIT_FSIZE: file_size, resource.RLIMIT_NOFILE: open_files}
+        limits |= {resource.RLIMIT_AS: addresses}
         self._process = _FORKSERVER.Process(
             target=_run, args=(words, variables, [end for _, end in pipes], limits)
         )

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     ("core",),
-    ("statistics",),
+    ("numbers", "statistics"),
+    ("vocabulary",),
     ("results",),
     ("tap", "corpora"),
     ("models",),

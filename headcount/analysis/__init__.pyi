@@ -2,11 +2,8 @@ from .analysis import analyze as analyze
 from .analysis import measure as measure
 from .induction import induction_scores as induction_scores
 from .options import Options as Options
-from .profiles import NOT_SYNTAX as NOT_SYNTAX
 from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES
 from .repeated_tokens import repeated_roles as repeated_roles
-from .roles import IMAGE_ROLES as IMAGE_ROLES
-from .roles import ROLES as ROLES
 from .roles import find_roles as find_roles
 from .roles import judged as judged
 from .run_facts import versions as versions

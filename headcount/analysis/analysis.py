@@ -24,6 +24,7 @@ from headcount.analysis.streaming import Totals, load_state, of_all_processes, r
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.analysis.untested import Conditions
 from headcount.core import (
+    MAX_TOKENS,
     HeadTable,
     InputError,
     ModelError,
@@ -33,6 +34,7 @@ from headcount.core import (
     silent,
 )
 from headcount.corpora import (
+    FIRST_TOKENS,
     AnyEncoder,
     Batch,
     Census,
@@ -53,11 +55,13 @@ from headcount.models import (
     Loaded,
     as_loaded,
     check_has_heads,
+    check_memory,
     encoder_of,
     random_copy,
     signature,
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
+from headcount.vocabulary import inputs_of
 
 
 def measure(
@@ -66,6 +70,7 @@ def measure(
     measures: Sequence[type[Sums]] | None = None,
     tokenizer: Tokenizer | None = None,
     windows: bool = False,
+    window: int | None = None,
 ) -> HeadTable:
     """Take measures, including your own, in one pass; gives numbers only, no roles.
 
@@ -75,14 +80,23 @@ def measure(
         measures: the measures to take; by default all that fit the model, and sentences or images.
         tokenizer: the tokenizer of a plain model.
         windows: whether to read texts that are too long in windows instead of truncating them.
+        window: the length of windows in tokens; by default as many as the model takes.
     """
     loaded = as_loaded(model, tokenizer)
-    encoder = encoder_of(loaded, corpus, windows=windows)
+    encoder = encoder_of(loaded, corpus, windows=windows, window=window)
     if measures is None:
         measures = measures_of(loaded.anatomy, corpus.is_images)
-    work = batches(corpus, encoder, take_census(corpus, encoder))
+    census = take_census(corpus, encoder)
+    _check_fits(loaded, census, MAX_TOKENS)
+    work = batches(corpus, encoder, census)
     totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
     return head_table(loaded.heads, totals, measures)
+
+
+def _check_fits(loaded: Loaded, census: Census, max_tokens: int) -> None:
+    """Check that the longest texts fit into memory, before the model reads one."""
+    longest = max(census.longest, census.longest_target)
+    check_memory(loaded, longest, census.num_rows, max_tokens)
 
 
 def _check_fits_images(options: Options) -> None:
@@ -91,7 +105,7 @@ def _check_fits_images(options: Options) -> None:
     Raises:
         InputError: for the first one that is.
     """
-    for name in ("frequencies", "strict", "windows"):
+    for name in ("frequencies", "strict", "windows", "window"):
         if getattr(options, name):
             raise InputError(
                 f"--{name} only affects texts, but the corpus is images. Leave the option out."
@@ -150,10 +164,11 @@ class _Analyzing:
             _check_fits_images(options)
         check_has_heads(loaded)
         check_batch_sizes(options.max_tokens, options.pool)
-        self.encoder = encoder_of(loaded, corpus, options.strict, options.windows)
+        self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
         self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", self._census)
+        _check_fits(loaded, self.census, options.max_tokens)
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
@@ -206,6 +221,7 @@ class _Analyzing:
             examples=examples,
             null_heads=None if null is None else null[0],
             null_relations=None if null is None else null[1],
+            texts=pd.DataFrame({"text": self.census.text_hashes}),
             record=self._record(roles, profiles),
         )
 
@@ -319,6 +335,7 @@ class _Analyzing:
             frequencies=rare,
             seed=options.seed if options.null else None,
             special=_special(options),
+            first=None if self.grid else FIRST_TOKENS,
             units=None if self.halves.segments is None else self.halves,
         )
 
@@ -334,7 +351,7 @@ class _Analyzing:
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         conditions = Conditions(
             is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
-            is_images=self.grid is not None,
+            inputs=inputs_of(self.grid),
             has_trees=bool(self.census.relations),
             halves=self.halves,
             thresholds=self.options.thresholds,

@@ -247,13 +247,13 @@ def _show(
     peaks = _content_peaks(drawn, weights_QK)[queries]
     if not len(queries):
         return None
-    if role is not None and role.role == "positional":
-        offset = role.offset or 0
+    if role is not None and role.offset is not None:
+        offset = role.offset
         hits = queries[peaks == queries + offset]
         arcs = [(int(q), int(q) + offset) for q in hits]
         return (
             len(hits) / len(queries),
-            f"offset {role.offset:+d}: {len(hits)} of {len(queries)}",
+            f"offset {offset:+d}: {len(hits)} of {len(queries)}",
             arcs,
         )
     if role is not None and role.role == "rare":

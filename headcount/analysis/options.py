@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import MAX_TOKENS, InputError, brief_repr, check_seed
-from headcount.results import Thresholds
+from headcount.core import MAX_TOKENS, InputError, brief_repr, check_seed, check_window
+from headcount.vocabulary import Thresholds
 
 
 @final
@@ -29,6 +29,9 @@ class Options:
     windows: bool = False
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
+    window: int | None = None
+    """The same, with windows of this number of tokens, special ones included; without it they are
+    as long as the model takes."""
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     pool: int = 2000
@@ -46,7 +49,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if self.strict and self.windows:
+        check_window(self.window)
+        if self.strict and (self.windows or self.window is not None):
             raise InputError(
                 "Expected one of --strict and --windows, got both. Give --windows to read "
                 "sentences that are too long, or --strict to refuse them."

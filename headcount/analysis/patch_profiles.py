@@ -14,24 +14,21 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from headcount.analysis.profile_cells import Cells, ProfileRow, ratio
-from headcount.analysis.roles import PLACE_WORDS
+from headcount.analysis.profile_cells import (
+    Cells,
+    ProfileRow,
+    class_cells,
+    look_cells,
+    profile_rows,
+    ratio,
+)
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Head, LayerId
-from headcount.measures import (
-    DISPLACEMENTS,
-    NEIGHBOURS,
-    PATCH_TRAITS,
-    PatchLooks,
-    PatchSpots,
-    PatchTraits,
-)
+from headcount.measures import DISPLACEMENTS, PATCH_TRAITS, PatchLooks, PatchSpots, PatchTraits
+from headcount.vocabulary import IMAGE_TRAITS, TRAITS
 
-PLACES = NEIGHBOURS | {"same": (0, 0)}
-"""Traits with a displacement of their own."""
-
-PATCH_ROLE_OF = {"class": "sink", "row": "line", "column": "line", "near": "local"}
-"""The role of each of `PATCH_TRAITS`."""
+AT_PLACES = {each.place: each for each in IMAGE_TRAITS if each.place is not None}
+"""Traits with a displacement of their own, by displacement."""
 
 
 def displacement_words(row: int, column: int) -> str:
@@ -51,7 +48,7 @@ def displacement_of(words: str) -> tuple[int, int]:
     >>> displacement_of("to the left"), displacement_of("2 up and 1 to the right")
     ((0, -1), (-2, 1))
     """
-    named = {PLACE_WORDS.get(trait, trait): place for trait, place in PLACES.items()}
+    named = {entry.direction: place for place, entry in AT_PLACES.items()}
     if words in named:
         return named[words]
     return next(each for each in DISPLACEMENTS if displacement_words(*each) == words)
@@ -91,16 +88,11 @@ class PatchLayer:
         if self._spots is not None and self._grid is not None:
             yield from self._spot(self._spots, self._grid)
 
-    def _head(self, index: int) -> Head:
-        return Head(*self.place, index)
-
     def _positional(self, looks: PatchLooks) -> Iterator[ProfileRow]:
-        for trait, displacement in PLACES.items():
+        for displacement, entry in AT_PLACES.items():
             cells = at_displacement(looks, displacement)
-            if cells.cases:
-                for index, cell in enumerate(cells.each()):
-                    yield ProfileRow(self._head(index), trait, "positional", cell)
-        free = [each for each in DISPLACEMENTS if each not in PLACES.values()]
+            yield from profile_rows(self.place, entry, cells if cells.cases else None)
+        free = [each for each in DISPLACEMENTS if each not in AT_PLACES]
         existing = [each for each in free if int(looks.cases[:, DISPLACEMENTS.index(each)].min())]
         if not existing:
             return
@@ -110,35 +102,23 @@ class PatchLayer:
         for index, n in enumerate(chosen):
             where = displacement_words(*existing[n])
             yield ProfileRow(
-                self._head(index), "place", "positional", made[n][index], direction=where
+                Head(*self.place, index), TRAITS["place"], made[n][index], direction=where
             )
 
     def _classes(self, traits: PatchTraits) -> Iterator[ProfileRow]:
         nulls_2TH = line_nulls(traits)
         for t, trait in enumerate(PATCH_TRAITS):
-            weight_2H, cases_2 = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
-            if not cases_2.any():
-                continue
-            chance_2 = ratio(traits.chance[:, t].numpy(), cases_2)
-            rates = traits.moments.rates(weight_2H[1], int(cases_2[1]), t)
-            cells = Cells(
-                rates,
-                chance=float(chance_2[1]),
-                position_null=nulls_2TH[1, t],
-                first_share=ratio(weight_2H[0], cases_2[0]),
-                first_null=np.fmax(chance_2[0], nulls_2TH[0, t]),
-                cases=int(cases_2[1]),
-                paper_share=ratio(weight_2H.sum(0), cases_2.sum()),
-            )
-            for index, cell in enumerate(cells.each()):
-                yield ProfileRow(self._head(index), trait, PATCH_ROLE_OF[trait], cell)
+            cells = class_cells(traits, t, nulls_2TH[:, t])
+            yield from profile_rows(self.place, TRAITS[trait], cells)
 
     def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[ProfileRow]:
         chosen = spots.weight[0].argmax(-1).tolist()
         made = {patch: list(on_spot(spots, grid, patch).each()) for patch in set(chosen)}
         for index, patch in enumerate(chosen):
             where = spot_words(*divmod(patch, grid.columns))
-            yield ProfileRow(self._head(index), "spot", "spot", made[patch][index], direction=where)
+            yield ProfileRow(
+                Head(*self.place, index), TRAITS["spot"], made[patch][index], direction=where
+            )
 
 
 def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
@@ -167,32 +147,10 @@ def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:
 
 def at_displacement(looks: PatchLooks, displacement: tuple[int, int]) -> Cells:
     """How often heads look at a displacement."""
-    at = DISPLACEMENTS.index(displacement)
-    hits_2H, cases_2 = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
-    chance_2 = ratio(looks.chance[:, at].numpy(), cases_2)
-    rates = looks.moments.rates(hits_2H[1], int(cases_2[1]), at)
-    return Cells(
-        rates,
-        chance=float(chance_2[1]),
-        position_null=_beside(looks, displacement, 1),
-        first_share=ratio(hits_2H[0], cases_2[0]),
-        first_null=np.fmax(chance_2[0], _beside(looks, displacement, 0)),
-        cases=int(cases_2[1]),
-        paper_share=ratio(hits_2H.sum(0), int(looks.queries.sum())),
-        scale=float(ratio(cases_2[1], int(looks.queries[1]))),
-    )
-
-
-def _beside(looks: PatchLooks, displacement: tuple[int, int], half: int) -> np.ndarray:
-    """How often each head looks at the displacements beside one that exist, on average."""
     row, column = displacement
     around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
-    at = [DISPLACEMENTS.index(each) for each in around if each in DISPLACEMENTS]
-    rates_HO = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
-    has_any_O = ~np.isnan(rates_HO).all(0)
-    if not has_any_O.any():
-        return np.full(len(rates_HO), np.nan)
-    return rates_HO[:, has_any_O].mean(1)
+    beside = [DISPLACEMENTS.index(each) for each in around if each in DISPLACEMENTS]
+    return look_cells(looks, DISPLACEMENTS.index(displacement), beside)
 
 
 def line_nulls(traits: PatchTraits) -> np.ndarray:

@@ -20,40 +20,34 @@ import pandas as pd
 import torch
 
 from headcount.analysis.patch_profiles import PatchLayer
-from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame, ratio
+from headcount.analysis.profile_cells import (
+    Cells,
+    ProfileRow,
+    class_cells,
+    look_cells,
+    profile_frame,
+    profile_rows,
+    ratio,
+)
 from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Grid, Head, Heads, LayerId
 from headcount.measures import (
-    ALL,
-    DIRECTIONS,
+    MEASURES,
     TRAITS,
     Looks,
     Patterns,
     Positional,
     RelationTests,
     Sums,
-    Surface,
     Syntactic,
     Traits,
 )
-from headcount.measures import Rare as RareTokens
 from headcount.statistics import ClusteredRates
+from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, TEXT_TRAITS
+from headcount.vocabulary import TRAITS as ENTRIES
 
-POSITIONAL = {"previous": -1, "next": 1, "self": 0}
-"""Traits with an offset of their own."""
-
-ROLE_OF = {
-    "first": "sink",
-    "separator": "sink",
-    "punctuation": "punctuation",
-    "segment": "block",
-    "rare": "rare",
-}
-"""The role of each of `TRAITS`."""
-
-NOT_SYNTAX = frozenset({"punct", ALL})
-"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
-relations together are not one relation."""
+AT_OFFSETS = {each.offset: each for each in TEXT_TRAITS if each.offset is not None}
+"""Traits with an offset of their own, by offset."""
 
 
 def profile_table(
@@ -117,37 +111,24 @@ class _Layer:
         if tests is not None:
             yield from self._relations(tests)
 
-    def _head(self, index: int) -> Head:
-        return Head(*self.place, index)
-
     # ------------------------------------------------------------ offsets
 
     def _positional(self, looks: Looks) -> Iterator[ProfileRow]:
         reach = looks.cases.shape[1] // 2
-        of = {
-            offset: list(self._offset(looks, offset).each()) for offset in range(-reach, reach + 1)
-        }
-        for trait, offset in POSITIONAL.items():
-            for index, cell in enumerate(of[offset]):
-                yield ProfileRow(self._head(index), trait, "positional", cell, offset=offset)
-        for index, offset in enumerate(_best_offsets(looks).tolist()):
-            cell = of[offset][index]
-            yield ProfileRow(self._head(index), "offset", "positional", cell, offset=offset)
+        of = {offset: self._offset(looks, offset) for offset in range(-reach, reach + 1)}
+        for offset, entry in AT_OFFSETS.items():
+            yield from profile_rows(self.place, entry, of[offset], offset=offset)
+        best = _best_offsets(looks).tolist()
+        made = {offset: list(of[offset].each()) for offset in {*best}}
+        for index, offset in enumerate(best):
+            head, cell = Head(*self.place, index), made[offset][index]
+            yield ProfileRow(head, ENTRIES["offset"], cell, offset=offset)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
-        at = looks.cases.shape[1] // 2 + offset
-        hits, cases = looks.hits[..., at].double().numpy(), looks.cases[:, at].numpy()
-        chance = ratio(looks.chance[:, at].numpy(), cases)
-        rates = looks.moments.rates(hits[1], int(cases[1]), at)
-        return Cells(
-            rates,
-            chance=float(chance[1]),
-            position_null=_beside(looks, offset, 1),
-            first_share=ratio(hits[0], cases[0]),
-            first_null=np.fmax(chance[0], _beside(looks, offset, 0)),
-            cases=int(cases[1]),
-            paper_share=self._share_at(offset, len(hits[1])),
-            scale=float(ratio(cases[1], int(looks.queries[1]))),
+        reach = looks.cases.shape[1] // 2
+        beside = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
+        return look_cells(
+            looks, reach + offset, beside, self._share_at(offset, looks.hits.shape[1])
         )
 
     def _share_at(self, offset: int, count: int) -> np.ndarray:
@@ -163,34 +144,16 @@ class _Layer:
         count = traits.weight.shape[-1]
         by_position = _position_nulls(looks, traits)
         for t, trait in enumerate(TRAITS):
-            weight, cases = traits.weight[:, t].numpy(), traits.cases[:, t].numpy()
-            if not cases.any():
-                continue
-            chance = ratio(traits.chance[:, t].numpy(), cases)
-            rates = traits.moments.rates(weight[1], int(cases[1]), t)
-            cells = Cells(
-                rates,
-                chance=float(chance[1]),
-                position_null=by_position[1, t],
-                first_share=ratio(weight[0], cases[0]),
-                first_null=np.fmax(chance[0], by_position[0, t]),
-                cases=int(cases[1]),
-                paper_share=self._paper_share(trait, count),
-                score=self._blocks() if trait == "segment" else None,
-            )
-            for index, cell in enumerate(cells.each()):
-                yield ProfileRow(self._head(index), trait, ROLE_OF[trait], cell)
+            entry = ENTRIES[trait]
+            paper = self._column(entry.column, count) if entry.column else None
+            score = self._blocks() if trait == "segment" else None
+            cells = class_cells(traits, t, by_position[:, t], paper, score)
+            yield from profile_rows(self.place, entry, cells)
 
-    def _paper_share(self, trait: str, count: int) -> np.ndarray:
-        measure, column = {
-            "first": (Surface, "attn_first"),
-            "separator": (Surface, "attn_sep"),
-            "punctuation": (Surface, "attn_punct"),
-            "segment": (Patterns, "pattern_block"),
-            "rare": (RareTokens, "rare2_share"),
-        }[trait]
-        sums = self._sums(measure)
-        return np.full(count, np.nan) if sums is None else sums.value()[column].numpy()
+    def _column(self, name: str, count: int) -> np.ndarray:
+        """A column of the head table for this layer; NaN where it was not measured."""
+        sums = self._sums(next(each for each in MEASURES if name in each.columns))
+        return np.full(count, np.nan) if sums is None else sums.value()[name].numpy()
 
     def _blocks(self) -> np.ndarray | None:
         sums = self._sums(Patterns)
@@ -205,24 +168,17 @@ class _Layer:
             if relation in NOT_SYNTAX or not int(tests.offsets[1, r].sum()):
                 continue
             for d, direction in enumerate(DIRECTIONS):
-                cells, family = self._relation(tests, r, d, paper), relation.split(":")[0]
-                rows = [
-                    ProfileRow(
-                        self._head(index),
-                        family,
-                        "syntactic",
-                        cell,
-                        relation=relation,
-                        direction=direction,
-                    )
-                    for index, cell in enumerate(cells.each())
-                ]
-                families.setdefault(family, []).append(rows)
+                cells = self._relation(tests, r, d, direction, paper)
+                found = {"relation": relation, "direction": direction}
+                rows = [*profile_rows(self.place, SYNTAX, cells, **found)]
+                families.setdefault(rows[0].trait, []).append(rows)
         for candidates in families.values():
             for rows in zip(*candidates, strict=True):
                 yield max(rows, key=_first_gain)
 
-    def _relation(self, tests: RelationTests, r: int, d: int, paper: np.ndarray | None) -> Cells:
+    def _relation(
+        self, tests: RelationTests, r: int, d: int, direction: str, paper: np.ndarray | None
+    ) -> Cells:
         hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
         baseline = ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
@@ -230,7 +186,7 @@ class _Layer:
         at_offset_O = tests.offsets[1, r].double().numpy() / max(int(cases[1]), 1)
         # Two offsets can be nearly as frequent: the better one in the second half counts
         fixed = max(float(baseline[1]), float(at_offset_O[:-2].max()))
-        habit_HO = _word_habits(tests, DIRECTIONS[d], self.is_causal)
+        habit_HO = _word_habits(tests, direction, self.is_causal)
         return Cells(
             ClusteredRates(gain.rate_H + baseline[1], gain.error_H, gain.units),
             chance=fixed,
@@ -239,7 +195,7 @@ class _Layer:
             first_null=float(baseline[0]),
             cases=int(cases[1]),
             paper_share=np.full(len(gains), np.nan) if paper is None else paper[r, :, d],
-            attainable=_seen_share(at_offset_O, DIRECTIONS[d]) if self.is_causal else 1.0,
+            attainable=_seen_share(at_offset_O, direction) if self.is_causal else 1.0,
         )
 
     def _accuracies(self) -> np.ndarray | None:
@@ -256,20 +212,12 @@ def _first_gain(row: ProfileRow) -> float:
 
 
 def _best_offsets(looks: Looks) -> np.ndarray:
-    """The offset beyond 1 at which each head hits most of the first half's queries."""
+    """The offset without a trait of its own that each head hits most often in the first half."""
     reach = looks.cases.shape[1] // 2
-    far = sorted((o for o in range(-reach, reach + 1) if abs(o) > 1), key=lambda o: (abs(o), o))
+    free = set(range(-reach, reach + 1)) - AT_OFFSETS.keys()
+    far = sorted(free, key=lambda o: (abs(o), o))
     order = torch.tensor(far)
     return order[looks.hits[0][:, order + reach].max(-1).indices].numpy()
-
-
-def _beside(looks: Looks, offset: int, half: int) -> np.ndarray:
-    """How often each head looks at the offsets beside one that exist, on average."""
-    reach = looks.cases.shape[1] // 2
-    at = [reach + o for o in (offset - 1, offset + 1) if abs(o) <= reach]
-    rates = ratio(looks.hits[half][:, at].double().numpy(), looks.cases[half, at].numpy())
-    has_any = ~np.isnan(rates).all(0)
-    return rates[:, has_any].mean(1) if has_any.any() else np.full(len(rates), np.nan)
 
 
 def _position_nulls(looks: Looks, traits: Traits) -> np.ndarray:

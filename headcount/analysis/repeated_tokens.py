@@ -15,8 +15,8 @@ from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_fr
 from headcount.analysis.roles import find_roles
 from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
-from headcount.results import Thresholds
 from headcount.statistics import ClusteredRates
+from headcount.vocabulary import TRAITS, Thresholds
 
 REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
 """The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
@@ -77,7 +77,7 @@ def _profiles(
     loaded: Loaded, tokens: RepeatedTokens, repeated_PTH: np.ndarray, other_PTH: np.ndarray
 ) -> pd.DataFrame:
     rows = [
-        ProfileRow(head, trait, trait, cell)
+        ProfileRow(head, TRAITS[trait], cell)
         for trait, pattern in REPEATED.items()
         for head, cell in zip(
             loaded.heads,

@@ -6,45 +6,19 @@ for all cells that were chosen: those whose share is above their null in the fir
 have enough cases in the second. A role is *clear* if its interval clears the threshold, else
 *borderline*.
 
-A head can have several roles, in the order below, or none: "none found" is an answer.
+A head can have several roles, in the order of `ROLES`, or none: "none found" is an answer.
 
 References: positional, syntactic and rare: Voita et al. (2019), section 5; sink and punctuation:
     Clark et al. (2019), section 3.2; block: Kovaleva et al. (2019), section 4.1; induction and
     duplicate: Olsson et al. (2022). Departures are noted with each threshold.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
-from headcount.core import amount
-from headcount.results import BORDERLINE, CLEAR, Role, Thresholds
+from headcount.results import Role, TraitStrength, finding, kind_of_trait, rows_of
 from headcount.statistics import holm
-
-PLACE_WORDS = {"left": "to the left", "right": "to the right", "same": "itself"}
-"""Words for traits whose name does not say where a patch is, as seen from another."""
-
-ROLES = (
-    "positional",
-    "syntactic",
-    "rare",
-    "sink",
-    "punctuation",
-    "block",
-    "induction",
-    "duplicate",
-)
-"""The roles of sentences, in the order of a head's list."""
-
-IMAGE_ROLES = ("positional", "line", "local", "spot", "sink")
-"""The roles of images."""
-
-_ORDER = (*IMAGE_ROLES[:4], *ROLES[1:])
-
-SHOWN = 3
-"""Number of relations that the evidence of a syntactic head names."""
+from headcount.vocabulary import BORDERLINE, CLEAR, ROLES, Thresholds
 
 
 def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.DataFrame:
@@ -101,143 +75,30 @@ def find_roles(
     limits = thresholds or Thresholds()
     profiles = judged(profiles, limits)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
-    having: dict[tuple[str, str], list[dict]] = {}
-    for row in profiles.to_dict("records"):
-        if row["verdict"] == "role":
-            having.setdefault((row["head"], row["role"]), []).append(row)
-    for (head, role), rows in having.items():
-        ordered = sorted(rows, key=lambda row: (row["score"], row["strength"]), reverse=True)
-        certain = [limits.certainty(row) for row in ordered]
+    having: dict[tuple[str, str], list[TraitStrength]] = {}
+    for trait in rows_of(profiles.loc[profiles["verdict"] == "role"], TraitStrength):
+        having.setdefault((trait.head, trait.role), []).append(trait)
+    for (head, _), traits in having.items():
+        ordered = sorted(traits, key=lambda each: (each.score, each.strength), reverse=True)
+        certain = [limits.certainty(vars(each)) for each in ordered]
         best = min(certain, key=(CLEAR, BORDERLINE, None).index)
-        found[head].append(replace(_EVIDENCE[role](ordered), certainty=best))
+        found[head].append(_role(ordered[0], best))
+    order = [*ROLES]
     return {
-        head: sorted(roles, key=lambda r: _ORDER.index(r.role)) for head, roles in found.items()
+        head: sorted(roles, key=lambda each: order.index(each.role))
+        for head, roles in found.items()
     }
 
 
-def _positional(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    if pd.isna(row["offset"]):
-        where = _patch(row)
-        evidence = f"{row['score']:.0%} of patches that have a patch {where} look most at it"
-        if row["trait"] == "same":
-            evidence = f"{row['score']:.0%} of patches look most at themselves"
-        return Role("positional", evidence + _cases(row), row["score"], direction=where)
-    offset = int(row["offset"])
-    target = _target(row["head"], offset)
-    evidence = f"{row['score']:.0%} of tokens that can look most at {target} do"
-    return Role("positional", evidence + _cases(row), row["score"], offset=offset)
-
-
-def _target(head: str, offset: int) -> str:
-    """Where an offset points, in words; in cross-attention, into the other sequence."""
-    if head.startswith("cross."):
-        place = "the same place" if offset == 0 else f"their place {offset:+d}"
-        return f"the source token at {place}"
-    where = {0: "themselves", -1: "the token before", 1: "the token after"}
-    return where.get(offset, f"the token at offset {offset:+d}")
-
-
-def _patch(row: Mapping) -> str:
-    """Where a patch is, in words, as seen from another."""
-    trait = str(row["trait"])
-    return str(row["direction"]) if trait == "place" else PLACE_WORDS.get(trait, trait)
-
-
-def _line(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"{row['share']:.0%} of attention stays in the patch's own {row['trait']}"
+def _role(trait: TraitStrength, certainty: str | None) -> Role:
+    """The role of a head by its best trait."""
+    kind = kind_of_trait(trait)
     return Role(
-        "line",
-        f"{evidence} ({row['null']:.0%} by position)",
-        row["score"],
-        direction=str(row["trait"]),
+        trait.role,
+        finding(trait),
+        trait.score,
+        offset=trait.offset,
+        relation=trait.relation,
+        direction=trait.direction or kind.direction,
+        certainty=certainty,
     )
-
-
-def _local(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"attention is {row['share']:.0%} closer to the patch than even attention"
-    return Role("local", evidence, row["score"])
-
-
-def _spot(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = (
-        f"{row['share']:.0%} of attention goes to the patch in {row['direction']} of every image"
-    )
-    beside = f" ({row['position_null']:.0%} to each patch beside it)"
-    return Role("spot", evidence + beside, row["score"], direction=row["direction"])
-
-
-def _rare(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"{row['share']:.0%} of tokens look most at one of the two rarest tokens they see"
-    return Role("rare", f"{evidence} ({row['null']:.0%} by position)" + _cases(row), row["score"])
-
-
-def _sink(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    where = {"first": "the first token", "separator": "separators", "class": "the class token"}[
-        row["trait"]
-    ]
-    return Role("sink", f"{row['share']:.0%} of attention goes to {where}", row["score"])
-
-
-def _punctuation(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"{row['share']:.0%} of attention goes to punctuation"
-    return Role("punctuation", f"{evidence} ({row['null']:.0%} by position)", row["score"])
-
-
-def _block(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    return Role("block", f"{row['score']:.0%} of maps stay within their own segment", row["score"])
-
-
-def _induction(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"{row['share']:.0%} of attention goes to the token after the earlier copy"
-    return Role("induction", f"{evidence} ({row['null']:.0%} without a copy)", row["score"])
-
-
-def _duplicate(rows: Sequence[Mapping]) -> Role:
-    row = rows[0]
-    evidence = f"{row['share']:.0%} of attention goes to the earlier copy of the token"
-    return Role("duplicate", f"{evidence} ({row['null']:.0%} without a copy)", row["score"])
-
-
-def _syntactic(rows: Sequence[Mapping]) -> Role:
-    best = rows[0]
-    parts = [
-        f"{row['relation']} {row['direction']} {row['share']:.0%} "
-        f"(fixed offset {row['chance']:.0%}, {amount(int(row['cases']), 'case')})"
-        for row in rows[:SHOWN]
-    ]
-    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-    return Role(
-        "syntactic",
-        f"finds {'; '.join(parts)}{more}",
-        best["score"],
-        relation=best["relation"],
-        direction=best["direction"],
-    )
-
-
-def _cases(row: Mapping) -> str:
-    return f", {amount(int(row['cases']), 'case')}"
-
-
-_EVIDENCE: dict[str, Callable[[Sequence[Mapping]], Role]] = {
-    "positional": _positional,
-    "syntactic": _syntactic,
-    "rare": _rare,
-    "sink": _sink,
-    "punctuation": _punctuation,
-    "block": _block,
-    "induction": _induction,
-    "duplicate": _duplicate,
-    "line": _line,
-    "local": _local,
-    "spot": _spot,
-}

@@ -4,45 +4,16 @@ A trait is not tested because nobody asked for it, because it is impossible for 
 the corpus has no trees or no pairs of sentences, or because it has too few cases.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import pandas as pd
 
-from headcount.analysis.patch_profiles import PATCH_ROLE_OF, PLACES
-from headcount.analysis.profiles import POSITIONAL, ROLE_OF
-from headcount.analysis.repeated_tokens import REPEATED
 from headcount.core import amount
 from headcount.corpora import LEAST_UNITS, Halves
-from headcount.results import Thresholds, Untested
-
-SYNTAX = "syntax"
-"""Name of all relations together."""
-
-_TEXT_TRAITS: Mapping[str, str] = {
-    **dict.fromkeys([*POSITIONAL, "offset"], "positional"),
-    SYNTAX: "syntactic",
-    **ROLE_OF,
-    **{name: name for name in REPEATED},
-}
-_IMAGE_TRAITS: Mapping[str, str] = {
-    **dict.fromkeys([*PLACES, "place"], "positional"),
-    **PATCH_ROLE_OF,
-    "spot": "spot",
-}
-
-
-_NO_CASES: Mapping[str, tuple[str, str]] = {
-    "first": ("no cases", "the first token of each text is one of its two rarest"),
-    "separator": ("model", "impossible: no separator is inside or behind a text"),
-    "punctuation": ("no cases", "each text begins with punctuation, or has none"),
-    "rare": (
-        "no cases",
-        "no token is rare, or the first token of each text is one of its two rarest",
-    ),
-}
-"""Kind of the reason, and the reason, why a trait has no case in a corpus."""
+from headcount.results import Untested
+from headcount.vocabulary import SYNTAX, Inputs, Thresholds, TraitEntry
 
 
 @final
@@ -52,7 +23,7 @@ class Conditions:
 
     is_causal: bool
     """Whether the model is a causal language model without an encoder."""
-    is_images: bool
+    inputs: Inputs
     has_trees: bool
     halves: Halves
     thresholds: Thresholds
@@ -67,44 +38,48 @@ class Conditions:
     def untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         """Traits of which no head was tested, by name."""
         found = {}
-        for trait, role in (_IMAGE_TRAITS if self.is_images else _TEXT_TRAITS).items():
-            is_own = profiles["trait"] == trait
-            is_own = profiles["relation"].notna() if trait == SYNTAX else is_own
+        for entry in self.inputs.traits:
+            is_own = profiles["trait"] == entry.key
+            is_own = profiles["relation"].notna() if entry == SYNTAX else is_own
             rows = profiles[["verdict", "cases", "units"]].to_numpy()[is_own.to_numpy()]
             if all(verdict == "untested" for verdict, _, _ in rows):  # of no rows, too
                 counts = [(int(cases), int(units)) for _, cases, units in rows]
-                found[trait] = self._why(trait, role, counts)
+                found[entry.key] = Untested(entry.role.name, *self._why(entry, counts))
         return found
 
-    def _why(self, trait: str, role: str, own: Sequence[tuple[int, int]]) -> Untested:
-        """The reason for a trait whose heads have some numbers of cases and units."""
-        if trait in REPEATED and not own:
-            if not self.is_causal:
-                return Untested(role, "model", "impossible: the model is no causal language model")
-            if not self.induction:
-                return Untested(role, "not asked", "not asked for: leave --no-induction out")
-            return Untested(role, "model", f"impossible for this model: {self.no_induction}")
-        if trait == "next" and self.is_causal:
-            return Untested(role, "model", "impossible: the model sees no later token")
-        if trait == SYNTAX and not self.has_trees:
-            return Untested(role, "no trees", "no trees: give a treebank (.conllu)")
-        if trait == "segment" and not own:
-            return Untested(role, "no pairs", "no pairs: give pairs of sentences (--pairs)")
+    def _why(self, entry: TraitEntry, own: Sequence[tuple[int, int]]) -> tuple[str, str]:
+        """Kind of the reason, and the reason; heads have some numbers of cases and units."""
+        if why := self._lacks(entry, bool(own)):
+            return why
         if self.halves.missing:
-            return Untested(role, "few", _missing(self.halves, self.truncated))
+            return "few", _missing(self.halves, self.truncated)
         cases, units = map(max, zip(*own, strict=True)) if own else (0, 0)
-        unit = "image" if self.is_images else "text"
+        unit, limits = self.inputs.unit, self.thresholds
         if self.halves.segments is not None:
             unit = "segment"
-        limits = self.thresholds
         if not cases:
-            return Untested(role, *_NO_CASES.get(trait, ("few", "no token is a case")))
-        return Untested(
-            role,
-            "few",
+            return entry.no_case
+        return "few", (
             f"at most {amount(cases, 'case')} in {amount(units, unit)}, {limits.test_cases} in "
-            f"{limits.test_sentences} are needed",
+            f"{limits.test_sentences} are needed"
         )
+
+    def _lacks(self, entry: TraitEntry, has_cells: bool) -> tuple[str, str] | None:
+        """The reason if the model or the corpus lacks what a trait needs."""
+        match entry.needs:
+            case "repeats" if not has_cells and not self.is_causal:
+                return "model", "impossible: the model is no causal language model"
+            case "repeats" if not has_cells and not self.induction:
+                return "not asked", "not asked for: leave --no-induction out"
+            case "repeats" if not has_cells:
+                return "model", f"impossible for this model: {self.no_induction}"
+            case "later tokens" if self.is_causal:
+                return "model", "impossible: the model sees no later token"
+            case "trees" if not self.has_trees:
+                return "no trees", "no trees: give a treebank (.conllu)"
+            case "pairs" if not has_cells:
+                return "no pairs", "no pairs: give pairs of sentences (--pairs)"
+        return None
 
 
 def _missing(halves: Halves, truncated: int) -> str:

@@ -184,10 +184,13 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
     rows = [_change_row(each.name, each) for each in (found.score, found.loss)]
     yield table(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
+        lacks = any(training.lacks_teacher for training in control.trainings)
         taught = any(training.taught for training in control.trainings)
+        with_teacher = " and with the same teacher, the dense model itself" if taught else ""
+        teacher = ", but without the pruned model's teacher" if lacks else with_teacher
         yield (
             "Control: the dense model, trained in the same ways, for as many updates, on the same "
-            "data" + (", but without the pruned model's teacher." if taught else ".")
+            f"data{teacher}."
         )
     yield (
         "Each p is two-sided, not corrected for the number of rows, and of the test that its "

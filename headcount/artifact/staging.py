@@ -216,7 +216,8 @@ def claim_artifact(
     check_not_taken(out, overwrite, advice, kind)
     if begun:
         check_no_earlier_run(state, "an interrupted run", policy)
-    if policy is ResumePolicy.OVERWRITE:
+    if policy is ResumePolicy.OVERWRITE and state.exists():
+        hold(state)  # before anything of another process is deleted
         remove_state(state)
     make_folder(state)
     hold(state)

@@ -102,7 +102,7 @@ class Analyze(
         rate = record.timings.get("tokens_per_s")
         console.print(
             f"Analysed {amount(len(found.rows), 'head')} on "
-            f"{amount(record.counts.sentences, 'image' if record.grid else 'sentence')}, "
+            f"{amount(record.counts.sentences, record.inputs.item)}, "
             f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
         )
         headline, *rest = reports.story(found)
@@ -118,16 +118,11 @@ class Analyze(
 def _roles(found: "results.Analysis") -> Table:
     """How many heads have each role and tend to it, and the clearest ones."""
     table = Table("role", "heads", "tendency", "clearest", box=None, pad_edge=False)
-    profiles = found.traits or {}
-    for name in analysis.IMAGE_ROLES if found.record.grid else analysis.ROLES:
+    for name in found.record.inputs.roles:
         having = [(each, head) for head, own in found.roles.items() for each in own]
         having = [pair for pair in having if pair[0].role == name]
         having.sort(key=lambda pair: -pair[0].score)
-        tend = sum(
-            any(trait.role == name for trait in results.tendencies_of(traits))
-            and all(role.role != name for role in found.roles[head])
-            for head, traits in profiles.items()
-        )
+        tend = sum(name in own for own in found.heads.frame["tendencies"])
         heads = ", ".join(head for _, head in having[:SHOWN])
         table.add_row(name, str(len(having)), str(tend), heads or reports.why_none(found, name))
     return table

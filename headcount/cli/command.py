@@ -27,6 +27,7 @@ from headcount.core import (
     reason,
     release,
     shortened,
+    taking_over,
     visible,
 )
 
@@ -69,11 +70,12 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 SEVERAL = ("analyze", "train")
 """The commands that share their work if torchrun starts several processes."""
 
-QUIET, JSON, CSV = "--quiet", "--json", "--csv"
+QUIET, JSON, CSV, TAKE_OVER = "--quiet", "--json", "--csv", "--take-over"
 EVERYWHERE = {
     QUIET: "Print warnings and errors only.",
     JSON: "Print the run's record instead of a summary.",
     CSV: "Write a CSV beside each table.",
+    TAKE_OVER: "Take over a folder that a process held which has ended, on disks without locks.",
 }
 """Options of every command, with their help."""
 
@@ -303,7 +305,7 @@ def _run(arguments: list[str]) -> int:
                 check_single_process()
             record = record_of(words[0], command) if as_json else None
             copied = tables_of(words[0], command) if CSV in arguments else None
-            with quietly(quiet or as_json):
+            with quietly(quiet or as_json), taking_over(TAKE_OVER in arguments):
                 status, is_main = _finish(command)
                 if copied is not None and is_main and status == 0:
                     _write_csv(copied)
@@ -374,6 +376,7 @@ def _print_commands() -> None:
             console.print(f"  {name:<11} {doc.splitlines()[0]}")
     console.print(
         f"\nEvery command: {QUIET} prints warnings and errors only; {JSON} prints the run's "
-        f"record\ninstead of a summary; {CSV} writes a CSV beside each table. headcount --version\n"
-        f"prints the version, headcount {COMPLETION} bash (or zsh) a script for tab completion."
+        f"record\ninstead of a summary; {CSV} writes a CSV beside each table; {TAKE_OVER} takes a "
+        f"folder over\nwhose process has ended, where the disk can't lock. headcount --version "
+        f"prints the version,\nheadcount {COMPLETION} bash (or zsh) a script for tab completion."
     )

@@ -31,6 +31,8 @@ class Kobayashi2020(CorpusArguments, OutArguments, ModelArguments, PaperCommand[
     """Number of resamples of the sentences, for intervals."""
     max_tokens: int = field(default=2048, kw_only=True)
     """Number of padded tokens in a batch; lower it if memory runs out."""
+    masked: float = field(default=0.0, kw_only=True)
+    """Share of the tokens that the model reads as its mask token; 0.12 in the code of 2021."""
 
     @cached_property
     def texts(self) -> Corpus:
@@ -51,6 +53,7 @@ class Kobayashi2020(CorpusArguments, OutArguments, ModelArguments, PaperCommand[
             self.out,
             samples=self.samples,
             max_tokens=self.max_tokens,
+            share_masked=self.masked,
             arguments=recorded(self),
             progress=progress,
         )

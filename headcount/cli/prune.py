@@ -56,6 +56,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """Set fields of the recovery training, as NAME=VALUE, e.g. peak=5e-5 distilled=0.5."""
     control: bool = True
     """If anything is trained, also train the dense model for as many updates and measure it."""
+    control_taught: bool = False
+    """Give that control the pruned model's teacher, the dense model before its training."""
     analysis: Path | None = None
     """Folder of `headcount analyze` of the dense model; reports which functions survive."""
     corpus: tuple[str, ...] = ()
@@ -221,5 +223,9 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     def _stages(self) -> "pruning.Compensation":
         mend = self.preset is None
         return pruning.Compensation(
-            self.fold and mend, self.rescale and mend, self._recovery(), self.control
+            self.fold and mend,
+            self.rescale and mend,
+            self._recovery(),
+            self.control,
+            self.control_taught,
         )

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from headcount import models, reports, results
 from headcount.cli.command import COMMANDS, command_class
-from headcount.cli.console import plain_console
+from headcount.cli.console import plain_console, print_document
 from headcount.cli.documents import FORMATS, FigureFormat, document_of
 from headcount.cli.frame import Command, ResultCommand
 from headcount.core import amount, check_is_folder
@@ -27,6 +28,9 @@ class Report(Command):
     """Formats of the figures, which are written into `figures/`."""
     pruned: Path | None = None
     """Model pruned from this one, a folder or headcount:en-de-36, to show before and after."""
+    confirm: Path | None = None
+    """Folder of an analysis of the same model on other texts, to show which roles are found again;
+    writes confirmation.md."""
 
     def run(self) -> int:
         """Write the report and figures, and print where they are."""
@@ -39,10 +43,17 @@ class Report(Command):
             and command.RESULT is not None
             and (self.out / command.RESULT.files()[-1]).exists()
         ]
-        if (self.out / results.RunRecord.FILE).exists() or not written or self.pruned:
+        if (
+            (self.out / results.RunRecord.FILE).exists()
+            or not written
+            or self.pruned
+            or self.confirm
+        ):
             check_is_run(self.out)
+            self._confirm(console)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
-            console.print(f"Report: {reports.write_report(self.out, pruned)}", soft_wrap=True)
+            page = reports.write_report(self.out, pruned, self.confirm)
+            console.print(f"Report: {page}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         for kind in written:
             path = self.out / kind.DOCUMENTS[0]
@@ -52,3 +63,17 @@ class Report(Command):
             number = amount(len(drawn), "figure")
             console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
         return 0
+
+    def _confirm(self, console: Console) -> None:
+        """Print and write which roles the analysis in --confirm finds again."""
+        if self.confirm is None:
+            return
+        check_is_run(self.confirm)
+        runs = [results.Analysis.read(folder) for folder in (self.out, self.confirm)]
+        shown, path = (
+            reports.confirmation_document(results.confirm(*runs)),
+            self.out / results.CONFIRMATION,
+        )
+        print_document(shown, console)
+        shown.write(path, self.formats)
+        console.print(f"Document: {path}", soft_wrap=True)

@@ -58,6 +58,7 @@ from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
 from .files import write_text as write_text
+from .gates import Gates as Gates
 from .grid import Grid as Grid
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
@@ -65,13 +66,16 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .lock_file import taking_over as taking_over
 from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
+from .memory import free_memory as free_memory
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_seed as check_seed
+from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
 from .paths import check_inside as check_inside
@@ -79,7 +83,6 @@ from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read
 from .paths import inside as inside
 from .paths import name_of as name_of
-from .plan import Gates as Gates
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress

@@ -106,13 +106,18 @@ def _sync(path: Path) -> None:
             raise
 
 
+LOCK = ".headcount.lock"
+"""File that locks its folder where the file system can't."""
+
+
 def is_leftover(path: Path) -> bool:
-    """Whether a file is what `write_atomically` leaves in a process that is killed."""
+    """Whether a file is no result: a lock, or what a process left that was killed in a write."""
     found = _PART.fullmatch(path.name)
-    return found is not None and not _is_running(int(found["process"]))
+    return path.name == LOCK or (found is not None and not is_running(int(found["process"])))
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether another process has this number; this one's was that of one that was killed."""
     if process == os.getpid():
         return False  # it has the number of the one that was killed
     try:
@@ -123,7 +128,7 @@ def _is_running(process: int) -> bool:
 
 
 def entries(folder: Path) -> list[Path]:
-    """The files and folders in a folder, without what killed processes left of files; sorted."""
+    """The files and folders in a folder, without leftovers, as `is_leftover` says; sorted."""
     found = folder.iterdir() if folder.exists() else ()
     return sorted(path for path in found if not is_leftover(path))
 

@@ -1,41 +1,54 @@
 """Locking: one process at a time writes into a folder; the system unlocks it for a killed one."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from headcount.core.errors import InputError
+from headcount.core.files import LOCK
+from headcount.core.lock_file import give_back, take
 
 try:
     import fcntl
-except ImportError:  # Windows has none; two processes are not noticed there
+except ImportError:  # Windows has none
     fcntl = None
 
 
 @contextmanager
 def locked(folder: Path, named: Path | None = None) -> Iterator[None]:
-    """Lock an existing folder within the block.
+    """Lock an existing folder within the block, in which it may be moved.
 
     Args:
         folder: the folder to lock.
         named: the folder for the message, if the user knows it by another name.
 
     Raises:
-        InputError: if another process holds the lock.
+        InputError: if another process holds the lock, or a stale lock file.
     """
-    if fcntl is None:
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY)
+    unlock = _lock(folder, folder.with_name(f"{folder.name}.lock"), named or folder)
     try:
-        _lock(opened, named or folder)
         yield
     finally:
-        os.close(opened)
+        unlock()
 
 
-def _lock(opened: int, named: Path) -> None:
+def _lock(folder: Path, stand_in: Path, named: Path) -> Callable[[], None]:
+    """Lock a folder, by a file where its file system can't; returns what unlocks it."""
+    with ExitStack() as taken:
+        is_locked = False
+        if fcntl is not None:
+            opened = os.open(folder, os.O_RDONLY)  # until the end: no other gets its number
+            taken.callback(os.close, opened)
+            is_locked = _is_locked(opened, named)
+        if not is_locked:
+            take(stand_in, named)
+            taken.callback(give_back, stand_in)
+        return taken.pop_all().close
+
+
+def _is_locked(opened: int, named: Path) -> bool:
+    """Lock an open folder; False if its file system can't."""
     assert fcntl is not None
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,37 +56,28 @@ def _lock(opened: int, named: Path) -> None:
         raise InputError(
             f"Another process is writing {named}. Wait until it ends, or name another folder."
         ) from error
-    except OSError:  # some network file systems can't lock
-        return
+    except OSError:  # NFS locks no folders, other network file systems nothing
+        return False
+    return True
 
 
-_HELD: dict[tuple[int, int], int] = {}
-"""Open folders that this process holds, by device and number of the folder."""
+_HELD: dict[tuple[int, int], Callable[[], None]] = {}
+"""What unlocks the folders that this process holds, by device and number of the folder."""
 
 
 def hold(folder: Path) -> None:
     """Lock an existing folder of results until `release`, or until this process ends.
 
     Raises:
-        InputError: if another process holds it.
+        InputError: if another process holds it, or a stale lock file.
     """
-    if fcntl is None:
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    found = os.fstat(opened)
+    found = os.stat(folder)
     key = (found.st_dev, found.st_ino)
-    if key in _HELD:
-        os.close(opened)
-        return
-    try:
-        _lock(opened, folder)
-    except InputError:
-        os.close(opened)
-        raise
-    _HELD[key] = opened
+    if key not in _HELD:
+        _HELD[key] = _lock(folder, folder / LOCK, folder)
 
 
 def release() -> None:
     """Unlock all folders that this process holds."""
     while _HELD:
-        os.close(_HELD.popitem()[1])
+        _HELD.popitem()[1]()

@@ -10,6 +10,21 @@ from headcount.core.errors import InputError
 MAX_TOKENS = 4096
 """Default of the largest number of padded tokens in a batch."""
 
+LEAST = 8
+"""Smallest length of a window that may be asked for."""
+
+
+def check_window(length: int | None) -> None:
+    """Check the length of windows that was asked for.
+
+    Raises:
+        InputError: if it is too small.
+    """
+    if length is not None and length < LEAST:
+        raise InputError(
+            f"Expected --window of at least {LEAST} tokens, got {length}. Give a larger one."
+        )
+
 
 def options_of(record: Any, usual: Any = None) -> list[str]:
     """The fields of a dataclass record that differ from those of a usual one, as NAME=VALUE.

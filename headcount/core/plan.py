@@ -1,7 +1,4 @@
-"""Plan: which heads are kept. Plans are frozen and saved as one JSON file.
-
-Gates: what every head's output is multiplied by.
-"""
+"""Plan: which heads are kept. Plans are frozen and saved as one JSON file."""
 
 import hashlib
 import json
@@ -9,22 +6,15 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
-
-from jaxtyping import Float
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, final
 
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason, write_json
-from headcount.core.heads import SITES, Head, Heads, LayerId, is_number
+from headcount.core.heads import SITES, Head, Heads, is_number
 from headcount.core.wording import amount
 
-Gates = Mapping[LayerId, Float[Tensor, "*rows head"]]
-"""Gates by (site, layer): one per head; per row and head; or per row, query and head.
-
-Layers without an entry are unchanged.
-"""
-
+if TYPE_CHECKING:
+    from headcount.core.gates import Gates
 
 VERSION = 1
 

@@ -26,6 +26,7 @@ from .frequencies import Frequencies as Frequencies
 from .frequencies import check_frequencies as check_frequencies
 from .halves import EARLY as EARLY
 from .halves import FIRST_HALF as FIRST_HALF
+from .halves import FIRST_TOKENS as FIRST_TOKENS
 from .halves import LEAST_UNITS as LEAST_UNITS
 from .halves import NO_HALF as NO_HALF
 from .halves import SECOND_HALF as SECOND_HALF

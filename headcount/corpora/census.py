@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import PurePath
 from typing import final
 
@@ -16,6 +17,7 @@ from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.results import MOST_TEXTS
 
 SENTENCES_AT_ONCE = 1000
 MOST_NAMED = 3
@@ -118,6 +120,8 @@ class Census:
     """Number of arcs between words that share a piece (see `written`)."""
     misread: Misread = Misread()
     """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
+    text_hashes: Int64[np.ndarray, " text"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Hashes of the different texts, the smallest first; at most `MOST_TEXTS`."""
 
     @property
     def num_rows(self) -> int:
@@ -143,7 +147,7 @@ class Census:
             )
         if self.num_windowed:
             yield (
-                f"sentences longer than the model's limit of {limit} tokens, read in windows: "
+                f"sentences longer than a window of {limit} tokens, read in windows: "
                 f"{self.num_windowed:,} of {self.num_sentences:,}, in "
                 f"{amount(self.num_windows, 'window')}"
             )
@@ -189,6 +193,7 @@ def take_census(
     source, target = _Side(), _Side()
     num_sentences = num_words = num_truncated = num_windows = num_windowed = out_of_reach = 0
     arcs_inside, misread = 0, Misread()
+    hashes_T = np.zeros(0, dtype=np.int64)
     relations: set[str] = set()
     offsets: dict[str, Counter[int]] = {}
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
@@ -208,6 +213,8 @@ def take_census(
         firsts = [pair for pair in pairs if pair.source.first_token == 0]
         arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
         misread = misread.add(sentences, [pair.source for pair in firsts])
+        more_T = np.array([text_hash(sentence) for sentence in sentences], np.int64)
+        hashes_T = np.union1d(hashes_T, more_T)[:MOST_TEXTS]
     return Census(
         num_sentences=num_sentences,
         num_tokens=source.num_tokens,
@@ -229,7 +236,18 @@ def take_census(
         num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
         num_arcs_inside=arcs_inside,
         misread=misread,
+        text_hashes=hashes_T,
     )
+
+
+def text_hash(sentence: Sentence) -> int:
+    """A number that equal texts share, however their words are spaced; of images, equal files.
+
+    >>> text_hash(Sentence("Der Hund  bellt.")) == text_hash(Sentence("Der Hund bellt."))
+    True
+    """
+    text = " ".join(sentence.text.split())
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 @dataclass

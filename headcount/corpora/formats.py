@@ -12,7 +12,7 @@ A format is a function that yields rows, and its line in `FORMATS`.
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,9 @@ LONGEST = min(sys.maxsize, 2**31 - 1)
 PARQUET_ROWS = 1024
 """Number of rows of a `.parquet` in memory at once."""
 
+Wanted = Callable[[Sequence[str]], Collection[str | int]]
+"""Says which of a file's columns are read, in formats that need not read them all."""
+
 Row = tuple[str, Mapping[Any, object]]
 """The origin of a row, and its cells by name or number."""
 
@@ -39,6 +42,8 @@ class Format:
     rows: Callable[[Path, int | None], Iterator[tuple[str, Any]]]
     """Yields the origin and the cells of every row. Told how many columns there must be if columns
     are numbered, else None."""
+    some_rows: Callable[[Path, Wanted], Iterator[tuple[str, Any]]] | None = None
+    """The same of some columns only; None if a file is read as a whole."""
     has_numbers: bool = True
     """Whether columns may be numbered."""
     has_types: bool = True
@@ -47,13 +52,19 @@ class Format:
     """Whether a corpus skips a row whose text is blank, which is an error otherwise."""
 
 
-def rows_of(path: Path, columns: Columns | None, expected: str = "a JSON object") -> Iterator[Row]:
+def rows_of(
+    path: Path,
+    columns: Columns | None,
+    expected: str = "a JSON object",
+    wanted: Wanted | None = None,
+) -> Iterator[Row]:
     """Yield the rows of a file.
 
     Args:
         path: the file.
         columns: the columns that will be read, with their names or numbers.
         expected: what a line of a `.jsonl` must be, for errors.
+        wanted: chooses among the columns of a file that need not be read as a whole; all if None.
 
     Raises:
         CorpusError: if the file can't be read, or for a bad line.
@@ -72,7 +83,11 @@ def rows_of(path: Path, columns: Columns | None, expected: str = "a JSON object"
             f"{path.suffix!r}. Rename the file, or, if one blank separates its columns, number "
             "them from 0: label=0 text=1, or text=0 if each line is a text."
         )
-    for origin, row in form.rows(path, max(numbers) + 1 if numbers else None):
+    if wanted is not None and form.some_rows is not None:
+        found = form.some_rows(path, wanted)
+    else:
+        found = form.rows(path, max(numbers) + 1 if numbers else None)
+    for origin, row in found:
         if not isinstance(row, Mapping):
             raise CorpusError(
                 f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
@@ -203,18 +218,25 @@ def _objects(path: Path, _: int | None) -> Iterator[tuple[str, Any]]:
             yield f"{path}:{number}", json_of(line, f"{path}:{number}")
 
 
-def _parquet(path: Path, _: int | None) -> Iterator[Row]:
+def _all_columns(path: Path, _: int | None) -> Iterator[Row]:
+    return _parquet(path, lambda names: names)
+
+
+def _parquet(path: Path, wanted: Wanted) -> Iterator[Row]:
     from pyarrow import ArrowException, parquet
 
     number = 0
     try:
         with parquet.ParquetFile(path) as file:
             _check_distinct(file.schema_arrow.names, str(path), "Rename a column.")
+            chosen = [str(each) for each in wanted([*_leaves(file.schema_arrow)])]
             for group in range(file.num_row_groups):
-                for batch in file.iter_batches(PARQUET_ROWS, [group]):
+                for batch in file.iter_batches(PARQUET_ROWS, [group], chosen or None):
                     for row in batch.to_pylist():
                         number += 1
                         yield f"{path} row {number}", row
+    except InputError:
+        raise
     except (
         ArrowException,
         OSError,
@@ -227,12 +249,22 @@ def _parquet(path: Path, _: int | None) -> Iterator[Row]:
         ) from error
 
 
+def _leaves(fields: Any, outer: str = "") -> Iterator[str]:
+    """Names of columns, those of nested objects as `outer.inner`."""
+    for each in fields:
+        name = f"{outer}{each.name}"
+        if each.type.num_fields and "struct" in str(each.type)[:6]:
+            yield from _leaves(each.type, f"{name}.")
+        else:
+            yield name
+
+
 LINES = Format(_lines, has_types=False)
 """Lines of text, in a `.txt` or, with numbered columns, in a file with any other ending."""
 FORMATS: Mapping[str, Format] = {
     ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
     ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
-    ".parquet": Format(_parquet, has_numbers=False),
+    ".parquet": Format(_all_columns, _parquet, has_numbers=False),
 }
 """Tables, by their endings."""

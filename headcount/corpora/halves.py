@@ -46,6 +46,8 @@ from headcount.corpora.sentence import Encoded, Sentence
 
 EARLY = 10
 """Number of first queries of a causal model that are no cases: they see few keys but the first."""
+FIRST_TOKENS = f"rarest-{EARLY}"
+"""Name of the convention of first tokens in signatures."""
 
 
 def rarest_so_far(

@@ -23,6 +23,10 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".we
 """Endings of images, in any case."""
 ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *IMAGE_SUFFIXES)
 """Endings of files that hold data."""
+OTHER_ENDINGS = tuple(
+    ".json .xml .html .md .pdf .docx .xlsx .yaml .arrow .gz .bz2 .xz .zst .zip .raw .tok".split()
+)
+"""Endings of files that hold data, but are not read."""
 _LIKE_A_FILE = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
 """Pattern of a name with an ending, e.g. `train.json`."""
 LONGEST_PATH = 1024
@@ -91,7 +95,7 @@ def is_held(data: object) -> bool:
     """Whether data are held in memory, and are not names of files.
 
     A list of strings names files if each of them exists, is `hf://...` or ends as a file of data
-    does; if none does, it holds texts.
+    does; if none does, it holds texts. A name that ends as other files do is no text beside texts.
 
     Raises:
         CorpusError: for a list that has both, or names of missing files with other endings; for an
@@ -103,11 +107,15 @@ def is_held(data: object) -> bool:
     if not isinstance(data, Sequence):
         return True
     are_files = [isinstance(each, Path) or _names_a_file(each) for each in data]
-    if any(are_files) and not all(are_files):
-        file, other = are_files.index(True), are_files.index(False)
+    are_like = [
+        is_one or _ends_like_a_file(each) for is_one, each in zip(are_files, data, strict=True)
+    ]
+    if any(are_like) and not all(are_like):
+        file, other = are_like.index(True), are_like.index(False)
         raise CorpusError(
-            f"Expected files only or texts only, got both: {data[file]!r:.80} (item {file + 1}) is "
-            f"the name of a file, {data[other]!r:.80} (item {other + 1}) is none. Check the "
+            f"Expected files only or texts only, got both: {data[file]!r:.80} (item {file + 1}) "
+            f"{'is' if are_files[file] else 'looks like'} the name of a file, "
+            f"{data[other]!r:.80} (item {other + 1}) is none. Check the "
             'paths, or give texts as {"text": ...}.'
         )
     are_names = (isinstance(each, str) and _LIKE_A_FILE.fullmatch(each) for each in data)
@@ -164,6 +172,13 @@ def _names_a_file(item: object) -> bool:
         return 0 < len(item) <= LONGEST_PATH and Path(item).exists()
     except OSError:  # a part of the path is too long
         return False
+
+
+def _ends_like_a_file(item: object) -> bool:
+    """Whether an item is one word that ends as files of other kinds do."""
+    if not isinstance(item, str) or not _LIKE_A_FILE.fullmatch(item):
+        return False
+    return item.lower().endswith(OTHER_ENDINGS)
 
 
 def _is_frame(data: object) -> bool:

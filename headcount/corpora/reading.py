@@ -5,7 +5,7 @@ row is one text.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
     for source, columns in sources:
         chosen: dict[str, str | int] | None = None
         where = str(source) or "the data"
-        rows = source.rows() if isinstance(source, Held) else rows_of(source, columns)
+        rows = source.rows() if isinstance(source, Held) else _rows(source, columns, roles)
         for origin, cells in rows:
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, where)
@@ -68,6 +68,15 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
             f"{', '.join(str(source) for source, _ in sources)}"
         )
     return table
+
+
+def _rows(file: Path, columns: Columns | None, roles: ColumnSpec) -> Iterator[Row]:
+    """The rows of a file, of one that need not be read as a whole with the task's columns only."""
+
+    def wanted(found: Sequence[str]) -> Collection[str | int]:
+        return choose([*found], columns, roles, str(file)).values()
+
+    return rows_of(file, columns, wanted=wanted)
 
 
 def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
@@ -165,7 +174,7 @@ def _first(
     file: str | Path, columns: Columns | None, roles: ColumnSpec
 ) -> tuple[Row, dict[str, str | int]]:
     """The first row of a file, and its column for each role."""
-    first = next(iter(rows_of(Path(file), columns)), None)
+    first = next(_rows(Path(file), columns, roles), None)
     if first is None:
         raise CorpusError(f"{file}: expected at least one example, got none")
     return first, choose([str(name) for name in first[1]], columns, roles, str(file))

@@ -4,7 +4,7 @@ A row has a text (`text` or another of `TEXT_NAMES`; a list of messages is a cha
 list), and perhaps `target` and `second`. Other fields are ignored.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,18 @@ recognized (`target` is a number elsewhere)."""
 def read_rows(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
     """Yield the sentences of a file of rows."""
     form, names = format_of(path), keys_of(columns)
-    for origin, row in rows_of(path, columns, "a JSON object with a field 'text'"):
+    expected = "a JSON object with a field 'text'"
+    for origin, row in rows_of(path, columns, expected, lambda found: _read_of(found, names)):
         if not (form.may_be_blank and _is_blank(row, names)):
             yield sentence_of(row, names, origin, form.has_types)
+
+
+def _read_of(found: Sequence[str], columns: Mapping[str, str | int]) -> Sequence[str]:
+    """The columns of a file that a sentence is made of; all of them if there is no such text."""
+    names = {*FIELDS, *TEXT_NAMES, *columns.values()}
+    chosen = [each for each in found if each in names]
+    has_text = {*TEXT_NAMES, "words"} & {*chosen} or columns
+    return chosen if has_text and {*columns.values()} <= {*chosen} else found
 
 
 def read_held(held: Held, columns: Columns | None = None) -> Iterator[Sentence]:

@@ -119,7 +119,8 @@ def check_same_measurement(
             f"({', '.join(expected)}), got others ({', '.join(got)}). Effects are compared "
             "across data only."
         )
-    signed.check_same_start(results.Signature.parse(found.signature))
+    start = {results.START: results.READING[results.START]}
+    signed.check_same(results.Signature.parse(found.signature), start)
 
 
 def check_same_assessment(folder: Path, revision: str) -> None:

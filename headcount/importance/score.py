@@ -32,6 +32,8 @@ class Score(ABC):
     """What its numbers say of a head."""
     is_tiny: ClassVar[bool] = False
     """Whether its numbers are shown by significant digits, since decimals may be zeros."""
+    has_signs: ClassVar[bool] = False
+    """Whether its numbers lie on both sides of zero."""
     needs_gradients: ClassVar[bool] = False
     """Whether gradients must pass through the model's weights."""
 
@@ -90,6 +92,7 @@ class RelevanceScore(Score):
     column: ClassVar[str] = "relevance"
     label: ClassVar[str] = "relevance"
     says: ClassVar[str] = "its share of what the heads of its layer contribute to the output"
+    has_signs: ClassVar[bool] = True
     needs_gradients: ClassVar[bool] = True
     rules: Rules = "voita2019"
     """Rules of the propagation."""

@@ -1,4 +1,3 @@
-from .arcs import DIRECTIONS as DIRECTIONS
 from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
@@ -12,7 +11,6 @@ from .patch_looks import PatchLooks as PatchLooks
 from .patch_spots import PatchSpots as PatchSpots
 from .patch_traits import PATCH_TRAITS as PATCH_TRAITS
 from .patch_traits import PatchTraits as PatchTraits
-from .patch_weights import NEIGHBOURS as NEIGHBOURS
 from .patch_weights import PatchWeights as PatchWeights
 from .patterns import Patterns as Patterns
 from .patterns import shows_pattern as shows_pattern
@@ -30,7 +28,6 @@ from .registry import measures_of as measures_of
 from .relation_tests import RelationTests as RelationTests
 from .sums import Sums as Sums
 from .surface import Surface as Surface
-from .syntactic import ALL as ALL
 from .syntactic import Syntactic as Syntactic
 from .traits import TRAITS as TRAITS
 from .traits import Traits as Traits

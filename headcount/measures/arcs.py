@@ -15,9 +15,7 @@ from torch.nn.functional import pad
 
 from headcount.corpora import Arcs, Tokens
 from headcount.tap import Block
-
-DIRECTIONS = ("dependent->head", "head->dependent", "head<-dependent")
-"""Prediction directions between the two words of an arc; see `Syntactic`."""
+from headcount.vocabulary import DIRECTIONS
 
 REACH = 8
 """Largest offset, in words, that is counted on its own; farther ones are counted together."""

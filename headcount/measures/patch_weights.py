@@ -25,9 +25,7 @@ from torch import Tensor
 from headcount.measures.grid_places import BESIDE, displacements
 from headcount.measures.reductions import OFFSETS, Attention, Reduction
 from headcount.measures.sums import Sums, over_queries
-
-NEIGHBOURS = {"left": (0, -1), "right": (0, 1), "above": (-1, 0), "below": (1, 0)}
-"""Displacements (row, column) of the four neighbours, by name."""
+from headcount.vocabulary import TRAITS
 
 
 @final
@@ -76,7 +74,8 @@ class PatchWeights(Sums):
             attention.first_BHQ * has_class,
         ]
         beside = displacements(BESIDE)
-        on_patches = [attention.beside_BHQO[..., beside.index(d)] for d in NEIGHBOURS.values()]
+        around = [TRAITS[name].place or (0, 0) for name in ("left", "right", "above", "below")]
+        on_patches = [attention.beside_BHQO[..., beside.index(place)] for place in around]
         on_patches += [attention.grid_mass("row"), attention.grid_mass("column")]
         on_all_BHQ = attention.grid_mass("patches")
         is_known_BHQ = on_all_BHQ > 0

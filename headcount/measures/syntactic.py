@@ -28,12 +28,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.arcs import DIRECTIONS
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
-
-ALL = "all"
-"""Name of the relation with the arcs of all relations, and the roots."""
+from headcount.vocabulary import ALL, DIRECTIONS
 
 _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
 

@@ -15,7 +15,7 @@ from headcount import __version__
 from headcount.core import Head, InputError, Plan
 from headcount.models.loaded import Loaded
 from headcount.results import Signature
-from headcount.tap import Anatomy
+from headcount.tap import Anatomy, implementation_of, product_precision
 
 GATES = "headcount_gates"
 """Name of the submodule with the gates of a gating block; not part of the model's revision."""
@@ -36,11 +36,19 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
         processor=None if processor is None else _processor_revision(processor),
         corpus=corpus_sha256[:12],
         **options,
-        dtype=str(model.dtype).removeprefix("torch."),
+        kernel=implementation_of(model),
+        dtype=_number_format(model),
         torch=torch.__version__,
         transformers=version("transformers"),
     )
     return str(signed)
+
+
+def _number_format(model: PreTrainedModel) -> str:
+    """The number format of the weights, and that of products if these are rounded further."""
+    name = str(model.dtype).removeprefix("torch.")
+    rounded = product_precision(model.device)
+    return name if rounded is None or model.dtype != torch.float32 else f"{name}-{rounded}"
 
 
 def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:

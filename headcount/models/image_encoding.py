@@ -148,7 +148,11 @@ def _changed_tokens(
 
 
 def encoder_of(
-    loaded: Loaded, corpus: Corpus, strict: bool = False, windows: bool = False
+    loaded: Loaded,
+    corpus: Corpus,
+    strict: bool = False,
+    windows: bool = False,
+    window: int | None = None,
 ) -> AnyEncoder:
     """The encoder for a corpus of sentences or of images.
 
@@ -161,7 +165,9 @@ def encoder_of(
             f"{loaded.heads}, whose vision heads see nothing of a corpus. Load it without inputs, "
             "and give texts. A model that takes no text alone (CLIP) can be gated and made smaller."
         )
-    return image_encoder(loaded) if corpus.is_images else loaded.encoder(strict, windows)
+    if corpus.is_images:
+        return image_encoder(loaded)
+    return loaded.encoder(strict, windows, window)
 
 
 def image_encoder(loaded: Loaded) -> ImageEncoder:

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, InputError, ModelError, small_table
+from headcount.core import Heads, InputError, ModelError, amount, small_table
 from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation
 from headcount.tap import Anatomy, Holder, check_is_model, examine, model_of
 
@@ -75,10 +75,18 @@ class Loaded(Holder):
         several = (getattr(self.model.config, "type_vocab_size", 0) or 0) >= 2
         return several and TOKEN_TYPES in signature(self.model.forward).parameters
 
-    def encoder(self, strict: bool = False, windows: bool = False) -> Encoder:
+    def encoder(
+        self, strict: bool = False, windows: bool = False, window: int | None = None
+    ) -> Encoder:
         """The encoder that turns sentences into the model's inputs.
 
+        Args:
+            strict: whether to refuse a sentence that is too long.
+            windows: whether to read a text that is too long in windows.
+            window: the length of windows; by default as many tokens as the model takes.
+
         Raises:
+            InputError: for a window that is longer than the model takes.
             ModelError: if the model takes no text, or an encoder-decoder has no start token.
         """
         config = self.model.config
@@ -109,9 +117,14 @@ class Loaded(Holder):
                     f"Expected a decoder_start_token_id in the config of {self.name}, an "
                     "encoder-decoder, got none. Set it in config.json."
                 )
-        return Encoder(
-            self.tokenizer, self.max_length, start, strict, self.takes_token_types, windows
-        )
+        longest = self.max_length
+        if window is not None and longest is not None and window > longest:
+            raise InputError(
+                f"Expected --window of at most {amount(longest, 'token')}, which {self.name} "
+                f"takes, got {window}. Give a smaller one, or --windows alone."
+            )
+        windows, length = windows or window is not None, window or longest
+        return Encoder(self.tokenizer, length, start, strict, self.takes_token_types, windows)
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None = None) -> Loaded:

@@ -23,8 +23,9 @@ from headcount.core import InputError, ModelError, processes, reason
 from headcount.corpora import Languages, set_languages
 from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
+from headcount.models.gguf_file import OPTION as GGUF
+from headcount.models.gguf_file import gguf_of, read_gguf
 from headcount.models.loaded import Loaded
-from headcount.models.model_files import OPTION as GGUF
 from headcount.models.model_files import (
     NotLookedUpError,
     check_files,
@@ -32,10 +33,8 @@ from headcount.models.model_files import (
     check_is_no_adapter,
     code_of_others,
     file_of,
-    gguf_of,
     missing_code,
     place_of,
-    read_gguf,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
 from headcount.models.stated import (

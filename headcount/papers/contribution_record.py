@@ -51,6 +51,8 @@ class ContributionRecord(Record):
     """Number of heads."""
     truncated: int = 0
     """Number of sentences with a side too long for the model."""
+    share_masked: float = 0.0
+    """Share of the tokens that the model read as the mask token."""
 
 
 @final

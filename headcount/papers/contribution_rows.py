@@ -22,6 +22,7 @@ from headcount.papers.contribution_record import (
     ContributionTable,
 )
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
+from headcount.papers.masking import mask_id_of, masked
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap, few_clusters
 
@@ -44,6 +45,7 @@ def measure_contributions(
     *,
     max_tokens: int = 2048,
     samples: int = 1000,
+    share_masked: float = 0.0,
     seed: int = 0,
     progress: Progress = silent,
 ) -> ContributionTable:
@@ -54,15 +56,23 @@ def measure_contributions(
         corpus: what to measure on; encoder-decoders need parallel text.
         max_tokens: number of padded tokens in a batch.
         samples: number of resamples of the sentences.
-        seed: seed of the resamples.
+        share_masked: share of the tokens of every sentence that the model reads as the mask token,
+            0.12 in the code of 2021.
+        seed: seed of the resamples and of the masks.
         progress: called with the number of sentences done.
 
     Raises:
-        InputError: if there are no samples.
+        InputError: if there are no samples, or the share is none.
         CorpusError: if the corpus can't be read.
-        ModelError: if a layer has no output projection, or a number is not finite.
+        ModelError: if a layer has no output projection, a number is not finite, or the tokenizer
+            has no mask token.
     """
     check_seed(seed)
+    if not 0 <= share_masked < 1:
+        raise InputError(
+            f"Expected a share of masked tokens of at least 0 and below 1, got {share_masked}. "
+            "Give 0.12 for that of Kobayashi et al. (2021)."
+        )
     if samples < 1:
         raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
     check_has_heads(loaded)
@@ -70,6 +80,8 @@ def measure_contributions(
     census = take_census(corpus, encoder)
     total = census.num_sentences
     work = batches(corpus, encoder, census, max_tokens=max_tokens)
+    if share_masked:
+        work = masked(work, share_masked, mask_id_of(loaded), seed)
     found = collect_contributions(
         loaded.model, loaded.anatomy, work, lambda number: progress("contributions", number, total)
     )
@@ -77,6 +89,7 @@ def measure_contributions(
     bootstrap = Bootstrap(total, samples, seed)
     rows = tuple(_rows(found, bootstrap, total))
     signed = {"n": total, "max_length": encoder.max_length, "samples": samples, "seed": seed}
+    signed |= {"masked": share_masked} if share_masked else {}
     record = ContributionRecord(
         signature=signature(loaded, census.sha256, **corpus.signed, **signed),
         model=name_of(loaded.name),
@@ -84,6 +97,7 @@ def measure_contributions(
         sentences=total,
         heads=len(loaded.heads),
         truncated=census.num_truncated,
+        share_masked=share_masked,
         warnings=tuple(_warnings(census, encoder.max_length, rows)),
         timings={
             "measure_s": round(measured - start, 3),

@@ -21,9 +21,9 @@ by five methods, with the residual x_i and the LayerNorm's gain and standard dev
 References: Attention is Not Only a Weight (Kobayashi et al., 2020), https://arxiv.org/abs/2004.10102;
 Incorporating Residual and Normalization Layers into Analysis of Masked Language Models (Kobayashi
 et al., 2021), section 3, https://arxiv.org/abs/2109.07152
-Departure: the published code of 2021 masks 12 % of the tokens; here texts are as given. Biases b_O
-and that of the LayerNorm belong to no token and are left out of both sides of a ratio; b_O is part
-of the sum whose standard deviation is taken.
+Departure: the published code of 2021 masks 12 % of the tokens; here texts are as given unless
+`share_masked` says otherwise. Biases b_O and that of the LayerNorm belong to no token and are left
+out of both sides of a ratio; b_O is part of the sum whose standard deviation is taken.
 """
 
 from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -33,6 +33,7 @@ from headcount.corpora import (
     encode_one_sequence,
     encode_two_sides,
     groups_by_length,
+    padded,
     pairs_of_words,
     read_links,
 )
@@ -176,6 +177,7 @@ def _signature(loaded: Loaded, pairs: Corpus, work: "_Work", options: AlignmentO
         join=options.join,
         punctuation="split" if options.split_punctuation else None,
         elements=options.elements,
+        end="dropped" if options.end_of_source else None,
         compare=_files_sha256(options.compare),
         samples=options.samples,
         seed=options.seed,
@@ -234,6 +236,8 @@ class _Work:
         _check_links(pairs, links)
         encoder, limit = loaded.encoder(), loaded.max_length
         tokens = list(_encoded(encoder, pairs, options))
+        if options.end_of_source:
+            tokens = [_with_end(*both, encoder) for both in zip(pairs, tokens, strict=True)]
         kept = [place for place, one in enumerate(tokens) if one.length <= (limit or one.length)]
         if not kept:
             raise CorpusError(
@@ -282,6 +286,16 @@ def _encoded(
     return encode_two_sides(encoder, pairs)
 
 
+def _with_end(pair: WordPair, tokens: PairTokens, encoder: Encoder) -> PairTokens:
+    """The same, whose end of the source is one more source word, after the others."""
+    if encoder.start_id is None or tokens.source_of[-1] >= 0:
+        raise InputError(
+            "--end-of-source is for models that read the source in an encoder and end it with a "
+            "special token, and this one does not. Leave it out."
+        )
+    return replace(tokens, source_of=[*tokens.source_of[:-1], len(pair.source_words)])
+
+
 def _take_part(begins: re.Pattern[str], words: Sequence[str]) -> tuple[bool, ...]:
     return tuple(begins.match(word) is not None for word in words)
 
@@ -303,7 +317,7 @@ def _find(
             ):
                 batch = pair_batch(
                     [work.tokens[place] for place in places],
-                    [work.is_source[place] for place in places],
+                    [(*work.is_source[place], options.end_of_source) for place in places],
                     work.pad_id,
                 ).to(model.device)
                 finder.start(batch)
@@ -321,29 +335,31 @@ class _Counting:
     def __init__(self, work: _Work, layers: Sequence[AttentionLayer]) -> None:
         self.found: dict[Place, Found] = {}
         self._work, self._names = work, {layer.layer_id: _names(layer) for layer in layers}
-        self._links_P = np.array([sum(takes) for takes in work.is_target])
 
     def add(self, finder: LinkFinder, places: Sequence[int]) -> None:
         """Count the links of a batch of pairs."""
         work = self._work
         gold, takes = [work.gold[p] for p in places], [work.is_target[p] for p in places]
-        num_source = max(1, *(len(work.is_source[p]) for p in places))
-        gold_2BWV = gold_grid(gold, takes, num_source)
+        end_B11 = np.array([len(work.is_source[p]) for p in places])[:, None, None]
+        gold_2BWV = gold_grid(gold, takes, int(end_B11.max()) + 1)
         for row, place in enumerate(places):
             share_pieces(gold_2BWV[:, row], work.tokens[place].merged)
+        takes_B1W = padded([list(map(int, each)) for each in takes], 0)[:, None]
         batch_B11 = np.arange(len(places))[:, None, None]
         for (layer, quantity, direction), links_BHW in finder.links.items():
             links = links_BHW.numpy()
             word_11W = np.arange(links.shape[2])[None, None]
             hits_2BH = gold_2BWV[:, batch_B11, word_11W, links].sum(-1)
+            drawn_BH = (takes_B1W[..., : links.shape[2]] * (links < end_B11)).sum(-1)
             for index, (name, level) in enumerate(self._names[layer]):
                 its = self._of(Place(name, level, quantity, direction))
                 its.sure_P[places], its.possible_P[places] = hits_2BH[:, :, index]
+                its.links_P[places] = drawn_BH[:, index]
 
     def _of(self, place: Place) -> Found:
         if place not in self.found:
-            zeros = np.zeros(len(self._links_P), np.int64)
-            self.found[place] = Found(self._links_P, zeros, zeros.copy())
+            counts_3P = np.zeros((3, len(self._work.pairs)), np.int64)
+            self.found[place] = Found(*counts_3P)
         return self.found[place]
 
 

@@ -31,7 +31,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, LayerId, ModelError, Progress, amount, name_of, silent
 from headcount.corpora import Batch, Census, Corpus, Encoder, batches, take_census
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
 from headcount.results import Clusters, ClustersRecord, HeadPlace
@@ -126,11 +126,12 @@ def cluster(
     loaded, options = as_loaded(model, tokenizer), options or ClusterOptions()
     check_has_heads(loaded)
     start = time.perf_counter()
-    encoder = loaded.encoder(windows=options.windows)
+    encoder = loaded.encoder(windows=options.windows, window=options.window)
     census = take_census(corpus, encoder)
     longest = max(census.longest, census.longest_target)
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
+    check_memory(loaded, longest, census.num_rows, most)
     work = batches(corpus, encoder, census, max_tokens=most, pool=options.pool)
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     measured = time.perf_counter()

@@ -22,7 +22,8 @@ Reference: A Systematic Comparison of Various Statistical Alignment Models (Och 
 section 4, https://aclanthology.org/J03-1002
 
 Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
-Departure: the published code makes the source's end of sentence a candidate, and drops its links.
+Departure: the published code makes the source's end of sentence a candidate, and drops its links;
+here `end_of_source` does.
 """
 
 from collections.abc import Mapping, Sequence

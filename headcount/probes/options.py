@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, check_known, check_seed
+from headcount.core import (
+    MAX_TOKENS,
+    CorpusError,
+    InputError,
+    check_known,
+    check_seed,
+    check_window,
+)
 
 
 @final
@@ -21,6 +28,9 @@ class AlignmentOptions:
     elements: str | None = None
     """Regular expression that a word must begin with to take part, such as [A-Za-z[] for atoms; by
     default all words do."""
+    end_of_source: bool = False
+    """Let the end of the source be a candidate of every target word, and drop links to it, as the
+    code of Kobayashi et al. (2020) does; for models with cross-attention."""
     compare: tuple[str, ...] = ()
     """Files with links of the same pairs by other aligners, as GIZA++ or eflomal write them
     (0-0 1-2), to score beside the heads."""
@@ -57,6 +67,9 @@ class ClusterOptions:
     windows: bool = False
     """Read sentences that are too long for the model in windows that overlap by half, instead of
     truncating them; not for encoder-decoders."""
+    window: int | None = None
+    """The same, with windows of this number of tokens, special ones included; without it they are
+    as long as the model takes."""
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
     max_weights: int = 32_000_000
@@ -71,6 +84,7 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        check_window(self.window)
         if not 0 <= self.within <= log(2):
             raise InputError(
                 f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "

@@ -249,8 +249,8 @@ def _control(
     context: PruningContext, tunings: Mapping[str, FinetuneConfig], point: Point
 ) -> Selection:
     """The dense model, trained as a method trains; methods that train alike share one training."""
-    wanted = tunings[point.method].untaught()
-    first = next(name for name, tuning in tunings.items() if tuning.untaught() == wanted)
+    wanted = tunings[point.method].of_control()
+    first = next(name for name, tuning in tunings.items() if tuning.of_control() == wanted)
     state = context.state and context.state / f"control-{first}"
     run = replace(context, seed=point.seed).training_run("control", state)
     tuned = finetune(context.loaded, context.train, wanted, run=run)

@@ -63,12 +63,12 @@ def control(
         return None
     loaded, done = context.loaded, []
     for name, given in wanted.items():
-        # No teacher: the control measures training on the data, and would start as its own teacher.
-        tuning = given.untaught()
+        tuning = given.of_control(stages.control_taught)
         state = context.state and context.state / f"control-{name}"
         context.progress("control", 0, tuning.updates)
         run = context.training_run("control", state)
-        tuned = finetune(loaded, context.train, tuning, run=run).loaded
+        teacher = context.loaded.model if tuning.is_taught else None
+        tuned = finetune(loaded, context.train, tuning, teacher=teacher, run=run).loaded
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
@@ -191,6 +191,7 @@ class Pruning:
         with self._step("trial cut"):
             check_prunable(self.context.loaded, self.context.units)
         check_finetunings(self.context, self.method, self.stages.recovery)
+        self.stages.check_control(self.method.tuning)
 
     def _latency(self, selection: Selection) -> float:
         """Milliseconds of the compact model of a choice."""

@@ -7,14 +7,15 @@ causal models, from repeated random tokens, which takes seconds.
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from headcount.analysis import IMAGE_ROLES, REPEATED_ROLES, ROLES, repeated_roles
+from headcount.analysis import REPEATED_ROLES, repeated_roles
 from headcount.core import Head, InputError, ModelError, Plan, Progress, amount, check_known, silent
 from headcount.models import Loaded
+from headcount.vocabulary import IMAGES, TEXTS
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
 
-KNOWN_ROLES = tuple(dict.fromkeys((*ROLES, *IMAGE_ROLES, *REPEATED_ROLES)))
+KNOWN_ROLES = tuple(dict.fromkeys((*TEXTS.roles, *IMAGES.roles, *REPEATED_ROLES)))
 """All roles that heads can be protected by."""
 
 SHOWN = 5

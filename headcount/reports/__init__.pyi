@@ -2,6 +2,7 @@ from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison_files import write_comparison as write_comparison
 from .documents.comparison import comparison_document as comparison_document
+from .documents.confirmation import confirmation_document as confirmation_document
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
 from .documents.curve import write_curve as write_curve
@@ -10,12 +11,12 @@ from .documents.matching import matching_sentence as matching_sentence
 from .documents.matching import matching_title as matching_title
 from .documents.results import document_of as document_of
 from .documents.worth import worth_document as worth_document
+from .effects import effects_in as effects_in
+from .effects import verdict as verdict
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
 from .names import SITE_TITLES as SITE_TITLES
-from .names import RoleName as RoleName
-from .names import role_names as role_names
 from .notebook import notebook_html as notebook_html
 from .notebook import show_analysis as show_analysis
 from .notebook import show_card as show_card
@@ -37,4 +38,3 @@ from .pruning_order import pruning_orders as pruning_orders
 from .sentences import short_name as short_name
 from .untested import why_none as why_none
 from .worth import site_sentence as site_sentence
-from .worth import verdict as verdict

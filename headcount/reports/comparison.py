@@ -13,10 +13,17 @@ from typing import final
 
 import numpy as np
 
-from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.importance import correlation
 from headcount.reports.pruning_order import PruningOrder, pruning_orders
-from headcount.results import Analysis, Correlation, HeadRow, Matching, Signature
+from headcount.results import (
+    MODEL,
+    READING,
+    Analysis,
+    Correlation,
+    HeadRow,
+    Matching,
+    Signature,
+)
 
 
 @final
@@ -55,7 +62,12 @@ class Comparison:
 
 
 def compare(one: Analysis, other: Analysis) -> Comparison:
-    """Compare two runs."""
+    """Compare two runs.
+
+    Raises:
+        InputError: if they were measured in different ways; names the part of the signature.
+    """
+    warnings = _warnings(one, other)
     is_paired = [row.head for row in one.rows] == [row.head for row in other.rows]
     if not is_paired:
         sites = dict.fromkeys((*one.sites, *other.sites))
@@ -68,7 +80,7 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             by_head={},
             by_layer={},
             orders=pruning_orders(one, other),
-            warnings=_warnings(one, other),
+            warnings=warnings,
         )
     pairs = list(zip(one.rows, other.rows, strict=True))
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
@@ -86,27 +98,19 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
             name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared
         },
         orders=pruning_orders(one, other),
-        warnings=_warnings(one, other),
+        warnings=warnings,
     )
 
 
 def _warnings(one: Analysis, other: Analysis) -> tuple[str, ...]:
-    """A warning of treebanks that were read in different ways."""
-    readings = [_reading(run) for run in (one, other)]
-    if None in readings or readings[0] == readings[1]:
-        return ()
-    return (
-        f"treebanks are read {readings[0]} in one run and {readings[1]} in the other, so that the "
-        "model saw other tokens. Analyse one of them again (--as-words joins words by spaces)",
-    )
-
-
-def _reading(run: Analysis) -> str | None:
-    """How a run read its treebanks: earlier versions always as words; None without any."""
-    stated = Signature.parse(run.record.signature).get("treebank")
-    if stated is None and any(name.endswith(".conllu") for name in run.record.corpora):
-        return "as-words"
-    return stated
+    """Check that all numbers of two runs were measured alike; warnings of what can't be checked."""
+    pairs = [(one.record.signed, other.record.signed)]
+    curves = [None if run.curve is None else run.curve.record for run in (one, other)]
+    for a, b in ((one.importance, other.importance), curves):
+        if a is not None and b is not None and a.signature and b.signature:
+            pairs.append((Signature.parse(a.signature), Signature.parse(b.signature)))
+    found = (sentence for a, b in pairs for sentence in a.check_same(b, MODEL | READING))
+    return tuple(dict.fromkeys(found))
 
 
 def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, int]]:
@@ -115,8 +119,8 @@ def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, i
         Counter(role for row in run.rows if row.site == site for role in row.roles or ("none",))
         for run in (one, other)
     ]
-    roles = ROLES if one.record.grid is None else IMAGE_ROLES
-    return {role: (counts[0][role], counts[1][role]) for role in (*roles, "none")}
+    roles = (*one.record.inputs.roles, "none")
+    return {role: (counts[0][role], counts[1][role]) for role in roles}
 
 
 def _of_heads(run: Analysis, column: str) -> np.ndarray:

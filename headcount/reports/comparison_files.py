@@ -8,12 +8,12 @@ from headcount.core import InputError, write_readable
 from headcount.reports.comparison import Comparison, compare
 from headcount.reports.documents.comparison import comparison_document
 from headcount.reports.matching import match_heads
-from headcount.reports.names import KNOWN, role_names
 from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
 from headcount.reports.page.inline_svg import inline_svg
-from headcount.results import Analysis, Matching, Signature, read_run
+from headcount.results import Matching, read_run
+from headcount.vocabulary import ROLES
 
 STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
@@ -33,7 +33,8 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
 
     Raises:
         InputError: if a folder holds no run, or the output folder holds a run, whose files would be
-            mixed with the comparison's; or if heads can't be matched.
+            mixed with the comparison's; if runs were measured in different ways; or if heads
+            can't be matched.
     """
     if (out / "run.json").exists():
         raise InputError(
@@ -41,7 +42,6 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
             "Name another folder."
         )
     runs = (read_run(one), read_run(other))
-    _check_same_start(*runs)
     found = compare(*runs)
     names = _names(one, other)
     matching: Matching | None = match_heads(*runs, names) if match else None
@@ -54,18 +54,6 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     view = compare_view(*runs, found, names)
     write_readable(out / "comparison.html", render_comparison(view))
     return found
-
-
-def _check_same_start(one: Analysis, other: Analysis) -> None:
-    """Check that the scores and the curves of two runs are of texts that were cut alike.
-
-    Raises:
-        InputError: if they are not.
-    """
-    curves = [None if run.curve is None else run.curve.record for run in (one, other)]
-    for a, b in ((one.importance, other.importance), curves):
-        if a is not None and b is not None and a.signature and b.signature:
-            Signature.parse(a.signature).check_same_start(Signature.parse(b.signature))
 
 
 def _names(one: Path, other: Path) -> tuple[str, str]:
@@ -93,7 +81,7 @@ def render_comparison(view: ComparisonView) -> str:
         sections=view.sections,
         heads=frozenset(pair.head for pair in view.pairs),
         maps={},
-        swatches=html.swatches(view.kinds.values(), role_names(KNOWN).values()),
+        swatches=html.swatches(view.kinds.values(), ROLES.values()),
         svg=inline_svg,
         names=[side.name for side in view.sides],
     )

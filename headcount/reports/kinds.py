@@ -1,7 +1,6 @@
-"""Kinds of heads: the trait that leads each head, with a letter and the hue of its role.
+"""Kinds of heads: the row of the trait that leads each head.
 
-A role's hue is that of `names.role_names`; letters differ between all kinds, so that maps can be
-read in grey.
+Letters differ between all kinds, so that maps can be read in grey.
 """
 
 from collections import Counter
@@ -9,63 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.names import RoleName, role_names
-from headcount.reports.plain_words import does, finding
-from headcount.results import BORDERLINE, Analysis, Role, TraitStrength
-
-
-@final
-@dataclass(frozen=True)
-class Kind:
-    """One kind of head as maps and legends show it."""
-
-    key: str
-    """Trait; `syntax` for every relation, the role's name for an unknown trait."""
-    role: RoleName
-    """Role that the trait can give."""
-    letter: str
-    """Letter or sign in the cells of a map."""
-    label: str
-    """Name in the legend."""
-    one: str
-    """Predicate of a sentence for one head: "1 looks at separators"."""
-    many: str
-    """The same for several heads."""
-
+from headcount import numbers
+from headcount.results import Analysis, Role, TraitStrength, does, finding, kind_of_trait
+from headcount.vocabulary import BORDERLINE, RoleEntry, TraitEntry, in_legend, kind_of, roles_named
 
 FAINTEST, STRONGEST = 14, 52
 """Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""
-
-SYNTAX = "syntax"
-"""Key of the heads that are led by a relation."""
-
-_LETTERS: Mapping[str, tuple[str, str, str]] = {
-    "previous": ("←", "previous token", "at the previous token"),
-    "next": ("→", "next token", "at the next token"),
-    "self": ("↺", "itself", "at the token itself"),
-    "offset": ("↔", "another fixed offset", "at another fixed offset"),
-    SYNTAX: ("S", "syntax", ""),
-    "rare": ("R", "rare words", "at rare words"),
-    "first": ("F", "first token", "at the first token"),
-    "separator": ("¶", "separators", "at separators"),
-    "punctuation": (";", "punctuation", "at punctuation"),
-    "segment": ("B", "own segment", "at their own segment"),
-    "induction": ("I", "induction", "at the token after an earlier copy"),
-    "duplicate": ("D", "duplicate token", "at an earlier copy of the token"),
-    "left": ("←", "patch to the left", "at the patch to the left"),
-    "right": ("→", "patch to the right", "at the patch to the right"),
-    "above": ("↑", "patch above", "at the patch above"),
-    "below": ("↓", "patch below", "at the patch below"),
-    "same": ("↺", "patch itself", "at the patch itself"),
-    "place": ("↔", "another fixed place", "at another fixed place"),
-    "row": ("━", "own row", ""),
-    "column": ("┃", "own column", ""),
-    "near": ("N", "nearby", "at patches nearby"),
-    "spot": ("◎", "one place", "at one place of every image"),
-    "class": ("C", "class token", "at the class token"),
-}
-"""Letter, label and object of "looks" of each known kind, in the order of the legend."""
 
 
 @final
@@ -73,7 +21,7 @@ _LETTERS: Mapping[str, tuple[str, str, str]] = {
 class Leading:
     """What leads one head."""
 
-    kind: Kind
+    kind: TraitEntry
     verdict: str
     """`role` or `tendency`."""
     strength: float
@@ -84,7 +32,7 @@ class Leading:
     """What the head does, without numbers."""
     first_gain: float
     """Share minus null in the half of the corpus that chose; the role's score without profiles."""
-    second: Kind | None = None
+    second: TraitEntry | None = None
     """The next finding of another kind, a role or tendency; None without one."""
     certainty: str | None = None
     """`clear` or `borderline`, for a role; None if it is unknown."""
@@ -95,12 +43,12 @@ class Leading:
         return certain(self.verdict, self.certainty)
 
 
-def kinds_of(run: Analysis) -> list[Kind]:
+def kinds_of(run: Analysis) -> list[TraitEntry]:
     """Every kind that a head of the run has, as its leading trait or as another finding."""
     roles = roles_of(run)
     found = [each.kind for each in leading(run).values() if each]
     found += [
-        kind_of(trait, roles)
+        kind_of_trait(trait, roles)
         for traits in (run.traits or {}).values()
         for trait in traits
         if trait.verdict in ("role", "tendency")
@@ -108,10 +56,10 @@ def kinds_of(run: Analysis) -> list[Kind]:
     return [*{kind.key: kind for kind in found}.values()]
 
 
-def roles_of(run: Analysis) -> dict[str, RoleName]:
+def roles_of(run: Analysis) -> dict[str, RoleEntry]:
     """Names of all roles that heads have or were tested for."""
     names = {trait.role for traits in (run.traits or {}).values() for trait in traits}
-    return role_names([*(r for row in run.rows for r in row.roles), *sorted(names)])
+    return roles_named([*(r for row in run.rows for r in row.roles), *sorted(names)])
 
 
 def leading(run: Analysis) -> dict[str, Leading | None]:
@@ -137,40 +85,33 @@ def findings(traits: Sequence[TraitStrength], roles: Sequence[Role]) -> list[Tra
     return sorted(found, key=rank)
 
 
-def kind_of(trait: TraitStrength, roles: Mapping[str, RoleName]) -> Kind:
-    """The kind of a head that is led by a trait."""
-    return _kind(SYNTAX if trait.relation is not None else trait.trait, roles[trait.role])
-
-
 def _by_traits(
-    traits: Sequence[TraitStrength], own: Sequence[Role], roles: Mapping[str, RoleName]
+    traits: Sequence[TraitStrength], own: Sequence[Role], roles: Mapping[str, RoleEntry]
 ) -> Leading | None:
     found = findings(traits, own)
     if not found:
         return None
     best = found[0]
-    strength = min(1.0, max(0.0, best.strength))
-    kind, *others = dict.fromkeys(kind_of(each, roles) for each in found)
+    kind, *others = dict.fromkeys(kind_of_trait(each, roles) for each in found)
     second = next((each for each in others if each.key != kind.key), None)
-    says, short = finding(best), does(best)
     return Leading(
         kind=kind,
         verdict=best.verdict,
-        strength=strength,
-        says=says,
-        short=short,
+        strength=min(1.0, max(0.0, best.strength)),
+        says=finding(best),
+        short=does(best),
         first_gain=best.first_gain,
         second=second,
         certainty=own[0].certainty if own else None,
     )
 
 
-def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | None:
+def _by_role(found: Sequence[Role], roles: Mapping[str, RoleEntry]) -> Leading | None:
     """What leads a head of a run without profiles, whose traits are unknown."""
     if not found:
         return None
-    kind = _kind(found[0].role, roles[found[0].role])
-    second = _kind(found[1].role, roles[found[1].role]) if len(found) > 1 else None
+    kind = kind_of(found[0].role, roles[found[0].role])
+    second = kind_of(found[1].role, roles[found[1].role]) if len(found) > 1 else None
     return Leading(
         kind=kind,
         verdict="role",
@@ -183,21 +124,6 @@ def _by_role(found: Sequence[Role], roles: Mapping[str, RoleName]) -> Leading | 
     )
 
 
-def _kind(key: str, role: RoleName) -> Kind:
-    if key not in _LETTERS:
-        return Kind(key, role, role.abbreviation, key.replace("_", " "), role.one, role.many)
-    letter, label, target = _LETTERS[key]
-    if key == SYNTAX:
-        one, many = "finds a syntactic relation", "find syntactic relations"
-    elif key == "segment":
-        one, many = "stays within its own segment", "stay within their own segment"
-    elif key in ("row", "column"):
-        one, many = f"stays in the patch's own {key}", f"stay in the patch's own {key}"
-    else:
-        one, many = f"looks {target}", f"look {target}"
-    return Kind(key, role, letter, label, one, many)
-
-
 def tint(leading: Leading) -> int:
     """Share of the hue in a cell, in percent: a role is solid, a tendency as strong as it is."""
     if leading.verdict == "role":
@@ -205,14 +131,12 @@ def tint(leading: Leading) -> int:
     return round(FAINTEST + (STRONGEST - FAINTEST) * leading.strength)
 
 
-def counted(found: Iterable[Leading | None]) -> list[tuple[Kind, int]]:
+def counted(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]:
     """The kinds that lead heads with their numbers, in the order of the legend."""
     kinds = [each.kind for each in found if each is not None]
     number = Counter(kind.key for kind in kinds)
-    order = [*_LETTERS]
     unique = {kind.key: kind for kind in kinds}
-    ranked = sorted(unique, key=lambda key: order.index(key) if key in order else len(order))
-    return [(unique[key], number[key]) for key in ranked]
+    return [(unique[key], number[key]) for key in in_legend(unique)]
 
 
 def verdicts(found: Iterable[Leading | None]) -> tuple[int, int, int]:
@@ -233,15 +157,6 @@ def certain(verdict: str, certainty: str | None) -> str:
 def num_borderline(found: Iterable[Leading | None]) -> int:
     """Number of heads whose main role is borderline."""
     return sum(each is not None and each.certainty == BORDERLINE for each in found)
-
-
-def label_of(trait: str) -> str:
-    """The name of a trait in legends and lists.
-
-    >>> label_of("first"), label_of("nsubj")
-    ('first token', 'nsubj')
-    """
-    return _LETTERS[trait][1] if trait in _LETTERS else trait.replace("_", " ")
 
 
 def kinds_sentence(found: Iterable[Leading | None], most: int = 3) -> str:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pandas as pd
 
+from headcount import numbers
 from headcount.core import InputError, amount, styled
 from headcount.importance import Assessment
-from headcount.reports import numbers
+from headcount.reports.effects import effects_in, verdict
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import MEASURES
 from headcount.reports.page.html import render, render_card
 from headcount.reports.page.shown import Shown
 from headcount.reports.page.view import report_view
 from headcount.reports.sentences import short_name
-from headcount.reports.worth import site_sentence, verdict
+from headcount.reports.worth import site_sentence
 from headcount.results import Analysis, CurvePoints, read_run
 
 SHOWN_HEADS = 10
@@ -82,8 +83,7 @@ def _assessment(assessment: Assessment) -> str:
     )
     sentences = [f"{found}; the {len(ordered)} with the highest {MEASURES[first].label}."]
     if {"ablation_delta", "ablation_p"} <= set(scores):
-        effects = (frame["head"], frame["ablation_delta"], frame["ablation_p"])
-        sentences += verdict(zip(*effects, strict=True))
+        sentences += verdict(effects_in(frame), record)
     sentences += filter(None, [site_sentence(record)])
     return f"<p>{escape(' '.join(sentences))}</p>" + _table(pd.DataFrame(shown))
 

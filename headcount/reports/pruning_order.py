@@ -14,9 +14,9 @@ from typing import final
 
 import numpy as np
 
+from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
-from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import RANDOM, Analysis, Correlation
 

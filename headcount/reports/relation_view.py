@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from headcount.analysis import NOT_SYNTAX
+from headcount import numbers
 from headcount.core import amount
-from headcount.measures import ALL
-from headcount.reports import numbers
-from headcount.reports.names import DIRECTIONS
-from headcount.reports.plain_words import relation_words
-from headcount.results import RelationResult, Thresholds
+from headcount.results import RelationResult
+from headcount.vocabulary import ALL, DIRECTIONS, NOT_SYNTAX, Thresholds, relation_words
 
 Key = tuple[str, str]
 """A relation and its direction."""

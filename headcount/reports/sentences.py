@@ -4,10 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from headcount import numbers
 from headcount.core import amount
-from headcount.reports import numbers
 from headcount.reports.kinds import Leading, counted, kinds_sentence, num_borderline, verdicts
-from headcount.reports.plain_words import offset_words
 from headcount.results import RunRecord
 
 SHOWN = 3
@@ -98,17 +97,29 @@ def arrows(text: str) -> str:
 def measured(record: RunRecord) -> str:
     """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
     counts = record.counts
-    images = record.grid is not None
     nouns = (
-        (counts.sentences, *(("image", "images") if images else ("sentence", "sentences"))),
-        (counts.words, "word", "words"),
-        (counts.tokens, "token", "tokens"),
+        (counts.sentences, record.inputs.item),
+        (counts.words, "word"),
+        (counts.tokens, "token"),
     )
-    parts = [numbers.of(*noun) for noun in nouns if noun[0]]
+    parts = [amount(*noun) for noun in nouns if noun[0]]
     if record.grid is not None:
         parts[0] += f" of {record.grid.rows} x {record.grid.columns} patches"
     corpora = list(map(short_name, record.corpora))
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
+
+
+def offset_words(offset: numbers.Real) -> str:
+    """The position of an offset (key minus query), in words.
+
+    >>> offset_words(-1), offset_words(3)
+    ('on the previous token', '3 tokens to the right')
+    """
+    if math.isnan(offset):
+        return "nowhere"
+    close = {-1: "on the previous token", 0: "on the token itself", 1: "on the next token"}
+    side = "left" if offset < 0 else "right"
+    return close.get(int(offset), f"{abs(int(offset))} tokens to the {side}")
 
 
 def head_line(values: Mapping[str, float]) -> str:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from headcount import numbers
 from headcount.core import amount
-from headcount.reports import numbers
-from headcount.reports.names import DIRECTIONS
-from headcount.reports.plain_words import relation_target, relation_words
 from headcount.reports.relation_view import map_key
-from headcount.results import Analysis, Profiles, Thresholds, TraitStrength
+from headcount.results import Analysis, Profiles, TraitStrength
+from headcount.vocabulary import DIRECTIONS, Thresholds, relation_target, relation_words
 
 
 @final

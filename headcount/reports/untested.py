@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from headcount.reports import numbers
-from headcount.reports.kinds import Leading, label_of
+from headcount import numbers
+from headcount.reports.kinds import Leading, kinds_of
 from headcount.reports.sentences import headline
 from headcount.results import Analysis, Untested
+from headcount.vocabulary import RELATIONS, SYNTAX, label_of
 
 FEW = "few"
 """Reason of traits that have too few cases: more text would change it."""
@@ -106,6 +107,18 @@ def _over_half(run: Analysis, many: int, what: str) -> str:
     verb, whose = ("gives", "its") if many == 1 else ("give", "their")
     heads = numbers.of(len(run.rows), "head", "heads")
     return f"{numbers.count(many)} of {heads} {verb} {what} over half of {whose} attention."
+
+
+def absent(run: Analysis) -> tuple[tuple[str, str], ...]:
+    """What no head does: the words that name it, and a sentence with the reason if it has one."""
+    shown = {kind.key for kind in kinds_of(run)}
+    why = {key: f" ({each.says})" for key, each in run.record.untested.items()}
+    relations = " ".join((*RELATIONS, *(dependent for dependent, _ in RELATIONS.values())))
+    return tuple(
+        (each.words + relations * (each == SYNTAX), f"No head {each.one}{why.get(each.key, '')}.")
+        for each in run.record.inputs.traits
+        if run.traits is not None and each.key not in shown
+    )
 
 
 def why_none(run: Analysis, role: str) -> str:

@@ -1,14 +1,13 @@
 """What heads are worth, in words: effects with intervals, which are beyond chance, and by sites."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
-from headcount.reports import numbers
-from headcount.reports.names import MEASURES, SITE_TITLES, WORTH
+from headcount import numbers
+from headcount.reports.effects import SURE, verdict
+from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, p_beside
-
-SURE = 0.05
-"""Level of significance: heads with a smaller p matter."""
+from headcount.vocabulary import WORTH
 
 
 def scores_of(rows: Sequence[HeadRow]) -> list[str]:
@@ -53,43 +52,7 @@ def lede(importance: ImportanceRecord, rows: list[HeadRow], effects: list[Effect
         f"Without {rows[0].head}, {what} {verb} by {numbers.effect(best.delta)}{within}, more than "
         "without any other head. The largest of many effects is likely to be smaller on other data."
     )
-    return " ".join([first, *verdict(_tested(rows, effects))])
-
-
-def _tested(rows: list[HeadRow], effects: list[Effect]) -> Iterator[tuple[str, float, float]]:
-    """Name, effect and p of every head."""
-    for row, effect in zip(rows, effects, strict=True):
-        yield row.head, effect.delta, effect.p
-
-
-NAMED = 3
-"""Largest number of harmful heads that are named."""
-
-
-def verdict(measured: Iterable[tuple[str, float, float]]) -> list[str]:
-    """A sentence on how many heads matter; an empty list if no effect was tested.
-
-    Args:
-        measured: name, effect and p of every head taken alone; p is NaN if it was not tested.
-    """
-    tested = [(head, delta, p) for head, delta, p in measured if math.isfinite(p)]
-    if not tested:
-        return []
-    sure = [(head, delta) for head, delta, p in tested if p < SURE]
-    harmful = [head for head, delta in sure if delta <= 0]
-    helping, open_ = len(sure) - len(harmful), len(tested) - len(sure)
-    parts = [
-        f"Taken alone, {numbers.count(helping) if helping else 'none'} of "
-        f"{numbers.count(len(tested))} heads {'matters' if helping < 2 else 'matter'} "
-        f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
-    ]
-    if harmful:
-        verb = "harms" if len(harmful) == 1 else "harm"
-        names = f" ({', '.join(harmful)})" if len(harmful) <= NAMED else ""
-        parts.append(f"{numbers.count(len(harmful))} {verb} the model{names}")
-    if open_:
-        parts.append(f"for {numbers.of(open_, 'head', 'heads')} the effect is within noise")
-    return [f"{numbers.listed(parts)}."]
+    return " ".join([first, *verdict(effects, importance)])
 
 
 def mattering(run: Analysis) -> frozenset[str] | None:
@@ -133,7 +96,7 @@ def answer(run: Analysis) -> str:
     if scores[0] != "ablation_delta":
         return by_score(scores[0], rows)
     effects = [effect_of(row, scores[0]) for row in rows]
-    sentences = [*verdict(_tested(rows, effects))]
+    sentences = [*verdict(effects, importance)]
     best, what = effects[0], importance.quantity_words
     if best.delta > 0:
         within = f" (95\u202f% {interval(best)})" if math.isfinite(best.low) else ""

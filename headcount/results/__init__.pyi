@@ -1,9 +1,11 @@
 from .alignment import Alignment as Alignment
 from .alignment import AlignmentRecord as AlignmentRecord
 from .alignment import AlignmentRow as AlignmentRow
+from .analysis import CONFIRMATION as CONFIRMATION
 from .analysis import Analysis as Analysis
 from .analysis import check_is_run as check_is_run
 from .analysis import head_rows as head_rows
+from .analysis import pruned_warnings as pruned_warnings
 from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord
@@ -25,6 +27,11 @@ from .clusters import Clusters as Clusters
 from .clusters import ClustersRecord as ClustersRecord
 from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
+from .confirmation import MOST_SHARED as MOST_SHARED
+from .confirmation import Claim as Claim
+from .confirmation import Confirmation as Confirmation
+from .confirmation import Outcome as Outcome
+from .confirmation import confirm as confirm
 from .coreference import ChosenHead as ChosenHead
 from .coreference import Coreference as Coreference
 from .coreference import CoreferenceRecord as CoreferenceRecord
@@ -38,6 +45,11 @@ from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
+from .expected import expected_scores as expected_scores
+from .findings import does as does
+from .findings import finding as finding
+from .findings import kind_of_trait as kind_of_trait
+from .findings import target_of as target_of
 from .finetune import FinetuneChange as FinetuneChange
 from .finetune import FinetuneRecord as FinetuneRecord
 from .importance import METRICS as METRICS
@@ -66,7 +78,6 @@ from .probe import ProbeWeight as ProbeWeight
 from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
-from .profiles import tendencies_of as tendencies_of
 from .prune import SPARED as SPARED
 from .prune import Calibration as Calibration
 from .prune import CeilingRecord as CeilingRecord
@@ -79,11 +90,9 @@ from .prune import RecoveryRecord as RecoveryRecord
 from .prune import StageResult as StageResult
 from .prune import StagesRecord as StagesRecord
 from .prune import Survival as Survival
-from .roles import BORDERLINE as BORDERLINE
-from .roles import CLEAR as CLEAR
 from .roles import Role as Role
 from .roles import Roles as Roles
-from .roles import Thresholds as Thresholds
+from .run import MOST_TEXTS as MOST_TEXTS
 from .run import Counts as Counts
 from .run import FewTexts as FewTexts
 from .run import HeadRow as HeadRow
@@ -97,6 +106,9 @@ from .sensitivity import NoOp as NoOp
 from .sensitivity import Sensitivity as Sensitivity
 from .sensitivity import SensitivityRecord as SensitivityRecord
 from .sensitivity import SensitivityRow as SensitivityRow
+from .signature import MODEL as MODEL
+from .signature import READING as READING
+from .signature import SAME_MODEL as SAME_MODEL
 from .signature import START as START
 from .signature import Signature as Signature
 from .speed import SpeedCase as SpeedCase
@@ -109,5 +121,6 @@ from .store import decoded as decoded
 from .store import find as find
 from .store import frame_of as frame_of
 from .store import read_table as read_table
+from .store import rows_of as rows_of
 from .store import select as select
 from .store import table as table

@@ -19,12 +19,13 @@ from headcount.results.prune import PruneRecord
 from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
 from headcount.results.sealing import write_record
+from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EXAMPLES, TARGETS = "examples.json", "targets.txt"
+EXAMPLES, TARGETS, CONFIRMATION = "examples.json", "targets.txt", "confirmation.md"
 SCORES = ("importance.json", "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
 LISTS = ("roles", "tendencies")
@@ -60,7 +61,7 @@ class Analysis(Result[RunRecord]):
     """
 
     DOCUMENTS = (
-        *(EXAMPLES, TARGETS, "report.html"),
+        *(EXAMPLES, TARGETS, "report.html", CONFIRMATION),
         *("clark2019.md", "coenen2019.md", "hewitt2019.md", "michel2019.md", "voita2019.md"),
     )
 
@@ -94,6 +95,11 @@ class Analysis(Result[RunRecord]):
     """The table of relations for it."""
     examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
     """The sentences that show each head's role best, by head name."""
+    texts: "pd.DataFrame | None" = table(
+        "texts.parquet", "a row for each text", columns=("text",), key=("text",), default=None
+    )
+    """A hash of each text, by which two analyses know what both read; of a larger corpus the
+    `MOST_TEXTS` smallest. None in folders of earlier versions."""
     importance: ImportanceRecord | None = None
     """Importance of the heads for a task; None until `headcount importance` was run."""
     probes: Probed | None = None
@@ -108,11 +114,12 @@ class Analysis(Result[RunRecord]):
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
     pruned: PruneRecord | None = None
     """How a model was pruned from this one; None unless its folder was named."""
+    confirming: "Analysis | None" = None
+    """An analysis of the same model on other texts; None unless its folder was named."""
 
     def __repr__(self) -> str:
         found = sum(map(bool, self.roles.values()))
-        unit = "sentence" if self.record.grid is None else "image"
-        sentences = amount(self.record.counts.sentences, unit)
+        sentences = amount(self.record.counts.sentences, self.record.inputs.item)
         what = f"{amount(len(self.heads.frame), 'head')} on {sentences}, {found} with a role"
         return f"Analysis({self.record.model!r}: {what})"
 
@@ -157,6 +164,13 @@ class Analysis(Result[RunRecord]):
         for each in rows_of(self.profiles, TraitStrength):
             found.setdefault(each.head, []).append(each)
         return {head: tuple(traits) for head, traits in found.items()}
+
+    @cached_property
+    def expected(self) -> Mapping[tuple[str, str], float]:
+        """Scores to expect in new texts of this kind, by head and trait; see `expected_scores`."""
+        from headcount.results.expected import expected_scores  # only here: needs SciPy
+
+        return expected_scores(self.traits or {}, self.record.thresholds)
 
     @cached_property
     def offset_shares(self) -> Mapping[str, Mapping[int, float]]:
@@ -276,16 +290,17 @@ def check_is_run(folder: Path) -> None:
         )
 
 
-def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
+def read_run(folder: Path, pruned: Path | None = None, confirming: Path | None = None) -> Analysis:
     """An analysis with everything that other commands wrote beside it.
 
     Args:
         folder: folder of the run.
         pruned: folder of a model that was pruned from the run's model.
+        confirming: folder of an analysis of the same model on other texts.
 
     Raises:
         InputError: if a folder or a file is missing, damaged or of another version, or the pruned
-            model was made from one with other heads.
+            model was made from another one, or measured in another way.
     """
     found = Analysis.read(folder)
     beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
@@ -294,7 +309,8 @@ def read_run(folder: Path, pruned: Path | None = None) -> Analysis:
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,
         curve=_read_curve(folder / CURVE, found.record),
-        pruned=None if pruned is None else _read_pruned(pruned, found.rows),
+        pruned=None if pruned is None else _read_pruned(pruned, found),
+        confirming=None if confirming is None else Analysis.read(confirming),
         **beside,
     )
 
@@ -308,15 +324,30 @@ def _read_curve(folder: Path, run: RunRecord) -> Curve | None:
     return found
 
 
-def _read_pruned(folder: Path, heads: tuple[HeadRow, ...]) -> PruneRecord:
+def _read_pruned(folder: Path, run: Analysis) -> PruneRecord:
     record = PruneRecord.read(folder)
-    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in heads}
+    dense, analysed = {*record.kept, *record.pruned}, {row.head for row in run.rows}
     if dense != analysed:
         raise InputError(
             f"Expected a model pruned from the analysed one, with {amount(len(analysed), 'head')}, "
             f"got {folder}, pruned from {record.model} with {len(dense)}. Name another folder."
         )
+    pruned_warnings(run.record, record)
     return record
+
+
+def pruned_warnings(run: RunRecord, pruned: PruneRecord) -> tuple[str, ...]:
+    """Check that a model was pruned from the analysed one and measured in the same way.
+
+    Returns warnings of what can't be checked; none for a plan, which has no numbers.
+
+    Raises:
+        InputError: if it was not; names the part of the signature.
+    """
+    if not pruned.signature and not pruned.data_sets:
+        return ()
+    signed = Signature({}) if not pruned.signature else Signature.parse(pruned.signature)
+    return run.signed.check_same(signed, SAME_MODEL, ("the analysis", "the pruned model's record"))
 
 
 def head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:

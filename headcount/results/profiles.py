@@ -71,8 +71,3 @@ PROFILE_COLUMNS = tuple(field.name for field in fields(TraitStrength))
 
 Profiles = Mapping[str, Sequence[TraitStrength]]
 """The traits of each head, by head name."""
-
-
-def tendencies_of(traits: Sequence[TraitStrength]) -> list[TraitStrength]:
-    """The traits of one head that are tendencies, the strongest first."""
-    return sorted((t for t in traits if t.verdict == "tendency"), key=lambda t: -t.strength)

@@ -78,6 +78,11 @@ class ControlTraining:
     kept: bool
     """Whether the control kept the trained weights."""
 
+    @property
+    def lacks_teacher(self) -> bool:
+        """Whether the pruned model had a teacher, and the control had none."""
+        return self.taught and not any(self.settings.get(n) for n in ("distilled", "layerwise"))
+
 
 @final
 @dataclass(frozen=True)

@@ -5,8 +5,13 @@ from dataclasses import dataclass, field, fields
 from typing import final
 
 from headcount.core import VERSION, Grid, LayerId, amount, omitted
-from headcount.results.roles import Role, Thresholds
+from headcount.results.roles import Role
+from headcount.results.signature import Signature
 from headcount.results.store import Record
+from headcount.vocabulary import Inputs, Thresholds, inputs_of
+
+MOST_TEXTS = 2**16
+"""Largest number of texts whose hashes an analysis keeps."""
 
 
 @final
@@ -105,6 +110,19 @@ class RunRecord(Record):
     """Thresholds by which roles were assigned."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
+
+    @property
+    def signed(self) -> Signature:
+        """The signature; earlier versions read treebanks as words, and did not say so."""
+        found = Signature.parse(self.signature)
+        if found.get("treebank") or not any(each.endswith(".conllu") for each in self.corpora):
+            return found
+        return Signature({**found.parts, "treebank": "as-words"})
+
+    @property
+    def inputs(self) -> Inputs:
+        """The kind of input that was analysed."""
+        return inputs_of(self.grid)
 
 
 @final

@@ -26,7 +26,7 @@ from headcount.serve.live_model import LiveModel
 from headcount.serve.page import render_live
 
 MAX_WAITING = 8
-"""Largest number of questions that wait; more are refused."""
+"""Largest number of questions that wait, without those of clients that left; more are refused."""
 
 
 def make_application(
@@ -47,7 +47,7 @@ def make_application(
             return PlainTextResponse(_NO_TOKEN, 403, HEADERS)
         return HTMLResponse(page, headers=HEADERS)
 
-    return Starlette(
+    application = Starlette(
         routes=[Route("/", root), Route("/look", server.look, methods=["POST"])],
         middleware=[Middleware(HostGuard, hosts=hosts)],
         exception_handlers={
@@ -57,6 +57,8 @@ def make_application(
             Exception: _failed,
         },
     )
+    application.router.redirect_slashes = False  # /look/ is told where to ask, as any other path
+    return application
 
 
 _NO_TOKEN = (
@@ -70,8 +72,8 @@ class _Server:
     """Answers questions, one at a time."""
 
     def __init__(self, live: LiveModel, token: str | None) -> None:
-        self._live, self._token, self._num_waiting = live, token, 0
-        self._one = CapacityLimiter(1)
+        self._live, self._token = live, token
+        self._one, self._waiting = CapacityLimiter(1), list[Request]()
 
     def has_token(self, given: str | None) -> bool:
         """Whether a request holds the token, if there is one."""
@@ -93,19 +95,22 @@ class _Server:
         if body is None:
             return _error(f"Expected a request of at most {MAX_BODY:,} bytes, got more.", 413)
         question = parse_question(body, self._live.loaded.heads)
-        if self._num_waiting >= MAX_WAITING:
+        if sum([not await each.is_disconnected() for each in self._waiting]) >= MAX_WAITING:
             return _error(
                 f"Expected at most {MAX_WAITING} questions at a time, got more. Ask again soon.",
                 503,
             )
-        self._num_waiting += 1
-        answer = partial(self._live.answer, question)
+        self._waiting.append(request)
         try:
-            found = await to_thread.run_sync(answer, abandon_on_cancel=True, limiter=self._one)
+            async with self._one:
+                if await request.is_disconnected():  # it left while it waited
+                    return Response()
+                answer = partial(self._live.answer, question)
+                found = await to_thread.run_sync(answer, abandon_on_cancel=True)
         except asyncio.CancelledError:  # the server has stopped waiting
             return _error("Expected a running server, but headcount serve was stopped.", 503)
         finally:
-            self._num_waiting -= 1
+            self._waiting.remove(request)
         return JSONResponse(found, headers=HEADERS)
 
 

@@ -10,9 +10,12 @@ from .p_values import ALPHA as ALPHA
 from .p_values import holm as holm
 from .p_values import p_at_least as p_at_least
 from .p_values import resamples as resamples
+from .power import power_of as power_of
+from .power import smallest_seen as smallest_seen
 from .randomization import FEWEST_SWAPS as FEWEST_SWAPS
 from .randomization import OfSums as OfSums
 from .randomization import randomized as randomized
+from .shrinkage import shrunken as shrunken
 from .significance import Delta as Delta
 from .significance import Deltas as Deltas
 from .significance import enough_samples as enough_samples

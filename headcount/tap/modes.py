@@ -72,6 +72,13 @@ def exact_products() -> Iterator[None]:
             each.fp32_precision = precision
 
 
+def product_precision(device: torch.device) -> str | None:
+    """The format to which a device rounds factors of float32 (`tf32`, `bf16`); None for none."""
+    products = _BACKENDS.cuda.matmul if device.type == "cuda" else _BACKENDS.mkldnn.matmul
+    precision = products.fp32_precision
+    return precision if precision in ("tf32", "bf16") else None
+
+
 def _older_flag() -> bool:
     """Whether torch's older flag allows TF32 in cuDNN; it must agree with the newer settings.
 

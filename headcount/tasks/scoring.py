@@ -10,8 +10,8 @@ import torch
 from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, ModelError, amount, check_is_folder, write_text
-from headcount.models import Loaded, as_loaded, signature
+from headcount.core import MAX_TOKENS, InputError, ModelError, amount, check_is_folder, write_text
+from headcount.models import Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
 from headcount.tap import AnyModel, evaluating, model_of
 from headcount.tasks.task import Evaluation, Losses, Task
@@ -46,6 +46,22 @@ def evaluate(
     assert not np.isnan(loss_N).any(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)
     return task.with_texts(evaluation, model, max_tokens) if texts else evaluation
+
+
+def check_fits(loaded: Loaded, task: Task, max_tokens: int) -> None:
+    """Check that attention over the longest example fits into memory, before the model reads one.
+
+    Raises:
+        InputError: if it does not.
+    """
+    try:
+        longest = int(task.length_N.max())
+    except InputError:  # a task that makes its batches itself
+        return
+    has_pieces = task.name in ("causal-lm", "masked-lm")
+    advice = "Cut texts into shorter pieces, for example with --max-length 2048"
+    advice = advice if has_pieces else "Leave out longer texts, or cut them"
+    check_memory(loaded, longest, task.num_examples, max_tokens, advice)
 
 
 def _check_finite(losses: Losses, index_E: np.ndarray, task: Task) -> None:

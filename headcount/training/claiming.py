@@ -61,6 +61,7 @@ def claim(
     elif record.exists():
         check_no_earlier_run(out, "an earlier training", policy)
         check_only_ours(out, OURS)
+        hold(out)  # before anything of another process is moved
         if _replaced(out).exists():
             rmtree(out)  # the training in it was killed before it began
         else:

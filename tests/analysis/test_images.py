@@ -36,15 +36,17 @@ def test_planted_heads_are_found(found: Analysis):
     assert roles[f"enc.0.{pictures.EVEN}"] == set()
     assert roles[f"enc.0.{pictures.SPOT}"] == {"spot"}
     (spot,) = found.roles[f"enc.0.{pictures.SPOT}"]
-    assert spot.evidence == (
-        "100% of attention goes to the patch in row 2, column 4 of every image (0% to each patch "
-        "beside it)"
-    )
     (left, *_), (sink,), (line,) = (found.roles[f"enc.0.{n}"] for n in range(3))
-    assert left.direction == "to the left"
-    assert left.evidence.startswith("100% of patches that have a patch to the left look most at it")
-    assert sink.evidence == "100% of attention goes to the class token"
-    assert line.evidence.startswith("100% of attention stays in the patch's own row (")
+    assert [role.direction for role in (left, sink, line, spot)] == [
+        "to the left", None, "row", "row 2, column 4",
+    ]  # fmt: skip
+    said = [role.evidence.replace("\u202f", " ").split(";")[0] for role in (left, sink, line, spot)]
+    assert said == [
+        "looks at the patch to the left in 100 % of cases",
+        "gives 100 % of its attention to the class token",
+        "gives 100 % of its attention to the patch's own row",
+        "gives 100 % of its attention to the patch in row 2, column 4 of every image",
+    ]
 
 
 def test_numbers_of_planted_heads(found: Analysis):

@@ -73,7 +73,7 @@ def test_planted_heads_are_found_and_no_others(
         assert [role.role for role in roles[head]] == ["induction"] * has_role
         assert tended.get(head, []) == ["induction"] * tends
     evidence = roles[str(next(iter(loaded.heads)))][0].evidence
-    assert "of attention goes to the token after the earlier copy (5% without a copy)" in evidence
+    assert "attention to the token after an earlier copy; without a copy it gives 4.8" in evidence
 
 
 def test_roles_alone(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from headcount.analysis.untested import Conditions
 from headcount.corpora import Halves
-from headcount.results import Thresholds
+from headcount.vocabulary import IMAGES, TEXTS, Thresholds
 
 ROW = {"relation": None, "verdict": "untested", "cases": 34, "units": 8}
 PROFILES = pd.DataFrame(
@@ -20,7 +20,7 @@ PROFILES = pd.DataFrame(
 )
 CONDITIONS = Conditions(
     is_causal=True,
-    is_images=False,
+    inputs=TEXTS,
     has_trees=True,
     halves=Halves(),
     thresholds=Thresholds(),
@@ -71,7 +71,7 @@ def test_what_was_tested_has_no_reason():
             "few: 3 texts with 1,100 tokens: 10 texts in each half are needed, or at least "
             "2,132 tokens more",
         ),
-        ("spot", {"is_images": True}, "few: no token is a case"),
+        ("spot", {"inputs": IMAGES}, "few: no token is a case"),
         (
             "rare",
             {"halves": Halves({}, 2, 99, 3101), "truncated": 2},

@@ -1,8 +1,11 @@
 """`headcount evolve`: tables, folders, resuming, and errors."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import BertForMaskedLM
 
 from headcount.papers import Evolution
 from tests import saved
@@ -75,9 +78,25 @@ def test_bad_input_is_refused(bert: Path, tmp_path: Path, given: tuple, says: st
     assert status == 2 and says in errors
 
 
+def test_clusters_with_few_states_or_none_are_counted(tmp_path: Path) -> None:
+    """Positions are rotary, so what enters layer 0 of this model differs by token only."""
+    out, model = tmp_path / "out", saved.llama(tmp_path / "llama")
+    given = ("--occurrences", 5, "--types", 8, "--clusters", 40)
+    status, _, errors = headcount("evolve", model, SAMPLE, *given, "--out", out)
+    assert status == 0, errors
+    found = Evolution.read(out)
+    (first,) = found.select(quantity="mi-clusters", against="input", layer=0)
+    warnings = " ".join(found.record.warnings)
+    assert first.value == 8 and "1 state for each cluster, fewer than 100" in warnings
+    assert "clusters without states: 32 of 40 at layer 0 of causal-lm-1 (input)" in warnings
+
+
 def test_one_model_twice_is_refused(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("evolve", bert, bert, SAMPLE, *FEW, "--out", tmp_path / "out")
     assert status == 2 and "twice" in errors
+    copy = shutil.copytree(bert, tmp_path / "copy")
+    status, _, errors = headcount("evolve", bert, copy, SAMPLE, *FEW, "--out", tmp_path / "out")
+    assert status == 2 and "copy with the same weights, which would count as two seeds" in errors
     status, _, errors = headcount("evolve", SAMPLE, "--out", tmp_path / "out")
     assert status == 2 and "models and a corpus" in errors
 
@@ -88,6 +107,10 @@ def test_every_quantity_of_two_models_and_their_figures(
     for name in ("MOST_STATES", "MOST_POSITIONS"):
         monkeypatch.setattr(f"headcount.papers.evolution.pictures.{name}", 5)
     other = saved.bert(tmp_path / "other")
+    model = BertForMaskedLM.from_pretrained(other)
+    with torch.no_grad():
+        model.cls.predictions.bias.add_(1)  # of the output: the states are the same
+    model.save_pretrained(other)
     out = tmp_path / "out"
     measure = ("--measure", "distance", "neighbours", "influence", "pictures")
     few = ("--occurrences", 9, "--types", 12, "--nearest", 3, "--words", "the", ".", "--swap", 0.1)
@@ -96,7 +119,7 @@ def test_every_quantity_of_two_models_and_their_figures(
     found = Evolution.read(out)
     same = found.select(quantity="pwcca", against="masked-lm-2")
     assert [row.layer for row in same] == [0, 1, 2]
-    assert max(abs(row.value) for row in same) < 1e-4  # the same weights
+    assert max(abs(row.value) for row in same) < 1e-4  # the same states
     assert min(row.value for row in found.select(quantity="pwcca-shuffled")) > 0.5
     assert found.select(quantity="cka", against="next layer", seed=2)
     assert {row.against for row in found.select(quantity="neighbours")} == {

@@ -322,6 +322,17 @@ def test_recovery_has_a_control(bert: Path, data: list[Path], tmp_path: Path) ->
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| control: loss" in card and "| from control to pruned: loss" in card
     assert "but without the pruned model's teacher" in card
+    more = (*more, "--control-taught")
+    status, _, errors = run("prune", bert, data, tmp_path / "taught", *more)
+    assert status == 0, errors
+    (training,) = json.loads((tmp_path / "taught" / "prune.json").read_text())["control"][
+        "trainings"
+    ]
+    assert (training["distilled"], training["layerwise"], training["taught"]) == (0.5, 3, True)
+    card = (tmp_path / "taught" / "README.md").read_text()
+    assert "on the same data and with the same teacher, the dense model itself." in card
+    status, _, errors = run("prune", bert, data, tmp_path / "none", "--keep", 3, "--control-taught")
+    assert status == 2 and "leave --control-taught out" in errors
 
 
 def test_a_budget_for_each_site(marian: Path, tmp_path: Path) -> None:

@@ -242,6 +242,10 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "--overwrite to replace it" in errors
     status, _, errors = headcount("reproduce", "kobayashi2020", bert, "--out", tmp_path / "none")
     assert status == 2 and "Expected a corpus, got nothing" in errors
+    status, _, errors = headcount(*command, "--masked", 0.12, "--out", tmp_path / "masked")
+    assert status == 0, errors
+    text = (tmp_path / "masked" / "kobayashi2020.md").read_text(encoding="utf-8")
+    assert "The model read 12% of the tokens as its mask token." in text
 
 
 def test_kovaleva2019(

@@ -146,6 +146,30 @@ def test_a_parquet_is_read_by_row_groups(tmp_path: Path) -> None:
             read()
 
 
+def test_of_a_parquet_only_the_columns_needed_are_read(tmp_path: Path) -> None:
+    """What is not needed is not even looked at: its bytes are damaged here."""
+    rows = [
+        {"pixels": f"{number:0>1000}", "review": {"body": f"Dog {number}.", "stars": 3}}
+        for number in range(7)
+    ]
+    path = written(tmp_path / "a.parquet", rows)
+    columns = {"text": "review.body"}
+    expected = both(path, columns)
+    assert expected[0] == [f"Dog {number}." for number in range(7)]
+    for read in (lambda: Corpus(path), lambda: read_data(path, {"text": "no"}, CHATS)):
+        with pytest.raises(CorpusError, match="pixels.*review.body.*review.stars"):
+            read()
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert chunk.path_in_schema == "pixels"
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(content)
+    assert both(path, columns) == expected
+    with pytest.raises(CorpusError, match="expected a Parquet file, but it can't be read"):
+        both(path, {"text": "pixels"})
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".txt"])
 def test_a_column_that_is_not_there_is_refused_at_once(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path / f"a{suffix}", [{"text": "A dog.", "label": 1}])

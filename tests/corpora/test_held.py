@@ -53,7 +53,7 @@ def test_texts_are_a_corpus_and_a_task_s_data(tmp_path: Path) -> None:
     named.write_text("A bird.\n")
     assert [sentence.text for sentence in Corpus([str(named), named])] == 2 * ["A bird."]
     assert [sentence.text for sentence in Corpus.from_sentences([str(named)])] == [str(named)]
-    long = ["word " * 3000, "x" * 500, "two\nlines", "a.b c", "a.json", "3.14"]
+    long = ["word " * 3000, "x" * 500, "two\nlines", "a.b c", "a.jsonish", "3.14"]
     assert is_held(["3.14", "2.7"]) and is_held(["Yes.", "No."]) and is_held({"text": ["a.json"]})
     assert is_held(long) and not is_held("A dog.") and not is_held([]) and not is_held([named])
 
@@ -129,6 +129,10 @@ SPLITS = datasets.DatasetDict({"train": datasets.Dataset.from_list(ROWS)})
     ("data", "message"),
     [
         (SPLITS, r"one split of a data set, got a DatasetDict with 'train'. .* data\['train'\]"),
+        (
+            ["A dog.", "train.json", "A cat."],
+            r"got both: 'train.json' \(item 2\) looks like the name of a file, 'A dog.' \(item 1\)",
+        ),
         (["no.txt", "A dog."], r"got both: 'no.txt' \(item 1\) is the name of a file, 'A dog.'"),
         (["a.json", "b.gz"], r"Expected files or texts, got 'a.json' \(item 1\), which looks like"),
         ([*ROWS[:1], 3], "row 2: expected a text or a dict with its fields, got a int"),

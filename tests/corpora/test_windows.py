@@ -128,7 +128,7 @@ def test_the_census_counts_windows_and_arcs_out_of_reach() -> None:
     assert census.num_out_of_reach == 29 - in_first > 0
     (warning,) = census.warnings(16)
     assert warning == (
-        "sentences longer than the model's limit of 16 tokens, read in windows: 1 of 2, in "
+        "sentences longer than a window of 16 tokens, read in windows: 1 of 2, in "
         f"{census.num_windows} windows"
     )
 

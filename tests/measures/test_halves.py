@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headcount.measures import DIRECTIONS, TRAITS, Looks, RelationTests, Traits
+from headcount.measures import TRAITS, Looks, RelationTests, Traits
 from headcount.measures.looks import REACH
+from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import BASELINES, COUNTS, RELATIONS, TOP, Example, cases, moments_of
 from tests.textbook import halves, patterns, rare, syntactic
 

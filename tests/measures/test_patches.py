@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from headcount.analysis import judged
 from headcount.analysis.patch_profiles import (
-    PLACES,
+    AT_PLACES,
     PatchLayer,
     at_displacement,
     displacement_words,
@@ -218,7 +218,7 @@ def test_the_first_half_chooses_the_other_place():
     place, looks = LayerId("encoder.self", 0), PatchLooks.of(attend("class"))
     layer = PatchLayer(place, Totals({(PatchLooks, place): looks}), GRIDS["class"])
     rows = list(layer.rows())
-    free = [n for n, each in enumerate(DISPLACEMENTS) if each not in PLACES.values()]
+    free = [n for n, each in enumerate(DISPLACEMENTS) if each not in AT_PLACES]
     free = [n for n in free if looks.cases[:, n].min()]
     by_half = [
         [displacement_words(*DISPLACEMENTS[max(free, key=lambda n: hits[n])]) for hits in half]

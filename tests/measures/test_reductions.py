@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcount.core import ModelError
-from headcount.measures import DIRECTIONS, AttentionReducer, Sides, reductions
+from headcount.measures import AttentionReducer, Sides, reductions
 from headcount.measures.reducer import peaks
 from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
 from headcount.tap import AttentionLayer
+from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import (
     HEAD_DIM,
     NUM_HEADS,

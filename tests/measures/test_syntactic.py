@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 import torch
 
-from headcount.measures import DIRECTIONS, Syntactic
+from headcount.measures import Syntactic
+from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import RELATIONS, Case, batches, cases
 from tests.textbook import syntactic
 

@@ -7,7 +7,7 @@ from tokenizers.normalizers import Lowercase
 from transformers import AutoTokenizer
 
 from headcount.models import Loaded, revision, signature, tokenizer_revision
-from headcount.results import Signature
+from headcount.results import SAME_MODEL, Signature
 from tests import tiny, tiny_tokenizers
 
 
@@ -40,3 +40,21 @@ def test_a_tokenizer_that_reads_otherwise_is_another(tmp_path: Path) -> None:
     model = tiny.MODELS["bert"]()
     assert f"|tokenizer:{before}|" not in signature(Loaded(model, slow, "model"), "0" * 64)
     assert f"|tokenizer:{tokenizer_revision(slow)}|" in signature(Loaded(model, slow, ""), "0" * 64)
+
+
+def test_a_signature_states_every_part_that_numbers_depend_on() -> None:
+    model = tiny.MODELS["bert"]()
+    signed = Signature.parse(signature(Loaded(model, None, "model"), "0" * 64))
+    stated = {name for name, part in SAME_MODEL.items() if part.is_stated}
+    assert stated <= set(signed.parts)
+    assert (signed.get("kernel"), signed.get("dtype")) == ("sdpa", "float32")
+    model.config._attn_implementation = "eager"
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        signed = Signature.parse(signature(Loaded(model, None, "model"), "0" * 64))
+        half = Signature.parse(signature(Loaded(model.half(), None, "model"), "0" * 64))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert (signed.get("kernel"), signed.get("dtype")) == ("eager", "float32-bf16")
+    assert half.get("dtype") == "float16"

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from headcount import Corpus, Loaded, load
-from headcount.core import InputError, LayerId
+from headcount.core import InputError, LayerId, ModelError
 from headcount.corpora import Batch, batches, take_census
 from headcount.papers import collect_contributions, measure_contributions
 from headcount.papers.contribution_rows import TokenSums
 from headcount.papers.contributions import Contributions
+from headcount.papers.masking import mask_id_of, masked
 from headcount.papers.residual import find_residuals
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap
@@ -144,6 +145,52 @@ def test_batches_of_any_size_say_the_same(loaded: Loaded, corpus: Corpus) -> Non
         for name in Contributions.__dataclass_fields__:
             one, other = getattr(each, name), getattr(parts[place], name)
             assert one == pytest.approx(other, rel=1e-4, abs=1e-6, nan_ok=True), name
+
+
+def test_masks_replace_a_share_of_every_text(loaded: Loaded, corpus: Corpus) -> None:
+    plain = [*work(loaded, corpus)]
+    (batch,) = masked(plain, 0.4, 3, 0)
+    changed_BN = batch.inputs["input_ids"] != plain[0].inputs["input_ids"]
+    assert (batch.inputs["input_ids"][changed_BN] == 3).all()
+    assert not (changed_BN & ~batch.source.is_content_BN).any()
+    sizes = batch.source.is_content_BN.sum(1)
+    assert changed_BN.sum(1).tolist() == [max(1, int(0.4 * int(size))) for size in sizes]
+    assert min(changed_BN.sum(1)) == 1 < max(changed_BN.sum(1))
+    torch.testing.assert_close(batch.source.ids_BN, plain[0].source.ids_BN)
+    alone = [each.inputs["input_ids"] for each in masked(work(loaded, corpus, 1), 0.4, 3, 0)]
+    for row, ids_1N in enumerate(alone):
+        assert ids_1N[0].tolist() == batch.inputs["input_ids"][row, : ids_1N.shape[1]].tolist()
+
+
+def test_masked_numbers_are_those_of_masked_texts(
+    tmp_path_factory: pytest.TempPathFactory, corpus: Corpus
+) -> None:
+    loaded = load(saved.bert(tmp_path_factory.mktemp("bert")))
+    mask_id = mask_id_of(loaded)
+    found = measure_contributions(loaded, corpus, samples=2, share_masked=0.4, seed=5)
+    ours = collect_contributions(
+        loaded.model, loaded.anatomy, masked(work(loaded, corpus), 0.4, mask_id, 5)
+    )
+    plain = measure_contributions(loaded, corpus, samples=2, seed=5)
+    for layer in range(2):
+        ratio = found.find("encoder.self", "mixing", "attn-n", layer=layer)
+        expected = ours[LayerId("encoder.self", layer)].mixing_TM[:, 1].mean()
+        assert ratio is not None and ratio.value == pytest.approx(expected)
+        other = plain.find("encoder.self", "mixing", "attn-n", layer=layer)
+        assert other is not None and other.value != pytest.approx(expected, rel=1e-4)
+    assert "|masked:0.4" in found.record.signature and found.record.share_masked == 0.4
+    assert "masked" not in plain.record.signature
+
+
+def test_a_share_of_masks_that_can_t_be_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, corpus: Corpus
+) -> None:
+    gpt2 = load(saved.gpt2(tmp_path_factory.mktemp("gpt2")))
+    with pytest.raises(ModelError, match="tokenizer with a mask token"):
+        measure_contributions(gpt2, corpus, share_masked=0.12)
+    for share in (-0.1, 1.0):
+        with pytest.raises(InputError, match="at least 0 and below 1"):
+            measure_contributions(gpt2, corpus, share_masked=share)
 
 
 def test_with_the_residual_only_the_ratio_is_0(loaded: Loaded, corpus: Corpus) -> None:

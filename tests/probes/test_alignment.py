@@ -91,8 +91,30 @@ def test_a_treebank_is_aligned_as_it_is_written() -> None:
     assert gold_2WV[0, 1].tolist() == [False, True, True, False]
 
 
-def by_the_book(model: Loaded, corpus: Corpus = PAIRS) -> dict[tuple[str, str], float]:
-    """The error rate of every head and layer in both directions, pair by pair."""
+def test_links_to_the_end_of_the_source_are_dropped() -> None:
+    model, options = loaded("MarianMTModel"), AlignmentOptions(end_of_source=True, samples=9)
+    found = align(model, PAIRS, GOLD, options)
+    expected, without = by_the_book(model, end=True), by_the_book(model)
+    for row in found.rows:
+        if row.quantity == "weights":
+            assert row.aer == pytest.approx(expected[row.head, row.direction], abs=1e-12)
+    assert expected != without
+    assert "|end:dropped|" in found.record.signature
+    one_by_one = align(model, PAIRS, GOLD, replace(options, max_tokens=1))
+    assert one_by_one.rows == found.rows
+    for other in ("BertForMaskedLM", "LlamaForCausalLM"):
+        join = "\\n" if other.startswith("Llama") else None
+        with pytest.raises(InputError, match="--end-of-source is for models that read the source"):
+            align(loaded(other), PAIRS, GOLD, replace(options, join=join))
+
+
+def by_the_book(
+    model: Loaded, corpus: Corpus = PAIRS, end: bool = False
+) -> dict[tuple[str, str], float]:
+    """The error rate of every head and layer in both directions, pair by pair.
+
+    With `end`, the last token of the source is one more word, whose links are dropped.
+    """
     from headcount.corpora.word_pairs import encode_two_sides, pairs_of_words
 
     pairs = pairs_of_words(corpus)
@@ -107,7 +129,8 @@ def by_the_book(model: Loaded, corpus: Corpus = PAIRS) -> dict[tuple[str, str], 
         }
         merged = one.merged or [*range(len(pair.source_words))]
         number_of.append(merged)
-        sources = range(max(merged) + 1)
+        sources = range(max(merged) + 1 + end)
+        source_of = [*one.source_of[:-1], sources[-1]] if end else one.source_of
         for layer, maps in weights(model, inputs).items():
             if not layer.startswith("decoder.cross"):
                 continue
@@ -116,9 +139,10 @@ def by_the_book(model: Loaded, corpus: Corpus = PAIRS) -> dict[tuple[str, str], 
             named[name] = maps[0].mean(0)
             for head, each in named.items():
                 for direction, words in (("output", one.output_of), ("input", one.input_of)):
-                    by_word = textbook.link_map(each, words or (), one.source_of)
+                    by_word = textbook.link_map(each, words or (), source_of)
                     drawn = textbook.links(by_word, sources)
-                    of_pair = {(number, source, target) for source, target in drawn}
+                    kept = [link for link in drawn if not end or link[0] != sources[-1]]
+                    of_pair = {(number, source, target) for source, target in kept}
                     links.setdefault((head, direction), set()).update(of_pair)
 
     def merged_links(all_of: list[frozenset[tuple[int, int]]]) -> set[tuple[int, int, int]]:

@@ -274,6 +274,50 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     assert [each.kept for each in made.trainings] == [True, gains]
 
 
+def test_a_control_can_have_the_pruned_model_s_teacher() -> None:
+    """The dense model before any training; gates are no part of it."""
+    loaded, task = small.TASKS["classes-bert"]()
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
+    first = FinetuneConfig(
+        updates=3, batch_tokens=60, peak=1e-3, warmup=0, distilled=0.5, layerwise=2.0, gate_rate=0.3
+    )
+    second = replace(first, peak=3e-3, layerwise=0.0, gate_rate=FinetuneConfig.gate_rate)
+    stages = Compensation(recovery=second, control_taught=True)
+    made = control(stages, Subset(first), context, task)
+    plain = control(replace(stages, control_taught=False), Subset(first), context, task)
+    assert made is not None and plain is not None
+    settings = replace(first, gate_rate=FinetuneConfig.gate_rate)
+    once = finetune(loaded, task, settings, teacher=loaded, run=TrainingRun(1)).loaded
+    twice = finetune(once, task, second, teacher=loaded, run=TrainingRun(1)).loaded
+    losses = [evaluate(each.model, task).loss for each in (once, twice)]
+    found = evaluate(made.loaded.model, task).loss
+    assert found == pytest.approx(min(losses), rel=1e-6)
+    assert found != pytest.approx(evaluate(plain.loaded.model, task).loss, rel=1e-6)
+    assert [each.lacks_teacher for each in made.trainings] == [False, False]
+    assert [each.lacks_teacher for each in plain.trainings] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("stages", "choice"),
+    [
+        (Compensation(control_taught=True), None),
+        (Compensation(recovery=FinetuneConfig(), control_taught=True), None),
+        (Compensation(control_taught=True), FinetuneConfig(distilled=0.5, trained="gates")),
+        (
+            Compensation(
+                recovery=FinetuneConfig(distilled=0.5), control=False, control_taught=True
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_taught_control_needs_a_teacher(
+    stages: Compensation, choice: FinetuneConfig | None
+) -> None:
+    with pytest.raises(InputError, match="a control and a training with a teacher"):
+        stages.check_control(choice)
+
+
 def test_a_control_learns_where_the_pruned_model_does() -> None:
     loaded, task = small.TASKS["translation-Marian"]()
     context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)

@@ -41,6 +41,8 @@ HOSTILE = (
     "\"'&lt;",
 )
 
+HOW = "|kernel:sdpa|dtype:float32|torch:2.13|transformers:5.23"
+"""Ending of signatures of this version."""
 
 _R = {"rho": 0.7, "low": 0.5, "high": 0.8, "num_heads": 72}
 
@@ -210,7 +212,7 @@ def _importance(heads: pd.DataFrame, wish: Wish) -> dict[str, Any]:
             "sentence": HOSTILE[2] if wish.hostile else "Effects agree with other data.",
         },
         "seconds": {"ablation": 41.2},
-        "signature": "headcount:0.1|task:similarity",
+        "signature": f"headcount:0.1|task:similarity{HOW}",
     }
 
 
@@ -352,7 +354,7 @@ def _info(roles: dict[str, list[str]], wish: Wish) -> dict:
     }
     return {
         "version": 1,
-        "signature": "headcount:0.1|model:minilm@1f2e|corpus:9c0b|measures:all|float32|torch:2.13",
+        "signature": f"headcount:0.1|model:bert|revision:1f2e|corpus:9c0b|first:rarest-10{HOW}",
         "model": HOSTILE[0] if wish.hostile else "/models/all-MiniLM-L6-v2",
         "model_type": "bert",
         "corpora": ["/corpora/en_ewt-ud-dev.conllu"],

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.page.card_view import Card, cards, example_view
 from headcount.results import Analysis, Example, Role
 from tests.reports.changed import changed

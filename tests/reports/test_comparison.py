@@ -13,7 +13,7 @@ from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.comparison_files import render_comparison
 from headcount.reports.figures.comparison import side_by_side
 from headcount.reports.page.compare_view import compare_view
-from headcount.results import Analysis, read_run
+from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
@@ -50,18 +50,57 @@ def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",))
     return replace(run, record=record)
 
 
-def test_treebanks_that_were_read_in_two_ways_are_warned_of(run: Analysis) -> None:
+def signed(run: Analysis, signature: str) -> Analysis:
+    return replace(run, record=replace(run.record, signature=signature))
+
+
+@pytest.mark.parametrize("name", list(MODEL | READING))
+def test_every_part_that_numbers_depend_on_is_the_same(run: Analysis, name: str) -> None:
+    """Another value is refused by its part's name, also between runs over different heads."""
+    signature = Signature.parse(run.record.signature)
+    values = ("5.22.1", "6.22.1") if (MODEL | READING)[name].is_version else ("one", "two")
+    one, other = (signed(run, str(Signature({**signature.parts, name: value}))) for value in values)
+    said = rf"the same .* \({name}\) in both, got {values[0]} in the first and {values[1]} in the"
+    with pytest.raises(InputError, match=said):
+        compare(one, other)
+    with pytest.raises(InputError, match=rf"\({name}\)"):
+        compare(one, changed(other, rows=other.rows[1:]))
+    assert not compare(one, one).warnings
+
+
+@pytest.mark.parametrize("name", ["kernel", "dtype", "torch"])
+def test_parts_that_older_runs_do_not_state_are_warned_of(run: Analysis, name: str) -> None:
+    parts = {**Signature.parse(run.record.signature).parts}
+    del parts[name]
+    older = signed(run, str(Signature(parts)))
+    (warning,) = compare(run, older).warnings
+    assert f"({name}, {Signature.parse(run.record.signature).get(name)} in the first)" in warning
+    assert compare(older, older).warnings == (
+        warning.partition(",")[0] + ") is not stated by results of earlier versions",
+    )
+
+
+def test_other_minor_versions_are_warned_of(run: Analysis) -> None:
+    other = signed(run, run.record.signature.replace("torch:2.13", "torch:2.14.1+cpu"))
+    found = compare(run, other)
+    assert found.warnings == (
+        "the version of torch is 2.13 in the first and 2.14.1+cpu in the second, so numbers can "
+        "differ slightly",
+    )
+    assert "Warning: the version of torch" in told(run, other, ("a", "b"))
+    assert "the version of torch is" in render_comparison(
+        compare_view(run, other, found, ("a", "b"))
+    )
+
+
+def test_treebanks_that_were_read_in_two_ways_are_refused(run: Analysis) -> None:
     written, words = (reading(run, f"|treebank:as-{each}") for each in ("written", "words"))
     old, plain = reading(run, "", ("a.conllu",)), reading(run, "")
     for one, other in ((written, words), (old, written)):
-        found = compare(one, other)
-        assert len(found.warnings) == 1 and "treebanks are read as-w" in found.warnings[0]
-        assert "Warning: treebanks are read" in told(one, other, ("a", "b"))
-        assert "treebanks are read" in render_comparison(
-            compare_view(one, other, found, ("a", "b"))
-        )
-        unpaired = changed(other, rows=other.rows[1:])
-        assert compare(one, unpaired).warnings == found.warnings
+        with pytest.raises(
+            InputError, match=r"same reading of treebanks \(treebank\) in both, got"
+        ):
+            compare(one, other)
     for one, other in ((written, written), (old, words), (plain, written), (plain, plain)):
         assert not compare(one, other).warnings
 
@@ -168,7 +207,7 @@ def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path,
     values = json.loads(text) | {"signature": f"{signed}|start:pieces"}
     file.write_text(json.dumps(values | {"sha256": record_sha256(values)}))
     status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")
-    assert status == 2 and "Expected losses of texts that were cut in the same way" in errors
+    assert status == 2 and "Expected the same first token of pieces (start) in both" in errors
     assert "--no-start" in errors and not (tmp_path / "out").exists()
     (one / name).write_text(file.read_text())
     status, _, errors = headcount("compare", one, other, "--out", tmp_path / "out")

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
+from headcount.numbers import correlation, percent
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
     positional_offsets,
@@ -21,7 +22,6 @@ from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.kinds import leading, tint
-from headcount.reports.numbers import correlation, percent
 from headcount.reports.page.card_view import offset_bins
 from headcount.reports.syntax_view import syntax_of
 from headcount.reports.worth import effect_of

@@ -5,8 +5,8 @@ import pytest
 from headcount.core import Heads, styled
 from headcount.pruning import METHODS
 from headcount.reports.figures.curves import curve_figures
-from headcount.reports.names import KNOWN
 from headcount.results import ALL, CurvePoint, CurvePoints
+from headcount.vocabulary import ROLES
 from tests.reports.drawn import assert_whole
 
 HEADS = Heads({site: (8,) * 6 for site in ("encoder.self", "decoder.self", "decoder.cross")})
@@ -29,7 +29,7 @@ def test_nothing_is_cut_off(count: int) -> None:
     methods = list(METHODS)[:count]
     points = [point(method, keep) for method in methods for keep in (36, 12)]
     points += [point(method, 144, is_control=True) for method in methods[-3:]]
-    roles = {str(head): [list(KNOWN)[i % len(KNOWN)]] for i, head in enumerate(HEADS)}
+    roles = {str(head): [list(ROLES)[i % len(ROLES)]] for i, head in enumerate(HEADS)}
     figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
     for name, draw in figures.items():
         with styled():

@@ -12,8 +12,8 @@ from headcount.core import InputError, new_figure, save, styled, visible
 from headcount.reports import write_figures
 from headcount.reports.figures.figures import FIGURES
 from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.names import KNOWN
 from headcount.results import Role, read_run
+from headcount.vocabulary import ROLES
 from tests.reports.changed import changed
 from tests.reports.drawn import assert_whole
 from tests.reports.run_folder import Wish, shared_run, write_run
@@ -85,9 +85,9 @@ def test_draws_any_run(name: str, figure: str, request: pytest.FixtureRequest):
 def test_figures_of_few_heads_are_whole(tmp_path: Path, heads: int):
     """Labels larger than the map itself are not cut off."""
     run = read_run(write_run(tmp_path, Wish(layers=heads, heads=heads)))
-    every = itertools.cycle(KNOWN)
+    every = itertools.cycle(ROLES)
     run = changed(run, roles={row.head: (Role(next(every)),) for row in run.rows})
-    run = changed(run, rows=tuple(replace(r, roles=tuple(KNOWN)) for r in run.rows))
+    run = changed(run, rows=tuple(replace(r, roles=tuple(ROLES)) for r in run.rows))
     with styled():
         for draw in (role_map, confidence_map):
             assert_whole(draw(run), draw.__name__)

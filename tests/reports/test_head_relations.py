@@ -6,8 +6,8 @@ from matplotlib.colors import to_hex
 
 from headcount.core import styled
 from headcount.reports.figures.head_relations import cluster_map
-from headcount.reports.names import role_names
 from headcount.results import Clusters, ClustersRecord, HeadPlace
+from headcount.vocabulary import roles_named
 
 RECORD = ClustersRecord(
     signature="s", model="m", corpora=(), sentences=1, queries={}, within=0.1, tests=()
@@ -32,7 +32,7 @@ def test_a_point_for_every_head_in_its_role_s_colour() -> None:
     (dots,) = first.collections
     colours = [to_hex(each) for each in np.asarray(dots.get_facecolor())]
     assert dots.get_urls()[0] == "#enc.0.0", "a link to the card"
-    names = role_names(["positional", "rare"])
+    names = roles_named(["positional", "rare"])
     expected = [names["positional"].colour, "#ffffff", names["rare"].colour]
     assert colours == [each.lower() for each in expected]
 

@@ -12,8 +12,7 @@ from headcount.reports import story, write_figures
 from headcount.reports.page.html import page_data
 from headcount.reports.page.image_view import image_view
 from headcount.reports.page.view import report_view
-from headcount.reports.plain_words import finding
-from headcount.results import read_run
+from headcount.results import finding, read_run
 from headcount.results.examples import read_examples
 from tests import pictures
 from tests.reports.conftest import Open
@@ -112,7 +111,7 @@ def test_what_other_heads_do_is_in_plain_words(folder: Path):
     assert said[1].startswith(
         "gives 100 % of its attention to the patch in row 2, column 4 of every image; "
     )
-    assert re.fullmatch(r"attends to patches nearby: \d\d % closer than even attention", said[2])
+    assert re.fullmatch(r"looks at patches nearby: \d\d % closer than even attention", said[2])
 
 
 def test_figures_of_images(folder: Path):

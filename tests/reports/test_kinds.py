@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from headcount.analysis import IMAGE_ROLES, ROLES
 from headcount.reports.kinds import counted, findings, kinds_of, leading, tint
-from headcount.reports.names import KNOWN, role_names
 from headcount.results import Role
+from headcount.vocabulary import IMAGES, ROLES, TEXTS, roles_named
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
@@ -40,12 +39,12 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-@pytest.mark.parametrize("roles", [ROLES, IMAGE_ROLES], ids=["sentences", "images"])
+@pytest.mark.parametrize("roles", [TEXTS.roles, IMAGES.roles], ids=["sentences", "images"])
 @pytest.mark.parametrize("eye", DICHROMATS)
 def test_no_two_roles_have_hues_alike(eye: str, roles: tuple[str, ...]):
     seen = {}
-    assert {*ROLES, *IMAGE_ROLES} == {*KNOWN}
-    for role in map(KNOWN.__getitem__, roles):
+    assert {*TEXTS.roles, *IMAGES.roles} == {*ROLES}
+    for role in map(ROLES.__getitem__, roles):
         rgb = np.array(to_rgb(role.colour))
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         seen[role.name] = lab(np.array(DICHROMATS[eye]) @ linear)
@@ -55,7 +54,7 @@ def test_no_two_roles_have_hues_alike(eye: str, roles: tuple[str, ...]):
 
 def test_no_two_kinds_have_letters_alike(profiled: Path):
     run = shared_run(profiled)
-    letters = [kind.letter for kind in kinds_of(run)] + [r.abbreviation for r in KNOWN.values()]
+    letters = [kind.letter for kind in kinds_of(run)] + [r.abbreviation for r in ROLES.values()]
     assert len(letters) > 10 and len(set(letters)) == len(letters)
 
 
@@ -91,7 +90,7 @@ def test_the_legend_has_one_order(profiled: Path):
 
 
 def test_an_unknown_role_has_an_abbreviation_of_its_own():
-    names = role_names(["sink", "sister", "sistrum"])
+    names = roles_named(["sink", "sister", "sistrum"])
     assert [each.abbreviation for each in names.values()] == ["Si", "Ss", "St"]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from headcount.core import Table, Text
+from headcount.numbers import percent
 from headcount.reports import document_of
 from headcount.reports.documents.probes import probe_heads, probes_document
 from headcount.reports.figures.probes import PROBE_FIGURES
-from headcount.reports.numbers import percent
 from headcount.results import Probed, ProbeRecord, ProbeRow, ProbeTree, ProbeWeight
 
 NAN = float("nan")

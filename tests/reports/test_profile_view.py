@@ -49,7 +49,12 @@ def test_roles_come_first_then_tendencies_then_what_is_strongest():
     )
     assert (view.lines[0].strength, view.lines[0].interval) == ("0.60", "0.55 to 0.65")
     assert view.lines[2].p == ""
-    assert view.note == "1 weaker trait is not shown. Not tested: own segment (no pairs)."
+    assert view.note == (
+        "1 weaker trait is not shown. Not tested: own segment (no pairs). "
+        "Intervals are about texts of this kind."
+    )
+    few = profile_view(traits, about="these 3 texts")
+    assert few.note.endswith("Intervals are about these 3 texts.")
 
 
 def test_p_is_the_corrected_one():
@@ -62,7 +67,7 @@ def test_a_long_profile_is_cut_but_never_its_findings():
     found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(SHOWN + 3)]
     view = profile_view([*others, *found])
     assert len(view.lines) == len(found) + SHOWN
-    assert view.note == "4 weaker traits are not shown."
+    assert view.note.startswith("4 weaker traits are not shown. ")
 
 
 def test_relations_are_named_with_their_direction_and_meaning():
@@ -70,7 +75,7 @@ def test_relations_are_named_with_their_direction_and_meaning():
     (line,) = profile_view([replace(TRAIT, role="syntactic", **names)]).lines
     assert line.label == "the verb of a passive subject (nsubj:pass)"
     (line,) = profile_view([replace(TRAIT, trait="offset", offset=-3)]).lines
-    assert line.label == "3 tokens to the left (fixed offset)"
+    assert line.label == "the token 3 places to the left"
 
 
 def test_what_is_below_its_null_is_not_a_number():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
-from headcount.reports import report_view, write_report
+from headcount.reports import render, report_view, write_report
 from headcount.reports.documents.curve import numbers_table
 from headcount.reports.documents.kept import NEITHER, kept_table
 from headcount.reports.documents.pruned import pruned_document
@@ -16,15 +16,18 @@ from headcount.reports.kinds import leading
 from headcount.reports.page.answer_view import best_method
 from headcount.reports.page.kept_view import curve_shown, keepings
 from headcount.results import (
+    SAME_MODEL,
     Analysis,
     ControlChange,
     ControlRecord,
     CurvePoints,
     MetricChange,
     PipelineRecord,
+    Signature,
     SliceChange,
     StagesRecord,
     Survival,
+    pruned_warnings,
     read_run,
 )
 from tests.cli.conftest import headcount
@@ -239,6 +242,37 @@ def test_a_model_of_other_heads_is_refused(dense: Path, tmp_path: Path):
         read_run(dense, tmp_path)
     with pytest.raises(InputError, match=r"prune\.json"):
         read_run(dense, dense)
+
+
+@pytest.mark.parametrize("name", list(SAME_MODEL))
+def test_a_model_measured_in_another_way_is_refused(dense: Path, tmp_path: Path, name: str):
+    """Every part of the signature that both commands depend on is named where it differs."""
+    run = read_run(dense)
+    heads = [row.head for row in run.rows]
+    parts = {**run.record.signed.parts, "tokenizer": "t", "processor": "p", "torch": "2.13"}
+    record = replace(prune_record(heads, heads[:5]), signature=str(Signature(parts)))
+    record.write(tmp_path)
+    assert not pruned_warnings(run.record, record)
+    others = {**parts, name: "3.1" if SAME_MODEL[name].is_version else "another"}
+    signed = replace(run.record, signature=str(Signature(others)))
+    replace(run, record=signed).write(tmp_path / "run")
+    with pytest.raises(InputError, match=rf"\({name}\) in both, got .* in the pruned model"):
+        read_run(tmp_path / "run", tmp_path)
+
+
+def test_a_pruned_model_of_an_older_version_is_warned_of(dense: Path, pruned: Path):
+    run = read_run(dense, pruned)
+    assert run.pruned is not None
+    found = pruned_warnings(run.record, run.pruned)
+    assert len(found) == sum(each.is_stated for each in SAME_MODEL.values())
+    assert found[0] == (
+        "the kernel of attention (kernel, sdpa in the analysis) is not stated by results of "
+        "earlier versions"
+    )
+    page = render(report_view(run))
+    assert "is not stated by results of earlier versions" in page
+    plan = replace(run.pruned, data_sets={})
+    assert not pruned_warnings(run.record, plan), "a plan has no numbers"
 
 
 def test_the_command_takes_a_pruned_folder(dense: Path, pruned: Path, tmp_path: Path):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from headcount.numbers import weight
 from headcount.reports import report_view
-from headcount.reports.numbers import weight
 from headcount.reports.page.related import LEAST, SHOWN, related_heads
 from headcount.results import Profiles, TraitStrength
 from tests.reports.run_folder import shared_run

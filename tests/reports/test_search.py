@@ -37,6 +37,30 @@ def test_heads_are_found_by_what_they_do_and_marked_on_the_map(profiled: Path, o
     assert page.locator(".cell.dim").count() == 0 and page.input_value("#find") == ""
 
 
+def test_heads_are_found_by_other_words_for_what_they_do(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    found = options(page, "sink")
+    assert any("the first token" in each for each in found) and "sink" not in found[0]
+    assert 0 < page.locator(".cell:not(.dim)").count() < 72
+    assert any("weight on separators" in each for each in options(page, "sink"))
+
+
+def test_what_no_head_does_is_said_in_place_of_nothing(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    page.fill("#find", "copy")
+    assert page.locator("#found li").all_inner_texts() == [
+        "No head looks at the token after an earlier copy.",
+        "No head looks at an earlier copy of the token.",
+    ]
+    page.keyboard.press("Enter")
+    assert page.is_visible("#leads") and page.is_hidden("#card")
+
+
+def test_a_relation_is_found_by_its_words(plain: Path, open_page: Open):
+    found = options(open_page(plain), "subject")
+    assert any(each.endswith("nsubj, dependent → head") for each in found)
+
+
 def test_a_relation_is_found_as_a_map(plain: Path, open_page: Open):
     page = open_page(plain)
     page.fill("#find", "nsubj, dep")

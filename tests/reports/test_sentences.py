@@ -6,11 +6,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from headcount.reports import numbers
-from headcount.reports.kinds import Leading, kind_of, leading
-from headcount.reports.names import role_names
+from headcount import numbers
+from headcount.reports.kinds import Leading, leading
 from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
-from headcount.results import Analysis, Counts, HeadRow, RunRecord
+from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
+from headcount.vocabulary import roles_named
 from tests.reports.changed import heads_table, traits_frame
 from tests.reports.test_profile_view import TRAIT
 
@@ -35,9 +35,9 @@ def _headline(*verdicts: tuple[str, str] | None) -> str:
 
 def leads(trait: str, certainty: str) -> Leading:
     """A head that is led by a role."""
-    names = role_names(["sink", "positional"])
+    names = roles_named(["sink", "positional"])
     one = replace(TRAIT, trait=trait, role="sink" if trait == "first" else "positional")
-    return Leading(kind_of(one, names), "role", 1.0, "", "", 0.0, certainty=certainty)
+    return Leading(kind_of_trait(one, names), "role", 1.0, "", "", 0.0, certainty=certainty)
 
 
 FIRST, BEFORE = ("first", "role"), ("previous", "tendency")
@@ -74,7 +74,7 @@ def test_headline_without_roles_and_without_anything():
 
 
 def test_unknown_roles_get_letters_and_colours_of_their_own():
-    names = role_names(["posterior", "possessive", "sink", "x"])
+    names = roles_named(["posterior", "possessive", "sink", "x"])
     assert len({role.abbreviation for role in names.values()}) == 4
     assert "Po" not in {names["posterior"].abbreviation, names["possessive"].abbreviation}
     assert len({role.colour for role in names.values()}) == 4

@@ -7,7 +7,7 @@ from headcount.reports.syntax_view import syntax_of
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
-from tests.reports.test_plain_words import NSUBJ
+from tests.results.test_findings import NSUBJ
 
 
 def with_relations(folder: Path, *traits) -> Analysis:

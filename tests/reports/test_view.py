@@ -8,24 +8,17 @@ import numpy as np
 import pytest
 
 from headcount.core import Table
+from headcount.numbers import percent
 from headcount.reports import report_view
 from headcount.reports.documents.chance import NO_ROLE, chance_document
 from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
-from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.reports.worth import effect_of
-from headcount.results import (
-    Curve,
-    CurvePoint,
-    CurvePoints,
-    CurveRecord,
-    Example,
-    RelationResult,
-    Thresholds,
-)
+from headcount.results import Curve, CurvePoint, CurvePoints, CurveRecord, Example, RelationResult
+from headcount.vocabulary import Thresholds
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from headcount import numbers
 from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
-from headcount.reports import numbers, render, report_view, site_sentence
+from headcount.reports import render, report_view, site_sentence, verdict
 from headcount.reports.documents.worth import SHOWN, worth_document
 from headcount.reports.figures.worth import importance as drawn
 from headcount.reports.names import MEASURES
@@ -18,7 +19,6 @@ from headcount.reports.worth import (
     lede,
     mattering,
     measured,
-    verdict,
     without,
 )
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
@@ -139,14 +139,32 @@ def test_lede_counts_heads_that_help_that_harm_and_the_rest():
     assert lede(importance(), [row()] * 4, effects) == (
         "Without enc.0.0, the loss rises by 0.200 (95\u202f% interval 0.100 to 0.300), more than "
         "without any other head. The largest of many effects is likely to be smaller on other "
-        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 1 harms "
-        "the model (enc.0.0) and for 1 head the effect is within noise."
+        "data. Taken alone, 2 of 4 heads matter (p < 0.05 after correction for 4 tests), 2 by more "
+        "than 0.05 nats, 1 harms the model (enc.0.0) and for 1 head the effect is within noise. "
+        "Such a test sees an effect of 0.170 nats in 80\u202f% of cases, and one of 0.01 nats in "
+        "1.1\u202f% (median over heads)."
+    )
+
+
+def test_sizes_and_power_are_in_the_unit_of_what_was_measured():
+    bleu = importance(metric="bleu", ablation=SCORE)
+    found = [effect(0.7, 0.01, 0.5, 0.9), effect(0.4, 0.01, 0.0, 0.8), effect(0.3, 0.5, -0.1, 0.7)]
+    assert verdict(found, bleu) == [
+        "Taken alone, 2 of 3 heads matter (p < 0.05 after correction for 3 tests), 1 by more than "
+        "0.5 BLEU and for 1 head the effect is within noise.",
+        "Such a test sees an effect of 0.660 BLEU in 80\u202f% of cases (median over heads).",
+    ]
+    (none,) = verdict([effect(0.004, 0.01)], importance(metric="accuracy", ablation=SCORE))
+    assert none.endswith(
+        "1 of 1 heads matters (p < 0.05 after correction for 1 test) and none by "
+        "more than 0.01 accuracy."
     )
 
 
 def test_at_most_three_harmful_heads_are_named():
     def harmed(number: int) -> str:
-        return verdict((f"enc.0.{index}", -0.1, 0.01) for index in range(number))[0]
+        effects = (replace(effect(-0.1, 0.01), head=f"enc.0.{index}") for index in range(number))
+        return verdict(effects, importance())[0]
 
     assert "3 harm the model (enc.0.0, enc.0.1, enc.0.2)." in f"{harmed(3)}"
     assert harmed(4).endswith("and 4 harm the model.")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headcount.core import InputError, JsonObject
-from headcount.results import Counts, Role, RunRecord, Thresholds
+from headcount.results import Counts, Role, RunRecord
+from headcount.vocabulary import Thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
 """Records are written by hand here."""

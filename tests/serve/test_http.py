@@ -16,7 +16,7 @@ from headcount.core import InputError, Plan
 from headcount.results import PruneRecord
 from headcount.serve import LiveModel, bind, make_application, open_model
 from headcount.serve.application import MAX_WAITING
-from headcount.serve.asking import MAX_BODY
+from headcount.serve.asking import MAX_BODY, Question
 from headcount.serve.connection import MAX_CONNECTIONS
 from tests import saved
 from tests.reports.run_folder import Wish, write_run
@@ -91,7 +91,9 @@ def test_without_a_token_only_the_page_can_ask(open_port: int) -> None:
         assert b"access-control" not in connection.recv(1 << 16).lower()
 
 
-@pytest.mark.parametrize(("line", "status"), [("GET /look", 405), ("GET /x", 404)])
+@pytest.mark.parametrize(
+    ("line", "status"), [("GET /look", 405), ("GET /x", 404), ("POST /look/", 404)]
+)
 def test_other_requests_get_a_sentence(open_port: int, line: str, status: int) -> None:
     found, body = raw.response(raw.connect(open_port, raw.request(b"", line=f"{line} HTTP/1.1")))
     assert (found, json.loads(body)["error"]) == (
@@ -271,6 +273,42 @@ def test_one_question_runs_at_a_time_and_too_many_are_refused(
         for thread in threads:
             thread.join()
     assert sorted(statuses) == [200] * MAX_WAITING + [503] * 3 and set(seen) == {1}
+
+
+def test_questions_of_clients_that_left_are_neither_counted_nor_answered(
+    served: Callable[..., str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of tabs that are closed while they wait."""
+    go, asked, answer = Event(), list[str](), LiveModel.answer
+
+    def slow(self: LiveModel, question: Question) -> dict[str, Any]:
+        asked.append(question.text)
+        go.wait(20)
+        return answer(self, question)
+
+    monkeypatch.setattr(LiveModel, "answer", slow)
+    port = urlsplit(served(filler, has_token=False)).port
+    assert port is not None
+    questions = [f"Dog {number}." for number in range(MAX_WAITING)]
+    left = [
+        raw.connect(port, raw.request(json.dumps({"text": text}).encode(), "X-Headcount: 1"))
+        for text in questions
+    ]
+    limit = time.monotonic() + 20
+    while not asked and time.monotonic() < limit:
+        time.sleep(0.01)
+    time.sleep(0.3)  # until the others wait, too
+    for connection in left:
+        connection.close()
+    answers = list[tuple[int, Any]]()
+    asking = Thread(target=lambda: answers.append(raw.ask(port, None, text="Dogs.")))
+    time.sleep(0.3)
+    asking.start()
+    time.sleep(0.3)
+    go.set()
+    asking.join()
+    assert answers[0][0] == 200, answers
+    assert len(asked) == 2 and asked[1] == "Dogs."
 
 
 def test_a_port_in_use_gets_a_sentence() -> None:

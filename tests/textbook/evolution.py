@@ -21,6 +21,22 @@ def mutual_information(tokens: Sequence[int], clusters: Sequence[int]) -> float:
     return total
 
 
+def left_out(tokens: Sequence[int], clusters: Sequence[int]) -> float:
+    """The entropy of the tokens, and the mean log probability of each in its cluster without it."""
+    count, everything = len(tokens), list(zip(tokens, clusters, strict=True))
+    share = {token: list(tokens).count(token) / count for token in tokens}
+    entropy = -sum(each * log(each) for each in share.values())
+    found = []
+    for exponent in range(-7, 9):
+        prior, total = 2.0**exponent, 0.0
+        for number, (token, cluster) in enumerate(everything):
+            others = everything[:number] + everything[number + 1 :]
+            its = [other for other, where in others if where == cluster]
+            total += log((its.count(token) + prior * share[token]) / (len(its) + prior))
+        found.append(total / count)
+    return entropy + max(found)
+
+
 def miller_madow(tokens: Sequence[int], clusters: Sequence[int]) -> float:
     """Entropies of tokens, clusters and pairs, each raised by (values - 1) / 2n."""
     pairs = list(zip(tokens, clusters, strict=True))

@@ -1,11 +1,14 @@
 """Resampled ratios, tests of a difference, Holm's correction and rank correlation, by definition.
 
 References: Hall 1992, https://www.jstor.org/stable/2345958; Noreen 1989; Holm 1979; Spearman 1904;
-Bonett and Wright 2000, https://doi.org/10.1007/BF02294183.
+Bonett and Wright 2000, https://doi.org/10.1007/BF02294183; Paule and Mandel 1982,
+https://doi.org/10.6028/jres.087.022.
 """
 
 import math
 from collections.abc import Callable, Sequence
+
+from scipy.optimize import brentq
 
 
 def ratio(more: Sequence[float], count: Sequence[float]) -> tuple[float, float, float]:
@@ -149,3 +152,40 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, floa
     wide = 1.959963984540054 * math.sqrt((1 + rho * rho / 2) / (len(x) - 3))
     middle = 0.5 * math.log((1 + rho) / (1 - rho))
     return rho, math.tanh(middle - wide), math.tanh(middle + wide)
+
+
+def shrunken(estimates: Sequence[float], errors: Sequence[float]) -> list[float]:
+    """Estimates drawn to their mean; the spread of the truth by Paule and Mandel (1982)."""
+
+    def mean(spread: float) -> float:
+        weights = [1 / (spread + error**2) for error in errors]
+        return sum(w * y for w, y in zip(weights, estimates, strict=True)) / sum(weights)
+
+    def beyond(spread: float) -> float:
+        centre = mean(spread)
+        squares = [
+            (y - centre) ** 2 / (spread + error**2)
+            for y, error in zip(estimates, errors, strict=True)
+        ]
+        return sum(squares) - (len(estimates) - 1)
+
+    spread = 0.0 if beyond(0.0) <= 0 else brentq(beyond, 0.0, 1e3, xtol=1e-15)
+    centre = mean(spread)
+    return [
+        (spread * y + error**2 * centre) / (spread + error**2)
+        for y, error in zip(estimates, errors, strict=True)
+    ]
+
+
+def power(effect: float, error: float, tests: int, alpha: float) -> float:
+    """Share of estimates, spread normally around the effect, that pass a corrected test."""
+
+    def density(x: float) -> float:
+        return math.exp(-(((x - effect) / error) ** 2) / 2) / (error * math.sqrt(2 * math.pi))
+
+    def p(x: float) -> float:
+        return math.erfc(abs(x) / error / math.sqrt(2))
+
+    step = error / 5_000
+    points = (effect + step * (number + 0.5) for number in range(-40_000, 40_000))
+    return sum(density(x) * step for x in points if x > 0 and p(x) * tests < alpha)

@@ -1,19 +1,116 @@
-"""Distances: PWCCA and CKA between layers of a model, and between models layer by layer."""
+r"""Distances: PWCCA and CKA between layers of a model, and between models layer by layer.
+
+PWCCA says how far apart two sets of states of the same tokens are, up to an invertible linear map.
+
+With canonical correlations rho_i and canonical variates h_i of the first set X,
+
+$$d(X, Y) = 1 - \frac{\sum_i \alpha_i\, \rho_i}{\sum_i \alpha_i}, \qquad
+\alpha_i = \sum_j |\langle h_i, x_j \rangle| \in [0, 1]$$
+
+where x_j are the columns of X: a canonical direction counts as much as it accounts for X.
+
+Reference: Insights on representational similarity in neural networks with canonical correlation
+(Morcos et al., 2018), section 2, https://arxiv.org/abs/1806.05759
+Departure: directions of X and Y below 1e-5 of the largest singular value, which float16 can't
+represent, are left out. The measure is not symmetric: the first set is the lower
+layer, or the first model.
+
+Linear CKA stands beside it: `||Y'X||^2 / (||X'X|| ||Y'Y||)`, Frobenius norms of centred sets.
+Reference: Similarity of Neural Network Representations Revisited (Kornblith et al., 2019), section
+3, https://arxiv.org/abs/1905.00414
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
+from jaxtyping import Float32, Float64
 
-from headcount.papers.evolution.measurement import Measurement
-from headcount.papers.evolution.pwcca import Basis, cka, pwcca, shuffled_pwcca
-from headcount.papers.evolution.record import EvolutionRow
+from headcount.core import InputError, amount
+from headcount.papers.evolution.record import EvolutionRow, Measurement
 from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import drawn
 
 MOST_STATES = 20_000
 """Largest number of states of a distance; more are drawn from, the same for all models."""
+
+RANK_TOLERANCE = 1e-5
+"""Singular values below this share of the largest are rounding of float16."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A set of states, centred, with the matrix that makes its columns orthonormal."""
+
+    centred_SD: Float64[np.ndarray, "state width"]
+    gram_DD: Float64[np.ndarray, "width width"]
+    """Inner products of the columns."""
+    whitening_DK: Float64[np.ndarray, "width rank"]
+    """`centred @ whitening` is an orthonormal basis."""
+
+    @classmethod
+    def of(cls, states_SD: Float32[np.ndarray, "state width"], name: str = "the states") -> "Basis":
+        """The basis of some states.
+
+        Raises:
+            InputError: if the states don't vary, or are no more than their width.
+        """
+        centred_SD = states_SD.astype(np.float64)
+        centred_SD -= centred_SD.mean(0)
+        count, width = centred_SD.shape
+        scale = np.abs(states_SD).max(initial=0.0)
+        if not np.abs(centred_SD).max(initial=0.0) > 1e-6 * scale:
+            raise InputError(
+                f"Expected states that vary, got the same state {amount(count, 'time')} in {name}: "
+                "canonical correlations are not defined. Leave this layer out."
+            )
+        if count <= width:
+            raise InputError(
+                f"Expected more states than their width ({width:,}), got {count:,} in {name}: any "
+                "two such sets are linearly the same. Give a larger corpus or more --sentences."
+            )
+        gram_DD = centred_SD.T @ centred_SD
+        square_D, direction_DD = np.linalg.eigh(gram_DD)
+        kept = square_D > RANK_TOLERANCE**2 * square_D[-1]
+        return cls(centred_SD, gram_DD, direction_DD[:, kept] / np.sqrt(square_D[kept]))
+
+
+def pwcca(
+    first: Basis, second: Basis, cross_DE: Float64[np.ndarray, "width width2"] | None = None
+) -> float:
+    """Projection-weighted CCA distance of the second set from the first.
+
+    Args:
+        first: the set whose directions count.
+        second: the other set.
+        cross_DE: inner products of their columns, if they are known.
+    """
+    if cross_DE is None:
+        cross_DE = first.centred_SD.T @ second.centred_SD
+    left_KR, rho_R, _ = np.linalg.svd(
+        first.whitening_DK.T @ cross_DE @ second.whitening_DK, full_matrices=False
+    )
+    weight_R = np.abs(left_KR.T @ first.whitening_DK.T @ first.gram_DD).sum(1)
+    return float(1 - (weight_R * np.clip(rho_R, 0, 1)).sum() / weight_R.sum())
+
+
+def cka(
+    first: Basis, second: Basis, cross_DE: Float64[np.ndarray, "width width2"] | None = None
+) -> float:
+    """Linear CKA of two sets: 1 if they are the same up to rotation and scale, 0 if unrelated."""
+    if cross_DE is None:
+        cross_DE = first.centred_SD.T @ second.centred_SD
+    norms = np.linalg.norm(first.gram_DD) * np.linalg.norm(second.gram_DD)
+    return float(np.linalg.norm(cross_DE) ** 2 / norms)
+
+
+def shuffled_pwcca(first: Basis, second: Basis, seed: int) -> float:
+    """The distance after the states of the second set are shuffled: what independence gives."""
+    order = np.random.default_rng(seed).permutation(len(second.centred_SD))
+    return pwcca(first, second, first.centred_SD.T @ second.centred_SD[order])
 
 
 def between_layers(subject: Subject, store: StateStore, seed: int) -> Iterator[EvolutionRow]:

@@ -14,6 +14,7 @@ from headcount.analysis import versions
 from headcount.core import (
     Kept,
     Progress,
+    amount,
     check_single_process,
     make_folder,
     remove_state,
@@ -24,6 +25,8 @@ from headcount.models import Loaded, as_loaded, signature
 from headcount.papers.evolution.distances import between_layers, between_models
 from headcount.papers.evolution.influence import change_rows, influence_rows
 from headcount.papers.evolution.mutual_information import (
+    CLUSTERS,
+    STATES_A_CLUSTER,
     clusters_of,
     default_clusters,
     information,
@@ -126,7 +129,7 @@ class _Run:
         parts = list(self.kept.results(units))
         rows = tuple(row for part in parts for row in part.rows)
         points = tuple(point for part in parts for point in part.points)
-        return Evolution(self.record(), rows, points)
+        return Evolution(self.record(rows), rows, points)
 
     def units(self) -> Iterator[tuple[str, Callable[[], Found]]]:
         """The units of the work by name, in order."""
@@ -230,8 +233,8 @@ class _Run:
         corpus = f"corpus:{self.corpus.sha256()[:12]}|limit:{self.corpus.limit}"
         return f"{models}|{corpus}|{self.corpus.signed}|{options}"
 
-    def record(self) -> EvolutionRecord:
-        """Facts about the run."""
+    def record(self, rows: Sequence[EvolutionRow]) -> EvolutionRecord:
+        """Facts about the run that found some rows."""
         options, facts = self.options, self.stores.facts
         first = self.subjects[0].loaded
         states = max((each.states for each in facts if each.view == TEXT), default=0)
@@ -248,12 +251,13 @@ class _Run:
             stores=tuple(facts),
             clusters=options.clusters or default_clusters(states),
             peak_bytes=self.stores.peak_bytes,
-            warnings=tuple(self._warnings()),
+            warnings=tuple(self._warnings(rows)),
             timings=self.kept.seconds,
             versions=versions(),
         )
 
-    def _warnings(self) -> Iterator[str]:
+    def _warnings(self, rows: Sequence[EvolutionRow]) -> Iterator[str]:
+        yield from _of_clusters(rows, self.options.clusters)
         for tokens in self.stores.tokens.values():
             if tokens.truncated:
                 yield (
@@ -267,3 +271,21 @@ class _Run:
                 "the models have different tokenizers, so each was measured on its own tokens and "
                 "no distances between them were measured"
             )
+
+
+def _of_clusters(rows: Sequence[EvolutionRow], wanted: int | None) -> Iterator[str]:
+    """Warnings of clusters without states, and of clusters with too few."""
+    found = [row for row in rows if row.quantity == CLUSTERS and " at " not in row.against]
+    for row in found:
+        if row.value < (number := wanted or default_clusters(row.cases)):
+            yield (
+                f"clusters without states: {number - row.value:,.0f} of {number:,} at layer "
+                f"{row.layer} of {row.label} ({row.against}), since too few states there differ"
+            )
+    least = min((row.cases // (wanted or default_clusters(row.cases)) for row in found), default=0)
+    if found and least < STATES_A_CLUSTER:
+        yield (
+            f"mutual information has {amount(least, 'state')} for each cluster, fewer than "
+            f"{STATES_A_CLUSTER}, so its estimates are far apart. Lower --clusters, or raise "
+            "--occurrences"
+        )

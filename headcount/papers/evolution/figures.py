@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, Chart, new_figure
+from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
 COLOURS = {
@@ -45,13 +46,19 @@ class CurveFigure:
         return f"{self.quantity}-{self.against}".replace(" ", "-")
 
 
+_KNOWN = {
+    "input": "the token that is read",
+    "output": "the token to predict",
+    "replaced input": "a false token read",
+    "replaced output": "the right token",
+}
+
 CURVES = (
-    CurveFigure("mi-miller-madow", "input", "information about the token that is read, in nats"),
-    CurveFigure("mi-miller-madow", "output", "information about the token to predict, in nats"),
-    CurveFigure(
-        "mi-miller-madow", "replaced input", "information about a false token read, in nats"
+    *(
+        CurveFigure(name, against, f"nats about {what} ({name[3:]})")
+        for against, what in _KNOWN.items()
+        for name in ESTIMATES
     ),
-    CurveFigure("mi-miller-madow", "replaced output", "information about the right token, in nats"),
     CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
     CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
     CurveFigure(

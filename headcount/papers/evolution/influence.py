@@ -28,10 +28,9 @@ from torch import Tensor
 
 from headcount.core import Progress
 from headcount.corpora import groups_by_length, present
-from headcount.papers.evolution.measurement import Measurement
+from headcount.papers.evolution.distances import Basis, pwcca
 from headcount.papers.evolution.options import EvolutionOptions
-from headcount.papers.evolution.pwcca import Basis, pwcca
-from headcount.papers.evolution.record import EvolutionRow
+from headcount.papers.evolution.record import EvolutionRow, Measurement
 from headcount.papers.evolution.state_store import Row, StateStore, length, run
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn

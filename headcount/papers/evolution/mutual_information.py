@@ -4,36 +4,58 @@ $$I(T; C) = \sum_{t, c} p(t, c) \ln \frac{p(t, c)}{p(t)\, p(c)} \in [0, \ln |T|]
 
 States are continuous, so their clusters C (mini-batch k-means) stand in for them. The plug-in
 estimate takes shares for probabilities and is too large: independent variables share information by
-chance. Two numbers say how much:
+chance, and the more so the more even the clusters are. Three estimates correct it, each with a bias
+of its own (`benchmarks/mutual_information.py`), so a difference is real only if all agree on it:
 
-- `mi-shuffled` is the plug-in estimate after the tokens are shuffled, its interval the lowest and
-  the highest of five shuffles: the control;
 - `mi-miller-madow` subtracts the first-order bias (K_TC - K_T - K_C + 1) / 2n, with K the numbers
-  of values that occur and n the number of states.
+  of values that occur and n the number of states. It is too large while most pairs of a token and
+  a cluster occur less than once;
+- `mi-less-shuffled` subtracts the plug-in estimate after tokens are shuffled (`mi-shuffled`, whose
+  interval is from the lowest to the highest of five shuffles). It is right without information,
+  and too small with much, whose bias is smaller than that of shuffled tokens;
+- `mi-left-out` says how well the other states of its cluster predict a state's token, and is at
+  most the true information: a cross-entropy is at least the entropy,
+
+$$\mathrm{H}(T) + \frac{1}{n} \sum_s \ln
+\frac{n_{t_s c_s} - 1 + \alpha p(t_s)}{n_{c_s} - 1 + \alpha}$$
+
+  with the alpha out of 1/128, 1/64 ... 256 that makes it largest.
 
 Reference: The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019),
 section 4.1, https://arxiv.org/abs/1909.01380
-Reference: Note on the bias of information estimates (Miller, 1955)
+Reference: Note on the bias of information estimates (Miller, 1955); On variational bounds of mutual
+information (Poole et al., 2019), section 2.1, https://arxiv.org/abs/1905.06922, for the lower bound
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int
+from scipy.stats import entropy
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from headcount.core import CorpusError
-from headcount.papers.evolution.measurement import Measurement
+from headcount.papers.evolution.record import Measurement
 
 STATES_A_CLUSTER = 100
 """Number of states for each cluster: the paper has 10,000 clusters of a million states."""
+
+ESTIMATES = ("mi-miller-madow", "mi-less-shuffled", "mi-left-out")
+"""The corrected estimates, which must agree on a difference."""
+
+CLUSTERS = "mi-clusters"
+"""Number of clusters that have states."""
 
 SHUFFLES = 5
 """Number of shuffles of the control."""
 
 POSITION_EDGES = (0, 1, 2, 3, 5, 9)
 """First positions of the bins of positions."""
+
+_PRIORS = 2.0 ** np.arange(-7, 9)
+"""Weights of the tokens' shares in a prediction, in states of a cluster."""
 
 _LEAST = 200
 """Number of states that a bin of positions needs."""
@@ -86,22 +108,35 @@ def shuffled(
     return [plug_in(generator.permutation(token_S), cluster_S) for _ in range(SHUFFLES)]
 
 
+def left_out(token_S: Int[np.ndarray, " state"], cluster_S: Int[np.ndarray, " state"]) -> float:
+    """How well the other states of its cluster predict the token of a state, in nats."""
+    token_S = np.unique(token_S, return_inverse=True)[1]
+    count_TC = np.asarray(contingency_matrix(token_S, cluster_S))
+    share_T = np.bincount(token_S) / len(token_S)
+    token_P, cluster_P = np.nonzero(count_TC)
+    pair_P, size_P = count_TC[token_P, cluster_P], count_TC.sum(0)[cluster_P]
+    share_P = share_T[token_P]
+    found = (
+        pair_P @ np.log((pair_P - 1 + prior * share_P) / (size_P - 1 + prior)) for prior in _PRIORS
+    )
+    return float(max(found) / len(token_S) + entropy(share_T))
+
+
 def information(
     token_S: Int[np.ndarray, " state"],
     cluster_S: Int[np.ndarray, " state"],
     against: str,
     seed: int,
 ) -> Iterator[Measurement]:
-    """The plug-in estimate, the corrected one and the control."""
-    count = len(token_S)
-    control = shuffled(token_S, cluster_S, seed)
-    rows = (
-        ("mi", plug_in(token_S, cluster_S), np.nan, np.nan),
-        ("mi-miller-madow", miller_madow(token_S, cluster_S), np.nan, np.nan),
-        ("mi-shuffled", float(np.mean(control)), min(control), max(control)),
-    )
-    for quantity, value, low, high in rows:
-        yield Measurement(quantity, against, value, count, float(low), float(high))
+    """The plug-in estimate, the control, the corrected estimates, and the clusters with states."""
+    plain, control = plug_in(token_S, cluster_S), shuffled(token_S, cluster_S, seed)
+    chance = float(np.mean(control))
+    corrected = (miller_madow(token_S, cluster_S), plain - chance, left_out(token_S, cluster_S))
+    values = {"mi": plain, "mi-shuffled": chance, CLUSTERS: len(np.unique(cluster_S))}
+    values |= dict(zip(ESTIMATES, corrected, strict=True))
+    for quantity, value in values.items():
+        ends = (min(control), max(control)) if quantity == "mi-shuffled" else (np.nan, np.nan)
+        yield Measurement(quantity, against, float(value), len(token_S), *map(float, ends))
 
 
 def information_by_position(

@@ -7,11 +7,11 @@ from typing import Any, final
 
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from headcount.core import InputError, ModelError, name_of
+from headcount.core import InputError, name_of
 from headcount.corpora import Encoder
-from headcount.models import Loaded, tokenizer_revision
-from headcount.papers.evolution.measurement import Measurement
-from headcount.papers.evolution.record import EvolutionRow
+from headcount.models import Loaded, revision, tokenizer_revision
+from headcount.papers.evolution.record import EvolutionRow, Measurement
+from headcount.papers.masking import mask_id_of
 from headcount.tap import StateId, state_ids
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"
@@ -75,18 +75,8 @@ class Subject:
 
     @property
     def mask_id(self) -> int:
-        """Id of the mask token of a masked language model.
-
-        Raises:
-            ModelError: if the tokenizer has none.
-        """
-        found = self.encoder.tokenizer.mask_token_id
-        if not isinstance(found, int):
-            raise ModelError(
-                f"Expected a tokenizer with a mask token for the masked language model "
-                f"{self.loaded.name}, got none. Set mask_token in tokenizer_config.json."
-            )
-        return found
+        """Id of the mask token of a masked language model."""
+        return mask_id_of(self.loaded)
 
     @property
     def body(self) -> Any:
@@ -99,7 +89,7 @@ def subjects_of(models: Sequence[Loaded]) -> list[Subject]:
     """The models with their objectives, numbered within each.
 
     Raises:
-        InputError: if there is none, or one is given twice.
+        InputError: if there is none, or one is given twice, under one name or two.
     """
     if not models:
         raise InputError("Expected a model, got none. Name at least one.")
@@ -107,6 +97,13 @@ def subjects_of(models: Sequence[Loaded]) -> list[Subject]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"Expected different models, got {twice[0]} twice. Name it once.")
+    named: dict[str, str] = {}
+    for each in models:
+        if (other := named.setdefault(revision(each.model), each.name)) != each.name:
+            raise InputError(
+                f"Expected different models, got {other} and {each.name} with the same weights, "
+                "which would count as two seeds. Name one of them."
+            )
     seen: dict[str, int] = {}
     found = []
     for loaded in models:

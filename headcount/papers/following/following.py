@@ -41,7 +41,7 @@ from headcount.papers.following.checkpoint_list import (
     checkpoints_of,
     load_checkpoint,
 )
-from headcount.papers.following.findings import sentences_of
+from headcount.papers.following.document import sentences_of
 from headcount.papers.following.options import FollowOptions
 from headcount.papers.following.prunability import HALVES, half_of, prunability
 from headcount.papers.following.record import (

@@ -6,7 +6,7 @@ from typing import final
 
 from headcount.core import InputError, check_choice, check_seed
 from headcount.importance import MethodName
-from headcount.results import Thresholds
+from headcount.vocabulary import Thresholds
 
 
 @final

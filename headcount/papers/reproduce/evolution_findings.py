@@ -1,19 +1,27 @@
 """Findings of Voita et al. (2019) on how representations evolve, tested with a band over seeds.
 
 Every finding is a difference that the paper says is above 0. Its band runs from the smallest to the
-largest difference between the seeds. A finding *holds* if the band is above 0, *fails* if it is
-below, and is *undecided* if the band contains 0 or there is one seed only. Mutual information and
-shares of neighbours are compared between models with the same control.
+largest difference between the seeds. Differences of mutual information have a band for each of the
+estimates that correct it (see `mutual_information`), since each has a bias of its own that may move
+with the evenness of clusters. The finding is
+
+- *undecided* if there is one seed only, if a band contains 0, or if the estimates disagree;
+- *in all N seeds*, or *in none of N seeds*, if all bands are above 0, or below;
+- and only then *holds*, or *fails*, if chance orders so many seeds like this with a probability of
+  at most 0.05. For N models against N others it is 1 / (2N choose N), which takes three seeds. For
+  differences within each of N models it is 1 / 2^N, which takes five.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
+from statistics import fmean
 from typing import final
 
+from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import Evolution
 
 TRANSLATION, CAUSAL, MASKED = "translation", "causal-lm", "masked-lm"
-INFORMATION = "mi-miller-madow"
 
 
 @final
@@ -25,174 +33,190 @@ class Finding:
     """What the paper found."""
     measure: str
     """The difference that must be above 0, in words."""
-    low: float
-    """Smallest difference between seeds."""
-    high: float
-    """Largest difference between seeds."""
+    bands: Mapping[str, tuple[float, float]]
+    """Smallest and largest difference between seeds, by quantity."""
     seeds: int
     """Number of seeds of each objective."""
+    chance: float
+    """Probability that chance orders so many seeds like this."""
 
     @property
     def verdict(self) -> str:
-        """`holds`, `fails` or `undecided`."""
-        if self.seeds < 2 or self.low <= 0 <= self.high:
+        """`holds`, `fails`, `undecided`, or in how many seeds it is so."""
+        is_above = {low > 0 for low, _ in self.bands.values()}
+        has_zero = any(low <= 0 <= high for low, high in self.bands.values())
+        if self.seeds < 2 or has_zero or len(is_above) > 1:
             return "undecided"
-        return "holds" if self.low > 0 else "fails"
+        if self.chance <= 0.05:
+            return "holds" if is_above == {True} else "fails"
+        if self.seeds == 2:
+            return "in both seeds" if is_above == {True} else "in neither seed"
+        return f"in {'all' if is_above == {True} else 'none of'} {self.seeds} seeds"
+
+
+@final
+@dataclass(frozen=True)
+class _Band:
+    """A difference over seeds."""
+
+    low: float
+    high: float
+    seeds: int
+    chance: float
+
+
+@final
+@dataclass(frozen=True)
+class _Claim:
+    """A finding before it is tested."""
+
+    claim: str
+    measure: str
+    quantities: tuple[str, ...]
+    compared: Callable[[Evolution, str], _Band | None]
+    """The difference of a quantity; None if the numbers are not there."""
+
+    def tested(self, evolution: Evolution) -> Finding | None:
+        """What the numbers say; None unless all quantities are there."""
+        bands = {each: self.compared(evolution, each) for each in self.quantities}
+        found = [band for band in bands.values() if band is not None]
+        if len(found) < len(bands):
+            return None
+        ends = {name: (band.low, band.high) for name, band in zip(bands, found, strict=True)}
+        return Finding(self.claim, self.measure, ends, found[0].seeds, found[0].chance)
 
 
 def findings(evolution: Evolution) -> list[Finding]:
     """Every finding that the numbers allow to test."""
-    tests: tuple[Callable[[Evolution], Finding | None], ...] = (
-        _identity,
-        _position,
-        _past,
-        _future,
-        _rebuilt,
-        _replaced,
-        _rare,
-        _swapped,
-    )
-    return [found for test in tests if (found := test(evolution)) is not None]
+    return [found for claim in _claims() if (found := claim.tested(evolution)) is not None]
 
 
-def _identity(evolution: Evolution) -> Finding | None:
-    found = _last(evolution, INFORMATION, "input")
-    if found is None:
-        return None
-    others = [*found[CAUSAL], *found[MASKED]]
-    return _difference(
+def _claims() -> Iterator[_Claim]:
+    rare = "influence of the rarest tokens less that of the most frequent, mean of layers"
+    yield _Claim(
         "Translation keeps the identity of tokens best",
         "information about the input token in the last layer: translation less the best other",
-        found[TRANSLATION],
-        [max(pair) for pair in zip(found[CAUSAL], found[MASKED], strict=False)] or others,
+        ESTIMATES,
+        _identity,
     )
-
-
-def _position(evolution: Evolution) -> Finding | None:
-    found = _last(evolution, "neighbours", "position")
-    if found is None:
-        return None
-    return _difference(
+    yield _Claim(
         "Translation keeps the position of tokens best",
         "distance in position of the nearest states in the last layer, in tokens: the lowest other "
         "less translation",
-        [min(pair) for pair in zip(found[CAUSAL], found[MASKED], strict=False)],
-        found[TRANSLATION],
+        ("neighbours",),
+        _position,
     )
-
-
-def _past(evolution: Evolution) -> Finding | None:
-    curves = evolution.curves(INFORMATION, "input").get(CAUSAL)
-    if curves is None:
-        return None
-    return _difference(
+    yield _Claim(
         "A causal language model forgets the past",
         "information about the input token: first layer less last layer",
-        curves[min(curves)],
-        curves[max(curves)],
+        ESTIMATES,
+        _past,
     )
-
-
-def _future(evolution: Evolution) -> Finding | None:
-    curves = evolution.curves(INFORMATION, "output").get(CAUSAL)
-    if curves is None:
-        return None
-    return _difference(
+    yield _Claim(
         "A causal language model builds the future",
         "information about the next token: last layer less first layer",
-        curves[max(curves)],
-        curves[min(curves)],
+        ESTIMATES,
+        _future,
     )
-
-
-def _rebuilt(evolution: Evolution) -> Finding | None:
-    curves = evolution.curves(INFORMATION, "input").get(MASKED)
-    if curves is None or len(curves) < 3:
-        return None
-    first, *inner, last = (curves[layer] for layer in sorted(curves))
-    differences = [
-        min(first[seed], last[seed]) - min(each[seed] for each in inner)
-        for seed in range(len(first))
-    ]
-    return _of_seeds(
+    yield _Claim(
         "A masked language model loses the token, then rebuilds it",
         "information about the input token: the lower of first and last layer less the lowest "
         "layer between",
-        differences,
+        ESTIMATES,
+        _rebuilt,
+    )
+    yield _Claim(
+        "A masked language model forgets a false token and builds the right one",
+        "information about a false token: first layer less last; about the right one: last less "
+        "first; the smaller of both",
+        ESTIMATES,
+        _replaced,
+    )
+    yield _Claim(
+        "Rare tokens influence others most (translation)", rare, ("influence",), _influence
+    )
+    yield _Claim(
+        "The influence of rare tokens goes away with swapped tokens",
+        f"{rare}: half of it less that with swapped tokens",
+        ("influence-swapped",),
+        _swapped,
     )
 
 
-def _replaced(evolution: Evolution) -> Finding | None:
+def _identity(evolution: Evolution, quantity: str) -> _Band | None:
+    last = _last(evolution, quantity, "input")
+    if last is None:
+        return None
+    others = [max(pair) for pair in zip(last[CAUSAL], last[MASKED], strict=False)]
+    return _between(last[TRANSLATION], others)
+
+
+def _position(evolution: Evolution, quantity: str) -> _Band | None:
+    last = _last(evolution, quantity, "position")
+    if last is None:
+        return None
+    others = [min(pair) for pair in zip(last[CAUSAL], last[MASKED], strict=False)]
+    return _between(others, last[TRANSLATION])
+
+
+def _past(evolution: Evolution, quantity: str) -> _Band | None:
+    curves = evolution.curves(quantity, "input").get(CAUSAL)
+    return None if curves is None else _within(_less(curves[min(curves)], curves[max(curves)]))
+
+
+def _future(evolution: Evolution, quantity: str) -> _Band | None:
+    curves = evolution.curves(quantity, "output").get(CAUSAL)
+    return None if curves is None else _within(_less(curves[max(curves)], curves[min(curves)]))
+
+
+def _rebuilt(evolution: Evolution, quantity: str) -> _Band | None:
+    curves = evolution.curves(quantity, "input").get(MASKED)
+    if curves is None or len(curves) < 3:
+        return None
+    first, *inner, last = (curves[layer] for layer in sorted(curves))
+    lowest, ends = map(min, zip(*inner, strict=True)), map(min, zip(first, last, strict=True))
+    return _within(_less(ends, lowest))
+
+
+def _replaced(evolution: Evolution, quantity: str) -> _Band | None:
     """Both must happen: the smaller of what is forgotten and what is built."""
     false, right = (
-        evolution.curves(INFORMATION, f"replaced {which}").get(MASKED)
-        for which in ("input", "output")
+        evolution.curves(quantity, f"replaced {which}").get(MASKED) for which in ("input", "output")
     )
     if false is None or right is None:
         return None
     first, last = min(false), max(false)
-    differences = [
-        min(false[first][seed] - false[last][seed], right[last][seed] - right[first][seed])
-        for seed in range(len(false[first]))
-    ]
-    return _of_seeds(
-        "A masked language model forgets a false token and builds the right one",
-        "information about a false token: first layer less last; about the right one: last less "
-        "first; the smaller of both",
-        differences,
-    )
+    forgotten, built = _less(false[first], false[last]), _less(right[last], right[first])
+    return _within([*map(min, zip(forgotten, built, strict=True))])
 
 
-def _rare(evolution: Evolution) -> Finding | None:
-    found = _rarest_and_most_frequent(evolution, "influence")
-    if found is None:
-        return None
-    return _difference("Rare tokens influence others most (translation)", _rare_words(""), *found)
+def _influence(evolution: Evolution, quantity: str) -> _Band | None:
+    found = _rarest_less_most_frequent(evolution, quantity)
+    return None if found is None else _within(found)
 
 
-def _swapped(evolution: Evolution) -> Finding | None:
+def _swapped(evolution: Evolution, quantity: str) -> _Band | None:
     """The effect goes away if less than half of it is left."""
-    plain = _rarest_and_most_frequent(evolution, "influence")
-    swapped = _rarest_and_most_frequent(evolution, "influence-swapped")
-    if plain is None or swapped is None:
+    effect, left = (_rarest_less_most_frequent(evolution, name) for name in ("influence", quantity))
+    if effect is None or left is None:
         return None
-    effect, left = (
-        [rare - frequent for rare, frequent in zip(*pair, strict=True)] for pair in (plain, swapped)
-    )
-    return _difference(
-        "The influence of rare tokens goes away with swapped tokens",
-        _rare_words(": half of it less that with swapped tokens"),
-        [each / 2 for each in effect],
-        left,
-    )
+    return _within(_less((each / 2 for each in effect), left))
 
 
-def _rare_words(more: str) -> str:
-    return f"influence of the rarest tokens less that of the most frequent, mean of layers{more}"
-
-
-def _rarest_and_most_frequent(
-    evolution: Evolution, quantity: str
-) -> tuple[list[float], list[float]] | None:
-    """The mean influence over layers of the first and the last bin of frequency, by seed."""
+def _rarest_less_most_frequent(evolution: Evolution, quantity: str) -> list[float] | None:
+    """The mean influence over layers of the rarest bin less that of the last, by seed."""
     rows = evolution.select(quantity=quantity, objective=TRANSLATION)
     bins = list(dict.fromkeys(row.against for row in rows if row.against.startswith("frequency ")))
     if len(bins) < 2:
         return None
-    seeds = sorted({row.seed for row in rows})
     rare, frequent = (
         [
-            _mean(row.value for row in rows if (row.against, row.seed) == (name, seed))
-            for seed in seeds
+            fmean(row.value for row in rows if (row.against, row.seed) == (name, seed))
+            for seed in sorted({row.seed for row in rows})
         ]
         for name in (bins[0], bins[-1])
     )
-    return rare, frequent
-
-
-def _mean(values: Iterator[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    return _less(rare, frequent)
 
 
 def _last(evolution: Evolution, quantity: str, against: str) -> dict[str, list[float]] | None:
@@ -203,17 +227,18 @@ def _last(evolution: Evolution, quantity: str, against: str) -> dict[str, list[f
     return {objective: layers[max(layers)] for objective, layers in curves.items()}
 
 
-def _of_seeds(claim: str, measure: str, differences: Sequence[float]) -> Finding:
-    return Finding(claim, measure, min(differences), max(differences), len(differences))
+def _less(larger: Iterable[float], smaller: Iterable[float]) -> list[float]:
+    return [one - other for one, other in zip(larger, smaller, strict=True)]
 
 
-def _difference(
-    claim: str, measure: str, larger: Sequence[float], smaller: Sequence[float]
-) -> Finding:
-    return Finding(
-        claim,
-        measure,
-        min(larger) - max(smaller),
-        max(larger) - min(smaller),
-        min(len(larger), len(smaller)),
-    )
+def _within(differences: Sequence[float]) -> _Band:
+    """Differences within each model: chance gives each its sign."""
+    count = len(differences)
+    return _Band(min(differences), max(differences), count, 0.5**count)
+
+
+def _between(larger: Sequence[float], smaller: Sequence[float]) -> _Band:
+    """Differences between models: chance gives them any order."""
+    low, high = min(larger) - max(smaller), max(larger) - min(smaller)
+    chance = 1 / comb(len(larger) + len(smaller), len(larger))
+    return _Band(low, high, min(len(larger), len(smaller)), chance)

@@ -58,6 +58,7 @@ def reproduce_kobayashi2020(
     *,
     samples: int = 1000,
     max_tokens: int = 2048,
+    share_masked: float = 0.0,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Path:
@@ -69,6 +70,7 @@ def reproduce_kobayashi2020(
         out: folder for the results.
         samples: number of resamples of the sentences.
         max_tokens: number of padded tokens in a batch.
+        share_masked: share of the tokens that the model reads as the mask token.
         arguments: arguments of the command, for the record.
         progress: called with the progress.
 
@@ -77,7 +79,12 @@ def reproduce_kobayashi2020(
     """
     loaded = as_loaded(loaded)
     found = measure_contributions(
-        loaded, corpus, samples=samples, max_tokens=max_tokens, progress=progress
+        loaded,
+        corpus,
+        samples=samples,
+        max_tokens=max_tokens,
+        share_masked=share_masked,
+        progress=progress,
     )
     found = found.recorded(arguments or {})
     found.write(out)
@@ -89,12 +96,13 @@ def reproduce_kobayashi2020(
 def kobayashi2020_document(found: ContributionTable) -> str:
     """The document, from measured contributions."""
     record, sites = found.record, sites_of(found.rows)
+    masks = f"The model read {record.share_masked:.0%} of the tokens as its mask token. "
     parts = [
         "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
         f"Here: {literal(record.model)} ({amount(record.heads, 'head')}), "
-        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. Intervals are 95 %, "
-        "by a bootstrap over sentences. The papers' "
-        "model is BERT-base on Wikipedia.",
+        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. "
+        f"{masks if record.share_masked else ''}Intervals are 95 %, by a bootstrap over "
+        "sentences. The papers' model is BERT-base on Wikipedia.",
         "## Weights and norms by kind of token (2020, section 4), means over layers",
         _kinds_table(found, sites),
         "The share of a kind is its part of the sum over all pairs of tokens: of weights A, of "

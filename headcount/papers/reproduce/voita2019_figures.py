@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from headcount.core import ACCENT, LINE, new_figure, plain_grid
-from headcount.reports import SITE_TITLES, RoleName, draw_numbers, role_names
+from headcount.reports import SITE_TITLES, draw_numbers
 from headcount.results import Analysis, HeadRow
+from headcount.vocabulary import RoleEntry, roles_named
 
 FUNCTIONS = ("positional", "syntactic", "rare")
 """The paper's functions of heads; our other roles do not count here."""
@@ -90,12 +91,12 @@ def positions(offsets: dict[str, dict[int, int]]) -> Figure:
 
 def _draw_functions(axes: Axes, rows: list[HeadRow]) -> None:
     """Draw the heads of one site, coloured by function."""
-    roles = role_names(FUNCTIONS)
+    roles = roles_named(FUNCTIONS)
     for row in rows:
         _split_cell(axes, row, [roles[name] for name in row.roles if name in roles])
 
 
-def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleName]) -> None:
+def _split_cell(axes: Axes, row: HeadRow, roles: list[RoleEntry]) -> None:
     """Draw a cell in horizontal bands, the main role on top; an outline if there is no role."""
     left, top, size = row.index - 0.46, row.layer - 0.46, 0.92
     if not roles:

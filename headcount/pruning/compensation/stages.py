@@ -13,7 +13,7 @@ from itertools import product
 from typing import final, get_args
 
 from headcount.compaction import restorable, restored
-from headcount.core import LayerId, ModelError, Plan
+from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.gates import Fixed
 from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
@@ -82,6 +82,27 @@ class Compensation:
     """Training with the kept heads, used if it lowers the loss; None for no training."""
     control: bool = True
     """Whether to train the dense model for as many updates on the same data, if any are trained."""
+    control_taught: bool = False
+    """Whether that control has the pruned model's teacher: the dense model before its training.
+    Without it the control measures training on the data, and not what a teacher adds."""
+
+    def check_control(self, choice: FinetuneConfig | None) -> None:
+        """Check that a control that is taught has something to be taught in.
+
+        Args:
+            choice: the training that chooses heads, if any.
+
+        Raises:
+            InputError: if there is no control, or no training of weights has a teacher.
+        """
+        trainings = (choice, self.recovery)
+        is_taught = any(each and each.is_taught and each.trained != "gates" for each in trainings)
+        if self.control_taught and not (self.control and is_taught):
+            raise InputError(
+                "Expected a control and a training with a teacher, whose teacher the control "
+                "would have (--control-taught), got none. Set distilled or layerwise for the "
+                "training, or leave --control-taught out."
+            )
 
 
 @final

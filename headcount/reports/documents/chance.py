@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from headcount import numbers
 from headcount.core import Document, Table, Text
-from headcount.reports import numbers
-from headcount.reports.names import role_names
 from headcount.reports.sentences import by_chance
 from headcount.results import Analysis
+from headcount.vocabulary import roles_named
 
 NO_ROLE = "no role"
 
@@ -19,7 +19,7 @@ def chance_document(run: Analysis) -> Document | None:
     counts = [Counter(name for head in heads for name in {*head}) for heads in (found, random)]
     rows = [
         (role.name, *(numbers.count(each[name]) for each in counts))
-        for name, role in role_names(name for head in [*found, *random] for name in head).items()
+        for name, role in roles_named(name for head in [*found, *random] for name in head).items()
     ]
     without = (numbers.count(sum(not head for head in heads)) for heads in (found, random))
     return Document(

@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from headcount import numbers
 from headcount.core import Block, Chart, Code, Document, Heading, Table, Text, Warned
-from headcount.reports import numbers
 from headcount.reports.comparison import SKIPPED, Comparison
 from headcount.reports.documents.kept import NEITHER
 from headcount.reports.documents.matching import matching_document
 from headcount.reports.figures.comparison import relation_shares, scatters, side_by_side
 from headcount.reports.kinds import Leading, counted, leading
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.plain_words import relation_words
 from headcount.reports.pruning_order import order_document
 from headcount.reports.relation_pairs import RelationPair, relation_pairs, share_interval
 from headcount.results import Analysis, TraitStrength, signed
+from headcount.vocabulary import relation_words
 
 Names = tuple[str, str]
 """Names of the two runs."""
@@ -187,9 +187,7 @@ def _facts(run: Analysis) -> dict[str, str]:
     return {
         "model": run.record.model,
         "corpus": ", ".join(run.record.corpora),
-        "sentences" if run.record.grid is None else "images": numbers.count(
-            run.record.counts.sentences
-        ),
+        f"{run.record.inputs.item}s": numbers.count(run.record.counts.sentences),
         "tokens": numbers.count(run.record.counts.tokens),
         **{f"version of {name}": value for name, value in run.record.versions.items()},
     }

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from headcount import numbers
 from headcount.core import Table
-from headcount.reports import numbers
 from headcount.reports.kinds import counted, leading
 from headcount.reports.names import SITE_TITLES
 from headcount.results import Analysis

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, Warned, amount
-from headcount.reports import numbers
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Chance, Matching, PairCorrelation, SiteMatching
 from headcount.statistics import ALPHA

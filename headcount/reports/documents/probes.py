@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
-from headcount.reports import numbers
 from headcount.reports.figures.probes import PROBE_FIGURES
 from headcount.results import Probed, ProbeRow
 

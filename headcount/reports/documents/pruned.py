@@ -3,10 +3,18 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, Warned
-from headcount.reports import numbers
 from headcount.reports.documents.kept import kept_table
-from headcount.results import METRICS, Analysis, MetricChange, PruneRecord, Survival, p_beside
+from headcount.results import (
+    METRICS,
+    Analysis,
+    MetricChange,
+    PruneRecord,
+    Survival,
+    p_beside,
+    pruned_warnings,
+)
 
 DATA = (("test", "test data"), ("dev", "development data"))
 """Data sets of a record in the order of the page, with their names."""
@@ -27,7 +35,7 @@ def pruned_document(run: Analysis) -> Document | None:
             Text("Number of heads by what leads them in the dense model."),
             kept_table(run, {"pruned": record.kept}, "Functions that survive"),
             *_survivals(record.functions or ()),
-            *map(Warned, record.warnings),
+            *map(Warned, (*record.warnings, *pruned_warnings(run.record, record))),
         ),
     )
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
-from headcount.reports import numbers
 from headcount.reports.figures.figures import relations
 from headcount.reports.relation_view import RelationRow, RelationTable, relation_table
 from headcount.reports.syntax_view import TestedSyntax, syntax_of

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from headcount import numbers
 from headcount.core import SITES, Block, Chart, Document, Heading, HeadTable, Table, Text, amount
-from headcount.reports import numbers, worth
+from headcount.reports import worth
+from headcount.reports.effects import SURE
 from headcount.reports.figures.worth import agreement, importance, label
 from headcount.reports.names import MEASURES
 from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix, head_rows
@@ -54,7 +56,7 @@ def worth_document(record: ImportanceRecord, heads: HeadTable) -> Document | Non
 def _key(effects: Sequence[Effect]) -> str:
     """How the chart is read."""
     line = "A line is the 95 % interval of a head alone. "
-    hollow = f"A hollow dot may be chance (p ≥ {worth.SURE} after correction)."
+    hollow = f"A hollow dot may be chance (p ≥ {SURE} after correction)."
     return (
         (line if any(math.isfinite(each.low) for each in effects) else "")
         + (hollow if any(math.isfinite(each.p) for each in effects) else "")

@@ -15,10 +15,10 @@ from headcount.core import (
     plain_grid,
     say,
 )
+from headcount.numbers import effect
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import leading
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.numbers import effect
 from headcount.reports.relation_pairs import RelationPair, share_interval
 from headcount.results import Analysis
 

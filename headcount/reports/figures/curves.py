@@ -16,9 +16,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure, say
-from headcount.reports.names import SITE_TITLES, role_names
-from headcount.reports.numbers import effect
+from headcount.numbers import effect
+from headcount.reports.names import SITE_TITLES
 from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
+from headcount.vocabulary import roles_named
 
 NONE = "no role"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A3E9D", "#8C564B")
@@ -104,7 +105,7 @@ def sites(points: CurvePoints, heads: Heads) -> Figure:
 def functions(points: CurvePoints, roles: Mapping[str, Sequence[str]]) -> Figure:
     """Main roles of the kept heads, one panel per method; random shows its first seed."""
     main = {head: each[0] if each else NONE for head, each in roles.items()}
-    shown = role_names(role for role in main.values() if role != NONE)
+    shown = roles_named(role for role in main.values() if role != NONE)
     colours = {name: role.colour for name, role in shown.items()} | {NONE: LINE}
     figure, panels = _panels(points)
     for method, axes in panels:

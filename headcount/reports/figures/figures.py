@@ -24,15 +24,16 @@ from headcount.core import (
     save,
     styled,
 )
+from headcount.numbers import percent
 from headcount.reports.figures.layers import layer_curves
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.names import SITE_TITLES
-from headcount.reports.numbers import percent
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.relation_view import relation_table
 from headcount.reports.syntax_view import syntax_of
 from headcount.results import Analysis, HeadRow, read_run
+from headcount.vocabulary import COLUMNS
 
 
 def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
@@ -110,18 +111,16 @@ def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
 
 def weight_and_norm(run: Analysis) -> Figure | None:
     """Weight against norm-weighted share for each head; None if norms were not measured."""
-    panels = (("first", "first token"), ("sep", "separators"), ("punct", "punctuation"))
-    if run.record.grid is not None:
-        panels = (("class", "class token"),)
-    if all(math.isnan(row.values[f"norm_{key}"]) for row in run.rows for key, _ in panels):
+    panels = [each for each in COLUMNS.values() if each.norm in run.measures]
+    if all(math.isnan(row.values[each.norm]) for row in run.rows for each in panels):
         return None
     figure = new_figure(6.8 if len(panels) > 1 else 2.6, 2.6)
     all_axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (key, title) in zip(all_axes, panels, strict=True):
+    for axes, column in zip(all_axes, panels, strict=True):
         axes.plot([0, 1], [0, 1], color=LINE, linewidth=0.8, zorder=0)
         for site, rows in run.by_site():
             weights, norms = (
-                [row.values[f"{kind}_{key}"] for row in rows] for kind in ("attn", "norm")
+                [row.values[key] for row in rows] for key in (column.key, column.norm)
             )
             axes.scatter(
                 weights,
@@ -133,7 +132,7 @@ def weight_and_norm(run: Analysis) -> Figure | None:
                 marker=SITE_MARKERS.get(site, "D"),
                 label=SITE_TITLES.get(site, site),
             )
-        axes.set(title=title, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
+        axes.set(title=column.rests, xlabel="weight", xlim=(0, 1), ylim=(0, 1))
         axes.set_box_aspect(1)
     all_axes[0].set_ylabel("norm-weighted share")
     _site_legend(figure, all_axes[0])

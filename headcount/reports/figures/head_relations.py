@@ -17,12 +17,13 @@ from headcount.core import (
     new_figure,
     plain_grid,
 )
-from headcount.reports.names import SITE_TITLES, role_names
+from headcount.reports.names import SITE_TITLES
 from headcount.results import (
     Alignment,
     Clusters,
     Coreference,
 )
+from headcount.vocabulary import roles_named
 
 _PANEL = 3.4
 """Width and height of one site's map, in inches."""
@@ -72,7 +73,7 @@ def _colours(
     """Name in the legend and colour of every head."""
     heads = [place.head for place in clusters.places]
     if roles is not None:
-        known = role_names(name for names in roles.values() for name in names)
+        known = roles_named(name for names in roles.values() for name in names)
         main = {head: next(iter(roles.get(head, ())), None) for head in heads}
         none = ("no role", "#ffffff")
         return {

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from headcount import numbers
 from headcount.core import INK, MUTED, PAPER, SITE_COLOURS, SITE_MARKERS, new_figure, say
-from headcount.reports import numbers
 from headcount.reports.names import SITE_TITLES
 from headcount.results import Analysis, HeadRow
 

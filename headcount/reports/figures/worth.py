@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from headcount import numbers
 from headcount.core import INK, MUTED, PAPER, SITE_COLOURS, amount, new_figure, say
-from headcount.reports import numbers
+from headcount.reports.effects import SURE
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.worth import SURE, effect_of, ranked, said, scores_of
+from headcount.reports.worth import effect_of, ranked, said, scores_of
 from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix
 
 _SHORT = {"entropy": "entropy", "positional_share": "positional share"}

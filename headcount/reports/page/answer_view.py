@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.kinds import Kind, Leading
+from headcount import numbers
+from headcount.core import amount
+from headcount.reports.kinds import Leading
 from headcount.reports.untested import needs_more
 from headcount.reports.worth import effect_of, interval, mattering, ranked
 from headcount.results import METRICS, RANDOM, Analysis, CurvePoints
+from headcount.vocabulary import TraitEntry
 
 BUDGETS = 4
 """Number of budgets of a curve that are named."""
 
 STARTS = 3
 """Number of heads to start with."""
-
-_IMAGES = ("images", "image", "images")
 
 FEW_SENTENCES = 60
 """Number of sentences of which one half can be enough for a test of the most frequent traits."""
@@ -29,7 +29,7 @@ class Start:
     """A head worth a look."""
 
     head: str
-    kind: Kind | None
+    kind: TraitEntry | None
     why: str
     """The reason, without the head's name."""
 
@@ -80,8 +80,7 @@ def _clarity(leads: Leading) -> tuple[bool, float]:
 
 def _order(leads: Leading) -> tuple[bool, int, float]:
     """Roles before tendencies, syntax first, sinks last, the clearest before the others."""
-    order = {"syntactic": 0, "sink": 2}
-    return leads.verdict != "role", order.get(leads.kind.role.name, 1), -leads.first_gain
+    return leads.verdict != "role", leads.kind.role.starts, -leads.first_gain
 
 
 def _extremes(run: Analysis) -> list[Start]:
@@ -150,16 +149,17 @@ def next_steps(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[str,
     Commands stand in backticks.
     """
     steps = []
-    kind, one, many = ("text", "sentence", "sentences") if run.record.grid is None else _IMAGES
+    inputs = run.record.inputs
     few = run.record.counts.sentences
     if needs_more(run):
-        steps.append(f"More {kind}: what was not tested has too few cases.")
+        steps.append(f"More {inputs.more}: what was not tested has too few cases.")
     elif not any(found.values()) and few < 10 * FEW_SENTENCES:
         steps.append(
-            f"More {kind}: {numbers.of(few, f'{one} was', f'{many} were')} measured. Small "
+            f"More {inputs.more}: {amount(few, inputs.item)} {'was' if few == 1 else 'were'} "
+            "measured. Small "
             "effects need thousands."
         )
-    if not run.relation_rows and run.record.grid is None:
+    if inputs.has_trees and not run.relation_rows:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     if run.importance is None:
         steps.append(

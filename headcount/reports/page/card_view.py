@@ -7,21 +7,21 @@ from typing import final
 
 import numpy as np
 
+from headcount import numbers
 from headcount.core import amount
-from headcount.reports import numbers
 from headcount.reports.documents.probes import ProbeHead, probe_heads
-from headcount.reports.kinds import findings, kind_of, roles_of
-from headcount.reports.names import MEASURES, SITE_TITLES, RoleName, measures
+from headcount.reports.kinds import findings
+from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.image_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.related import Relative, related_heads
-from headcount.reports.plain_words import finding
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
-from headcount.results import BORDERLINE, Analysis, Example, TraitStrength
+from headcount.results import Analysis, Example, TraitStrength, finding, kind_of_trait
+from headcount.vocabulary import BORDERLINE, ColumnEntry
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -101,15 +101,6 @@ def _note(dense: Example, cut: Example) -> str:
     shown = max(len(cut.queries), len(cut.keys))
     return f"{shown} of {amount(longest, 'word')} shown"
 
-
-_SINKS = (
-    ("first", "first token"),
-    ("none", "learned sink (no token)"),
-    ("class", "class token"),
-    ("sep", "separators"),
-    ("punct", "punctuation"),
-)
-"""Endings of columns, and labels, of what heads may rest on."""
 
 MAX_OFFSET = 10
 """Largest offset with a bin of its own; larger ones share one bin on either side."""
@@ -198,27 +189,26 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     results = (run.relation_rows or ()) if run.traits is None else ()
     relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
     null = {row.head: row.values for row in run.null_rows or ()}
-    worth, probed, names = _worth(run), probe_heads(run.probes), roles_of(run)
+    worth, probed = _worth(run), probe_heads(run.probes)
     fate = fates(run, keepings(run))
-    is_images = run.record.grid is not None
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
         Card(
             head=row.head,
             title=f"{SITE_TITLES.get(row.site, row.site)}, layer {row.layer}, head {row.index}",
             roles=tuple(role.role for role in run.roles[row.head]),
-            findings=_findings(run, row.head, names),
+            findings=_findings(run, row.head),
             line=head_line(row.values),
             profile=_profile(run, row.head),
             without=without(run, row),
             fate=fate[row.head],
             worth=worth[row.head],
             probe=probed.get(row.head),
-            offsets=() if is_images else offset_bins(run.offset_shares.get(row.head, {})),
+            offsets=_offsets(run, row.head),
             relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
-            rare="" if is_images else _rare(row.values),
+            rare=_rare(row.values),
             numbers=_numbers(row.values, null.get(row.head)),
             related=related[row.head],
             examples=tuple(_example(run, e) for e in run.examples.get(row.head, ())),
@@ -230,20 +220,19 @@ def cards(run: Analysis) -> tuple[Card, ...]:
 def _profile(run: Analysis, head: str) -> ProfileView | None:
     if run.traits is None:
         return None
-    unit = ("text", "texts") if run.record.grid is None else ("image", "images")
-    few = run.record.few_texts
+    unit, few = (run.record.inputs.unit, f"{run.record.inputs.unit}s"), run.record.few_texts
     if few is not None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
-    return profile_view(run.traits.get(head, ()), unit, not_tested(run))
+    about = few.words if few is not None else f"{unit[1]} of this kind"
+    return profile_view(run.traits.get(head, ()), unit, not_tested(run), about)
 
 
 def _example(run: Analysis, example: Example) -> ExampleView | ImageView:
-    if run.record.grid is None or not example.image:
-        return example_view(example)
-    return image_view(example, run.record.grid)
+    grid = run.record.grid
+    return image_view(example, grid) if grid and example.image else example_view(example)
 
 
-def _findings(run: Analysis, head: str, names: Mapping[str, RoleName]) -> tuple[Finding, ...]:
+def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:
     """The roles of a head and its strongest tendencies; in old runs, the roles with evidence."""
     if run.traits is None:
         return tuple(Finding(role.role, "role", arrows(role.evidence)) for role in run.roles[head])
@@ -251,9 +240,30 @@ def _findings(run: Analysis, head: str, names: Mapping[str, RoleName]) -> tuple[
     roles = [each for each in found if each.verdict == "role"]
     tends = [each for each in found if each.verdict == "tendency"]
     return tuple(
-        Finding(kind_of(each, names).key, each.verdict, f"{finding(each)}{_doubt(run, each)}")
+        Finding(
+            kind_of_trait(each).key,
+            each.verdict,
+            f"{finding(each)}{_expected(run, each)}{_doubt(run, each)}",
+        )
         for each in roles[:SHOWN_ROLES] + tends[:SHOWN_TENDENCIES]
     )
+
+
+def _expected(run: Analysis, trait: TraitStrength) -> str:
+    """The share of a role to expect in new texts, where it is another than the measured one."""
+    expected = run.expected.get((trait.head, trait.trait))
+    if trait.verdict != "role" or expected is None:
+        return ""
+    measured = trait.score
+    if trait.role == "syntactic":
+        is_relative = run.record.thresholds.syntactic_relative
+        gain = expected * trait.chance if is_relative else expected
+        measured, expected = trait.share, trait.chance + gain
+    shown = numbers.percent(expected)
+    if shown == numbers.percent(measured):
+        return ""
+    new = "texts" if run.record.grid is None else "images"
+    return f"; {shown} are expected in new {new} of this kind"
 
 
 def _doubt(run: Analysis, trait: TraitStrength) -> str:
@@ -278,6 +288,11 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
     return {head: tuple(found) for head, found in scores.items()}
 
 
+def _offsets(run: Analysis, head: str) -> tuple[float, ...]:
+    shares = run.offset_shares
+    return offset_bins(shares.get(head, {})) if shares else ()
+
+
 def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
     """Shares of the offsets: all below -10, each from -10 to 10, all above 10."""
     bins = [0.0] * (2 * MAX_OFFSET + 3)
@@ -288,36 +303,27 @@ def offset_bins(offsets: Mapping[int, float]) -> tuple[float, ...]:
 
 
 def _sinks(values: Mapping[str, float]) -> tuple[Share, ...]:
-    result = []
-    for key, label in _SINKS:
-        weight, norm = values.get(f"attn_{key}", math.nan), values.get(f"norm_{key}", math.nan)
-        if not math.isnan(weight):
-            result.append(
-                Share(
-                    label,
-                    numbers.rounded(weight),
-                    numbers.percent(weight),
-                    numbers.rounded(norm),
-                    numbers.percent(norm),
-                )
-            )
-    return tuple(result)
-
-
-def _patterns(values: Mapping[str, float]) -> tuple[Share, ...]:
-    found = [m for m in measures(values) if m.key.startswith("pattern_")]
+    found = [(m, values[m.key], values.get(m.norm, math.nan)) for m in measures(values) if m.rests]
     return tuple(
-        Share(
-            m.label,
-            numbers.rounded(values.get(m.key, math.nan)),
-            m.show(values.get(m.key, math.nan)),
-        )
-        for m in found
-        if not math.isnan(values.get(m.key, math.nan))
+        Share(m.rests, *_shown(m, weight), *_shown(m, norm))
+        for m, weight, norm in found
+        if not math.isnan(weight)
     )
 
 
+def _patterns(values: Mapping[str, float]) -> tuple[Share, ...]:
+    found = [(m, values[m.key]) for m in measures(values) if m.key.startswith("pattern_")]
+    return tuple(Share(m.label, *_shown(m, value)) for m, value in found if not math.isnan(value))
+
+
+def _shown(column: ColumnEntry, value: float) -> tuple[float | None, str]:
+    """A number, and its text."""
+    return numbers.rounded(value), column.show(value)
+
+
 def _rare(values: Mapping[str, float]) -> str:
+    if "rare_share" not in values:
+        return ""
     share, two = values.get("rare_share", math.nan), values.get("rare2_share", math.nan)
     if math.isnan(share):
         return "Not measured: no sentence has a token outside the 500 most frequent ones."

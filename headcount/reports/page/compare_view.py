@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.reports.comparison import Comparison
 from headcount.reports.documents.comparison import Found, comparison_parts, key_of
-from headcount.reports.kinds import Kind, kinds_of, leading
+from headcount.reports.kinds import kinds_of, leading
 from headcount.reports.page.grid_view import Grid, grids
 from headcount.reports.page.section import Section
-from headcount.reports.plain_words import finding
 from headcount.reports.sentences import headline, measured
 from headcount.reports.worth import without
-from headcount.results import Analysis
+from headcount.results import Analysis, finding
+from headcount.vocabulary import TraitEntry
 
 SHORT = {"differ": "heads that differ", "methods": "methods", "matched": "matched heads"}
 """Names in the contents list that are not the titles."""
@@ -55,7 +55,7 @@ class ComparisonView:
     title: str
     headline: str
     sides: tuple[Side, Side]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, TraitEntry]
     pairs: tuple[HeadPair, ...]
     """Every head; empty if the runs are over different heads."""
     sections: tuple[Section, ...]

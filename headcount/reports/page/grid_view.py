@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.kinds import Kind, Leading, counted, num_borderline, tint, verdicts
+from headcount import numbers
+from headcount.reports.kinds import Leading, counted, num_borderline, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.untested import nothing_words
 from headcount.reports.worth import mattering
 from headcount.results import Analysis
+from headcount.vocabulary import TraitEntry
 
 Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
@@ -22,9 +23,9 @@ class Cell:
 
     head: str
     index: int
-    kind: Kind | None
+    kind: TraitEntry | None
     """What leads the head; None if nothing was found."""
-    second: Kind | None
+    second: TraitEntry | None
     """What else it does; None without another role or tendency."""
     verdict: str
     """`role`, `tendency` or `none`."""
@@ -52,7 +53,7 @@ class Grid:
 class Chip:
     """One entry of the legend: a kind of heads with their number."""
 
-    kind: Kind
+    kind: TraitEntry
     count: str
 
 

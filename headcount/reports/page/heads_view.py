@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports.names import MeasureName, measures
+from headcount.reports.names import measures
 from headcount.reports.page.section import Section
 from headcount.results import Analysis
+from headcount.vocabulary import ColumnEntry
 
 MANY = 400
 """Number of heads above which the page holds no table; its script makes it when it is opened."""
@@ -16,7 +17,7 @@ MANY = 400
 class HeadsTable:
     """The table."""
 
-    columns: tuple[MeasureName, ...]
+    columns: tuple[ColumnEntry, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
     """Head, roles and the texts of its numbers; of many heads, the page's script adds them."""
     num_heads: int

@@ -8,13 +8,12 @@ from typing import Any
 from headcount.core import write_text
 from headcount.reports.documents.chance import NO_ROLE
 from headcount.reports.documents.kept import NEITHER
-from headcount.reports.kinds import Kind
-from headcount.reports.names import RoleName
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.inline_svg import inline_svg
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
+from headcount.vocabulary import RoleEntry, TraitEntry, kind_of_role
 
 STYLES = (
     "base.css",
@@ -95,30 +94,33 @@ def page_data(report: Report) -> dict[str, Any]:
         "title": report.title,
         "heads": report.heads,
         "kinds": {
-            name: {"letter": letter, "colour": role.colour, "ink": role.ink}
-            for name, letter, role in _swatches(report)
+            kind.key: {
+                "letter": kind.letter,
+                "label": kind.label,
+                "colour": kind.role.colour,
+                "ink": kind.role.ink,
+                "words": kind.words,
+            }
+            for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
         },
         "kept": [asdict(choice) for choice in report.atlas.keepings],
         "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
         "pictures": [*pictures],
         "hasNull": bool(report.opening.by_chance),
+        "absent": report.absent,
         "nothing": report.nothing[0],
         "nothingMore": report.nothing[1],
     }
 
 
-def _swatches(report: Report) -> list[tuple[str, str, RoleName]]:
-    """Name, letter and role of everything that has a swatch: roles of examples, then kinds."""
-    roles = [(name, role.abbreviation, role) for name, role in report.roles.items()]
-    return roles + [(key, kind.letter, kind.role) for key, kind in report.kinds.items()]
-
-
-def swatches(kinds: Iterable[Kind], roles: Iterable[RoleName]) -> Mapping[str, tuple[Any, str]]:
+def swatches(
+    kinds: Iterable[TraitEntry], roles: Iterable[RoleEntry]
+) -> Mapping[str, tuple[Any, str]]:
     """Role and letter of each name that has a swatch where it is a cell of a table."""
     return {
         **dict.fromkeys((NO_ROLE, NEITHER), (None, "")),
-        **{role.name: (role, role.abbreviation) for role in roles},
+        **{role.name: (role, kind_of_role(role).letter) for role in roles},
         **{kind.label: (kind.role, kind.letter) for kind in kinds},
     }
 
@@ -128,17 +130,25 @@ def _card_data(card: Card) -> dict[str, Any]:
     return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
-def write_report(folder: str | Path, pruned: str | Path | None = None) -> Path:
+def write_report(
+    folder: str | Path,
+    pruned: str | Path | None = None,
+    confirming: str | Path | None = None,
+) -> Path:
     """Read the results of a run folder and write `report.html` into it, atomically.
 
     Args:
         folder: folder of the run.
         pruned: folder of a model that was pruned from the run's model, to show before and after.
+        confirming: folder of an analysis of the same model on other texts, to show which roles are
+            found again.
 
     Raises:
-        InputError: if a result file is missing or damaged, or the pruned model is of another model.
+        InputError: if a result file is missing or damaged, or the pruned model or the other
+            analysis is of another model or was made in another way.
     """
     path = Path(folder) / "report.html"
-    run = read_run(path.parent, None if pruned is None else Path(pruned))
+    others = (None if each is None else Path(each) for each in (pruned, confirming))
+    run = read_run(path.parent, *others)
     write_text(path, render(report_view(run)))
     return path

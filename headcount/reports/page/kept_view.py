@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from headcount import numbers
 from headcount.core import Document, Heading, Text
-from headcount.reports import numbers
 from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.kept import kept_table
 from headcount.reports.page.answer_view import best_method, pruning_answer

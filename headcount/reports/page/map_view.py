@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, final
 
-from headcount.analysis import NOT_SYNTAX
-from headcount.reports import numbers
-from headcount.reports.names import DIRECTIONS, SIGNED, measures
+from headcount import numbers
+from headcount.reports.effects import SURE
+from headcount.reports.names import measures
 from headcount.reports.relation_view import Key, is_few, map_key, measured
-from headcount.reports.worth import SURE, effect_of
+from headcount.reports.worth import effect_of
 from headcount.results import Analysis, RelationResult
+from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, relation_words
 
 
 @final
@@ -32,6 +33,8 @@ class Map:
     values: tuple[float | None, ...]
     """Values in the order of the heads; None if not measured."""
     texts: tuple[str, ...]
+    words: str
+    """Everything that a search for it can name, in lower case."""
     sure: tuple[bool, ...] | None = None
     """Whether each head's number is beyond chance; None if that was not tested."""
     sure_about: str = ""
@@ -48,7 +51,8 @@ def maps(run: Analysis) -> tuple[Map, ...]:
             about=name.about,
             show=name.show,
             values=[row.values[name.key] for row in run.rows],
-            diverging=name.key in SIGNED,
+            diverging=name.has_signs,
+            words=name.words,
         )
         for name in measures(run.measures)
     ]
@@ -75,6 +79,7 @@ def head_map(
     show: Callable[[float], str],
     values: list[float],
     diverging: bool = False,
+    words: str = "",
 ) -> Map:
     """A map of values in the order of the heads; 0 is the middle of a diverging scale."""
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
@@ -94,6 +99,7 @@ def head_map(
         high_text=show(high),
         values=tuple(numbers.rounded(value) for value in values),
         texts=tuple(show(value) for value in values),
+        words=words or label.lower(),
     )
 
 
@@ -166,6 +172,7 @@ def _relation_map(
         about=f"{meaning}; baseline {baseline}",
         show=numbers.percent,
         values=[results[head].accuracy if head in results else math.nan for head in heads],
+        words=f"{relation}, {short} {relation_words(relation)}".lower(),
     )
     if found is None:
         return shown

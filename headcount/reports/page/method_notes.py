@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.corpora import LEAST_UNITS, SEGMENT
+from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, TEXTS, VOITA, Inputs
 
 
 @final
@@ -14,10 +15,9 @@ class Note:
     what: str
     how: str
     source: str
+    inputs: tuple[Inputs, ...] = (TEXTS,)
+    """Kinds of input that it holds for."""
 
-
-_VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
-_CLARK = "Clark et al., BlackboxNLP 2019, arXiv:1906.04341"
 
 NOTES = (
     Note(
@@ -25,13 +25,14 @@ NOTES = (
         "Mean over queries of the largest weight. Padding is excluded on both "
         "sides, and so are special tokens unless the signature includes them (special:keys, "
         "queries). Weights are not renormalised.",
-        f"{_VOITA}, section 4",
+        f"{VOITA}, section 4",
+        (TEXTS, IMAGES),
     ),
     Note(
         "Positional",
         "Share of queries whose largest weight lies at the head's most frequent "
         "offset, key minus query, in tokens.",
-        f"{_VOITA}, section 5",
+        f"{VOITA}, section 5",
     ),
     Note(
         "Syntactic",
@@ -39,7 +40,7 @@ NOTES = (
         "queries; the word itself and special tokens are removed. Accuracy is the share of arcs "
         "whose other word gets the largest weight. The baseline is the relation's best fixed "
         "offset. Root arcs are excluded, except that they count as missed among all words.",
-        f"{_VOITA}, section 5; {_CLARK}, section 4",
+        f"{VOITA}, section 5; {CLARK}, section 4",
     ),
     Note(
         "Roles and tendencies",
@@ -65,29 +66,80 @@ NOTES = (
         "Share of queries whose largest weight is on the sentence's rarest token, "
         "over sentences whose rarest token is outside the 500 most frequent. Ties go to the "
         "earlier token.",
-        f"{_VOITA}, section 5",
+        f"{VOITA}, section 5",
     ),
     Note(
         "Weight on a token",
         "Mean weight over all queries except padding; 0 if the token is missing.",
-        f"{_CLARK}, section 3",
+        f"{CLARK}, section 3",
     ),
     Note(
         "Entropy",
         "Natural logarithm, over all queries and keys except padding, unsmoothed.",
-        f"{_CLARK}, section 3",
+        f"{CLARK}, section 3",
+        (TEXTS, IMAGES),
     ),
     Note(
         "Norm share",
         "Share of the sum of ‖A f(x)‖, where f(x) is the value after the head's "
         "part of the output projection: a large weight on a small vector counts little.",
         "Kobayashi et al., EMNLP 2020, arXiv:2004.10102",
+        (TEXTS, IMAGES),
+    ),
+    Note(
+        "Roles and tendencies",
+        "A hash of each image puts it in one of two halves. Places and the cells to test are "
+        "chosen on the first; shares, thresholds and tests are those of the second. The test is a "
+        "one-sided t-test clustered by image, with at least 100 cases in 10 images, corrected by "
+        "Holm's method for all chosen cells. A role passes the threshold and the test, a tendency "
+        "the test alone. Strength is (share − null) / (attainable − null).",
+        "headcount",
+        (IMAGES,),
+    ),
+    Note(
+        "Averages",
+        "Every number is a sum over the corpus, divided once at the end, never a mean of means of "
+        "images.",
+        "headcount",
+        (IMAGES,),
+    ),
+    Note(
+        "Positional",
+        "Share of patches whose largest weight lies on the patch at one place relative to them, "
+        "among patches that have a patch there; special tokens are left out. The null is the "
+        "larger of chance and of the mean share at the four places beside it.",
+        f"After {VOITA}, section 5.1",
+        (IMAGES,),
+    ),
+    Note(
+        "Row and column",
+        "Mean weight on the patch's own row or column, itself included. The null is the larger of "
+        "chance and of what the head's weights on the eight neighbours and its mean weight "
+        "elsewhere give it.",
+        "No paper defines it",
+        (IMAGES,),
+    ),
+    Note(
+        "One place",
+        "Mean weight on one patch of every image, whatever is in it; one half of the images "
+        "chooses the patch. The null is the larger of chance and of the mean weight on the patches "
+        "beside it.",
+        "No paper defines it",
+        (IMAGES,),
+    ),
+    Note(
+        "Attention distance",
+        "Euclidean distance in patches between a patch and what it attends to, weighted by the "
+        "attention on patches; class and other special tokens are left out. Nearby: by what share "
+        "that distance is shorter than with even attention.",
+        "Dosovitskiy et al., ICLR 2021, arXiv:2010.11929, figure 7",
+        (IMAGES,),
     ),
     Note(
         "Patterns",
         "Vertical, diagonal, both, block or heterogeneous, by a documented rule for "
         "each map; the paper's own classifier was never released.",
-        "Kovaleva et al., EMNLP 2019, arXiv:1908.08593",
+        KOVALEVA,
     ),
     Note(
         "Averages",
@@ -99,56 +151,6 @@ NOTES = (
 """Definitions and references for everything in the report."""
 
 _MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
-
-_SHARED = frozenset({"Confidence", "Entropy", "Norm share"})
-
-IMAGE_NOTES = (
-    *(note for note in NOTES if note.what in _SHARED),
-    Note(
-        "Roles and tendencies",
-        "A hash of each image puts it in one of two halves. Places and the cells to test are "
-        "chosen on the first; shares, thresholds and tests are those of the second. The test is a "
-        "one-sided t-test clustered by image, with at least 100 cases in 10 images, corrected by "
-        "Holm's method for all chosen cells. A role passes the threshold and the test, a tendency "
-        "the test alone. Strength is (share − null) / (attainable − null).",
-        "headcount",
-    ),
-    Note(
-        "Averages",
-        "Every number is a sum over the corpus, divided once at the end, never a mean of means of "
-        "images.",
-        "headcount",
-    ),
-    Note(
-        "Positional",
-        "Share of patches whose largest weight lies on the patch at one place relative to them, "
-        "among patches that have a patch there; special tokens are left out. The null is the "
-        "larger of chance and of the mean share at the four places beside it.",
-        f"After {_VOITA}, section 5.1",
-    ),
-    Note(
-        "Row and column",
-        "Mean weight on the patch's own row or column, itself included. The null is the larger of "
-        "chance and of what the head's weights on the eight neighbours and its mean weight "
-        "elsewhere give it.",
-        "No paper defines it",
-    ),
-    Note(
-        "One place",
-        "Mean weight on one patch of every image, whatever is in it; one half of the images "
-        "chooses the patch. The null is the larger of chance and of the mean weight on the patches "
-        "beside it.",
-        "No paper defines it",
-    ),
-    Note(
-        "Attention distance",
-        "Euclidean distance in patches between a patch and what it attends to, weighted by the "
-        "attention on patches; class and other special tokens are left out. Nearby: by what share "
-        "that distance is shorter than with even attention.",
-        "Dosovitskiy et al., ICLR 2021, arXiv:2010.11929, figure 7",
-    ),
-)
-"""Definitions and references for the numbers of images."""
 
 WORTH_NOTES = (
     Note(
@@ -172,7 +174,7 @@ WORTH_NOTES = (
         "to the head, among the heads of its layer. The paper takes the mean over target steps, "
         "each normalised on its own (--average per-step). By default the steps of an example are "
         "normalised together.",
-        f"{_VOITA}, section 4",
+        f"{VOITA}, section 4",
     ),
     Note(
         "Output norm",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
-from headcount.reports import numbers
-from headcount.reports.page.method_notes import IMAGE_NOTES, NOTES, WORTH_NOTES, Note
+from headcount import numbers
+from headcount.reports.page.method_notes import NOTES, WORTH_NOTES, Note
 from headcount.reports.page.section import Section
 from headcount.results import Analysis, ImportanceRecord, RunRecord
 
@@ -35,10 +35,10 @@ class Methods:
 def section(run: Analysis) -> Section:
     """The section on methods."""
     unmeasured = (
-        "" if run.relation_rows or run.record.grid else NO_TREES,
+        NO_TREES if run.record.inputs.has_trees and not run.relation_rows else "",
         "" if run.null_rows else NO_NULL,
     )
-    notes = NOTES if run.record.grid is None else IMAGE_NOTES
+    notes = [note for note in NOTES if run.record.inputs in note.inputs]
     view = Methods(
         tuple(filter(None, unmeasured)),
         (*notes, *(WORTH_NOTES if run.importance else ())),

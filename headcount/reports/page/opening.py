@@ -30,6 +30,10 @@ class Opening:
     """Number of heads with a role at random weights, in words; empty without a null run."""
     measured: str
     warnings: tuple[str, ...]
+    examples: str
+    """What the cards show heads on: `sentences` or `images`."""
+    find: str
+    """What can be searched for, as a hint."""
 
 
 def title_of(run: Analysis) -> str:
@@ -58,4 +62,6 @@ def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),
         measured=measured(run.record),
         warnings=run.record.warnings,
+        examples=f"{run.record.inputs.item}s",
+        find=run.record.inputs.find,
     )

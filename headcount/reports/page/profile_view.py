@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports import numbers
-from headcount.reports.plain_words import offset_words, trait_target
-from headcount.results import TraitStrength
+from headcount import numbers
+from headcount.results import TraitStrength, target_of
 
 SHOWN = 8
 """Largest number of traits on a card without a verdict of role or tendency."""
@@ -36,11 +35,14 @@ class ProfileView:
 
     lines: tuple[TraitLine, ...]
     note: str
-    """How many traits are not shown, and why; empty if all are."""
+    """How many traits are not shown, and why, and what intervals are about."""
 
 
 def profile_view(
-    traits: Sequence[TraitStrength], unit: tuple[str, str] = ("text", "texts"), missing: str = ""
+    traits: Sequence[TraitStrength],
+    unit: tuple[str, str] = ("text", "texts"),
+    missing: str = "",
+    about: str = "texts of this kind",
 ) -> ProfileView:
     """The roles and tendencies of a head, then its strongest other traits.
 
@@ -48,6 +50,7 @@ def profile_view(
         traits: the head's traits.
         unit: what a test takes as independent, one and several.
         missing: what was not tested, and why, in a sentence.
+        about: what intervals are about.
     """
     tested = [each for each in traits if each.verdict != "untested"]
     found = [each for each in tested if each.verdict in ("role", "tendency")]
@@ -58,6 +61,7 @@ def profile_view(
     notes = [
         f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
         missing if untested else "",
+        f"Intervals are about {about}." if order else "",
     ]
     return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
 
@@ -69,7 +73,7 @@ def _rank(trait: TraitStrength) -> tuple[bool, float]:
 def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
     corrected = trait.p_holm if math.isfinite(trait.p_holm) else math.nan
     return TraitLine(
-        label=_label(trait),
+        label=target_of(trait),
         about=(
             f"{numbers.percent(trait.share)} of {numbers.of(trait.cases, 'case', 'cases')} in "
             f"{numbers.of(trait.units, *unit)}; chance or position alone "
@@ -81,12 +85,6 @@ def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
         p="" if math.isnan(corrected) else numbers.probability(corrected),
         value=numbers.rounded(min(1.0, max(0.0, trait.strength)), 3) or 0.0,
     )
-
-
-def _label(trait: TraitStrength) -> str:
-    if trait.trait == "offset" and trait.offset is not None:
-        return f"{offset_words(trait.offset)} (fixed offset)"
-    return trait_target(trait)
 
 
 def _clipped(strength: float) -> str:

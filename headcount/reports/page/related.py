@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.reports import numbers
+from headcount import numbers
 from headcount.results import Profiles
 
 SHOWN = 4

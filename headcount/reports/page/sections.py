@@ -8,6 +8,7 @@ from typing import Any
 
 from headcount.core import Document
 from headcount.reports.documents.chance import chance_document
+from headcount.reports.documents.confirmation import confirmation_document
 from headcount.reports.documents.layers import layers_document
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.documents.results import document_of
@@ -19,7 +20,7 @@ from headcount.reports.page import (
 )
 from headcount.reports.page.kept_view import curve_shown
 from headcount.reports.page.section import Section
-from headcount.results import Analysis, Result
+from headcount.results import Analysis, Result, confirm
 
 
 def _documented(key: str, short: str, shown: Document | None) -> Section | None:
@@ -39,10 +40,20 @@ def _worth(run: Analysis) -> Document | None:
     return shown and shown.ending(found.warnings, found.signature)
 
 
+def _confirmed(run: Analysis) -> Section | None:
+    """The section on other texts; None unless an analysis of such was named."""
+    if run.confirming is None:
+        return None
+    return _documented(
+        "confirmed", "other texts", confirmation_document(confirm(run, run.confirming))
+    )
+
+
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _documented("worth", "worth", _worth(run)),
     lambda run: _documented("curve", "pruning", curve_shown(run)),
     lambda run: _documented("pruned", "before and after", pruned_document(run)),
+    _confirmed,
     lambda run: _documented("syntax", "syntax", syntax_document(run)),
     lambda run: _result("probes", "probes", run.probes),
     lambda run: _result(

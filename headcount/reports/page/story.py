@@ -3,11 +3,8 @@
 from headcount.reports.kinds import leading
 from headcount.reports.page.answer_view import starts
 from headcount.reports.page.opening import opening
-from headcount.reports.plain_words import finding
-from headcount.results import Analysis, TraitStrength
-
-ROLES = ("positional", "syntactic", "rare")
-"""Roles of the paper; the story names the head that comes nearest to one that no head has."""
+from headcount.results import Analysis, TraitStrength, finding
+from headcount.vocabulary import ROLES, VOITA
 
 
 def nearest(run: Analysis, role: str) -> str | None:
@@ -32,6 +29,8 @@ def nearest(run: Analysis, role: str) -> str | None:
 def story(run: Analysis) -> list[str]:
     """What the heads do and are worth, heads worth a look, and what would show more.
 
+    Of a role of the paper that no head has, it names the head that comes nearest.
+
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
     """
     found = leading(run)
@@ -39,7 +38,8 @@ def story(run: Analysis) -> list[str]:
     having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
     lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]
-    lines += [nearest(run, role) for role in ROLES if role not in having]
+    papers = [role for role in run.record.inputs.roles if ROLES[role].source.startswith(VOITA)]
+    lines += [nearest(run, role) for role in papers if role not in having]
     if first.steps:
         lines.append(f"To see more: {first.steps[0].replace('`', '')}")
     return [line for line in lines if line]

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports.kinds import Kind, kinds_of, leading
-from headcount.reports.names import RoleName, role_names
+from headcount.reports.kinds import kinds_of, leading
 from headcount.reports.page.answer_view import Start, starts
 from headcount.reports.page.atlas import Atlas, atlas
 from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.opening import Opening, opening, title_of
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
-from headcount.reports.untested import nothing_sentence, nothing_words
+from headcount.reports.untested import absent, nothing_sentence, nothing_words
 from headcount.results import Analysis
+from headcount.vocabulary import RoleEntry, TraitEntry, roles_named
 
 
 @final
@@ -29,13 +29,13 @@ class Report:
     cards: tuple[Card, ...]
     nothing: tuple[str, str]
     """What is said of a head that shows no role or tendency, in words and in a sentence."""
-    roles: Mapping[str, RoleName]
-    kinds: Mapping[str, Kind]
+    absent: tuple[tuple[str, str], ...]
+    """What no head does: the words that name it, and a sentence."""
+    roles: Mapping[str, RoleEntry]
+    kinds: Mapping[str, TraitEntry]
     """What leads heads, by key."""
     sections: tuple[Section, ...]
     """What stands below the map."""
-    is_images: bool
-    """Whether heads looked at images, not at sentences."""
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def report_view(run: Analysis) -> Report:
         starts=starts(run, found),
         cards=cards(run),
         nothing=(nothing_words(run), nothing_sentence(run)),
-        roles=role_names(roles),
+        absent=absent(run),
+        roles=roles_named(roles),
         kinds={kind.key: kind for kind in kinds_of(run)},
         sections=sections_of(run),
-        is_images=run.record.grid is not None,
     )

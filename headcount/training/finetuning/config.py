@@ -55,11 +55,10 @@ class FinetuneConfig(Optimization):
         """Whether there is a teacher."""
         return bool(self.distilled or self.layerwise)
 
-    def untaught(self) -> "FinetuneConfig":
-        """The same settings without a teacher and without gates."""
-        return replace(
-            self, distilled=0.0, layerwise=0.0, temperature=1.0, gate_rate=FinetuneConfig.gate_rate
-        )
+    def of_control(self, taught: bool = False) -> "FinetuneConfig":
+        """The same settings without gates and, unless the control is taught, without a teacher."""
+        plain = replace(self, gate_rate=FinetuneConfig.gate_rate)
+        return plain if taught else replace(plain, distilled=0.0, layerwise=0.0, temperature=1.0)
 
 
 def check_further_training(tuning: FinetuneConfig, has_teacher: bool) -> None:

@@ -9,6 +9,7 @@ import torch
 import headcount
 from headcount.corpora import Corpus
 from headcount.papers.evolution import influence
+from headcount.papers.evolution.distances import Basis, pwcca
 from headcount.papers.evolution.influence import (
     frequency_bins,
     groups_of,
@@ -17,7 +18,6 @@ from headcount.papers.evolution.influence import (
     swap_tokens,
 )
 from headcount.papers.evolution.options import EvolutionOptions
-from headcount.papers.evolution.pwcca import Basis, pwcca
 from headcount.papers.evolution.subjects import Subject, subjects_of
 from headcount.papers.evolution.tokens import Tokens, of_sentences
 from tests import saved, tiny

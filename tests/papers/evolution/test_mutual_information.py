@@ -7,9 +7,11 @@ import pytest
 
 from headcount.core import CorpusError
 from headcount.papers.evolution.mutual_information import (
+    ESTIMATES,
     clusters_of,
     information,
     information_by_position,
+    left_out,
     miller_madow,
     plug_in,
 )
@@ -24,6 +26,8 @@ def test_estimates_are_those_of_the_textbook() -> None:
     assert plug_in(token_S, cluster_S) == pytest.approx(expected)
     expected = textbook.miller_madow(token_S.tolist(), cluster_S.tolist())
     assert miller_madow(token_S, cluster_S) == pytest.approx(expected)
+    expected = textbook.left_out(token_S.tolist(), cluster_S.tolist())
+    assert left_out(token_S, cluster_S) == pytest.approx(expected)
 
 
 def test_planted_tokens_are_found_and_noise_is_not() -> None:
@@ -41,6 +45,36 @@ def test_planted_tokens_are_found_and_noise_is_not() -> None:
     assert control.low * 0.7 < independent["mi"].value < control.high * 1.4
     assert abs(independent["mi-miller-madow"].value) < 0.012
     assert control.cases == 2000
+
+
+@pytest.mark.parametrize("even", [True, False], ids=["even", "zipf"])
+@pytest.mark.parametrize("own", [0.0, 0.25, 0.5, 0.9, 1.0])
+def test_estimates_lie_on_both_sides_of_planted_information(even: bool, own: float) -> None:
+    """40 tokens of 300 states; a state is in a cluster of its token's with probability `own`."""
+    num_tokens, num_clusters, states = 40, 80, 300
+    weight_C = np.ones(num_clusters) if even else 1 / np.arange(1, num_clusters + 1)
+    is_own_TC = np.arange(num_clusters) % num_tokens == np.arange(num_tokens)[:, None]
+    own_TC = is_own_TC * weight_C / (is_own_TC * weight_C).sum(1, keepdims=True)
+    share_TC = own * own_TC + (1 - own) * weight_C / weight_C.sum()
+    ratio_TC = share_TC / share_TC.mean(0)
+    truth = (share_TC * np.log(np.where(share_TC > 0, ratio_TC, 1))).sum() / num_tokens
+    generator = np.random.default_rng(7)
+    token_S = np.repeat(np.arange(num_tokens), states)
+    cluster_S = np.concatenate([generator.choice(num_clusters, states, p=row) for row in share_TC])
+    found = {row.quantity: row.value for row in information(token_S, cluster_S, "input", 0)}
+    assert found["mi-left-out"] <= truth + 0.01
+    assert found["mi-less-shuffled"] <= truth + 0.04
+    assert found["mi-miller-madow"] >= truth - 0.01
+    for name in ESTIMATES:
+        assert found[name] == pytest.approx(truth, abs=0.15), name
+    assert found["mi"] > truth + 0.03 or own == 1
+
+
+def test_the_paper_s_design_gives_independent_tokens_information() -> None:
+    """1,000 states each of 1,000 tokens in 10,000 clusters, drawn by themselves."""
+    token_S = np.repeat(np.arange(1000), 1000)
+    cluster_S = np.random.default_rng(5).integers(0, 10_000, 1_000_000)
+    assert plug_in(token_S, cluster_S) == pytest.approx(2.37, abs=0.01)
 
 
 def test_the_correction_takes_away_what_chance_gives() -> None:

@@ -14,7 +14,7 @@ from headcount import Corpus, InputError, Loaded, ModelError, load, tasks
 from headcount.core import Head
 from headcount.papers import Followed, FollowedCheckpoint, FollowOptions, follow, texts_of
 from headcount.papers.following.checkpoint_list import checkpoints_of, load_checkpoint, step_of
-from headcount.papers.following.findings import sentences_of, settled
+from headcount.papers.following.document import sentences_of, settled
 from headcount.papers.following.following import across_halves, least_first
 from headcount.papers.following.prunability import (
     Prunability,

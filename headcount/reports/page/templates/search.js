@@ -6,9 +6,14 @@ const MOST_FOUND = 9;
 let texts = null;
 let chosen = -1;
 
-/** What every head does, in lower case, built when it is needed. */
+/** What every head does, each with all words that name it, built when it is needed. */
 function headTexts() {
-  texts ??= data.heads.map((head) => data.cards[head].findings.map((one) => `${one.verdict}: ${one.text}`));
+  texts ??= data.heads.map((head) => {
+    const { findings, profile } = data.cards[head];
+    const found = findings.map((one) => [`${one.verdict}: ${one.text}`, data.kinds[one.kind]?.words ?? ""]);
+    const more = (profile?.lines ?? []).filter((line) => line.verdict !== "none").map((line) => [`${line.verdict}: ${line.label}`, ""]);
+    return [...found, ...more].map(([text, words]) => ({ text, words: `${text} ${words}`.toLowerCase() }));
+  });
   return texts;
 }
 
@@ -17,9 +22,9 @@ function headsOf(query) {
   const named = [];
   const doing = [];
   headTexts().forEach((lines, i) => {
-    const at = lines.findIndex((line) => line.toLowerCase().includes(query));
-    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0] ?? data.nothing]);
-    else if (at >= 0) doing.push([data.heads[i], lines[at], at]);
+    const at = lines.findIndex((line) => line.words.includes(query));
+    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0]?.text ?? data.nothing]);
+    else if (at >= 0) doing.push([data.heads[i], lines[at].text, at]);
   });
   const exact = (pair) => (pair[0] === query ? 0 : 1);
   return [...named.sort((a, b) => exact(a) - exact(b)), ...doing.sort((a, b) => Math.min(1, a[2]) - Math.min(1, b[2]))];  // those that it leads first
@@ -27,7 +32,7 @@ function headsOf(query) {
 
 function results(query) {
   const heads = headsOf(query);
-  const numbers = data.maps.filter((map) => map.label.toLowerCase().includes(query));
+  const numbers = data.maps.filter((map) => map.words.includes(query));
   const links = [...document.querySelectorAll(".contents > ul a")].filter((link) => link.textContent.toLowerCase().includes(query));
   return {
     heads,
@@ -45,8 +50,11 @@ function search() {
   const { heads, rows } = results(query);
   chosen = rows.length ? 0 : -1;
   const options = rows.map((row, i) => h("li", { role: "option", id: `found-${i}`, "aria-selected": String(i === chosen), onmousedown: (event) => { event.preventDefault(); take(row); } }, h("b", {}, row.name), row.text));
-  const more = heads.length > MOST_FOUND && h("li", { class: "none", role: "presentation" }, `${heads.length} heads in all, marked on the map`);
-  found.replaceChildren(...(rows.length ? [...options, ...(more ? [more] : [])] : [h("li", { class: "none", role: "option", "aria-disabled": "true" }, `Nothing found. Try a head (${data.heads[0]}), a word (subject) or a relation (nsubj).`)]));
+  const note = (says, more) => h("li", { class: "none", ...more }, says);
+  const still = { role: "option", "aria-disabled": "true" };
+  const more = heads.length > MOST_FOUND ? [note(`${heads.length} heads in all, marked on the map`, { role: "presentation" })] : [];
+  const absent = heads.length ? [] : data.absent.filter(([words]) => words.includes(query)).map(([, says]) => note(says, still));
+  found.replaceChildren(...absent, ...(rows.length || absent.length ? [...options, ...more] : [note(`Nothing found. Try a head (${data.heads[0]}), a word (subject) or a relation (nsubj).`, still)]));
   found.hidden = false;
   found.rows = rows;
   find.ariaExpanded = "true";

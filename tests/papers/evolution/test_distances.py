@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headcount.core import InputError
-from headcount.papers.evolution.pwcca import Basis, cka, pwcca, shuffled_pwcca
+from headcount.papers.evolution.distances import Basis, cka, pwcca, shuffled_pwcca
 from tests.textbook import evolution as textbook
 
 

@@ -1,0 +1,76 @@
+"""Memory: how much this process may still take, of the machine, its container and its limits."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows has none
+    resource = None
+
+_UNLIMITED = 2**60
+"""Limits of containers from here on are none: version 1 writes the largest number that it has."""
+
+
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that this process can still take; None where the system does not say.
+
+    The least of what the machine has, of what every container around the process allows (cgroups of
+    versions 1 and 2; what is only cached counts as free), and of the limit of `ulimit -v`.
+
+    Args:
+        root: the folder that holds `proc` and `sys`.
+    """
+    found = [*_of_machine(root), *_of_containers(root), *_of_limit(root)]
+    return max(0, min(found)) if found else None
+
+
+def _of_machine(root: Path) -> Iterator[int]:
+    with suppress(OSError):
+        text = (root / "proc/meminfo").read_text(encoding="utf-8")
+        if available := re.search(r"^MemAvailable:\s+(\d+) kB$", text, re.MULTILINE):
+            yield int(available[1]) * 1024
+
+
+def _of_containers(root: Path) -> Iterator[int]:
+    """What each group around this process leaves, from the innermost one."""
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, controllers, place = line.split(":", 2)
+            version = 2 if not controllers else 1
+            if version == 2 or "memory" in controllers.split(","):
+                top = root / "sys/fs/cgroup" / ("" if version == 2 else "memory")
+                inner = top / place.lstrip("/")
+                for folder in (inner, *inner.parents):
+                    if folder.is_relative_to(top):
+                        yield from _of_group(folder, version)
+
+
+def _of_group(folder: Path, version: int) -> Iterator[int]:
+    """What one group leaves; nothing if it has no limit or is not visible from here."""
+    names = {
+        1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        2: ("memory.max", "memory.current", "inactive_file"),
+    }
+    limit_name, used_name, cached_name = names[version]
+    with suppress(OSError, ValueError):  # "max" is no number
+        limit = int((folder / limit_name).read_text(encoding="utf-8"))
+        used = int((folder / used_name).read_text(encoding="utf-8"))
+        if limit < _UNLIMITED:
+            stat = (folder / "memory.stat").read_text(encoding="utf-8")
+            cached = re.search(rf"^{cached_name} (\d+)$", stat, re.MULTILINE)
+            yield limit - used + (int(cached[1]) if cached else 0)
+
+
+def _of_limit(root: Path) -> Iterator[int]:
+    """What the limit of this process's addresses leaves, which `ulimit -v` sets."""
+    if resource is None or sys.platform != "linux":
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    with suppress(OSError, ValueError):
+        pages = int((root / "proc/self/statm").read_text(encoding="utf-8").split()[0])
+        if limit != resource.RLIM_INFINITY:
+            yield limit - pages * resource.getpagesize()

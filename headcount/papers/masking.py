@@ -1,0 +1,47 @@
+"""Masking: tokens of a corpus are replaced by the mask token of a masked language model."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from headcount.core import ModelError
+from headcount.corpora import Batch
+from headcount.models import Loaded
+
+
+def mask_id_of(loaded: Loaded) -> int:
+    """The id of the mask token.
+
+    Raises:
+        ModelError: if the tokenizer has none.
+    """
+    found = loaded.encoder().tokenizer.mask_token_id
+    if not isinstance(found, int):
+        raise ModelError(
+            f"Expected a tokenizer with a mask token for the masked language model {loaded.name}, "
+            "got none. Set mask_token in tokenizer_config.json."
+        )
+    return found
+
+
+def masked(batches: Iterable[Batch], share: float, mask_id: int, seed: int) -> Iterator[Batch]:
+    """Replace a share of the tokens of every text, rounded down, but at least one.
+
+    Special tokens are never replaced. What is known of a token, such as its kind, is still that of
+    the text as it was.
+
+    Args:
+        batches: the texts.
+        share: the share of the tokens.
+        mask_id: what replaces them.
+        seed: seed of the draws.
+    """
+    random = np.random.default_rng(seed)
+    for batch in batches:
+        ids_BN = batch.inputs["input_ids"].clone()
+        for row, is_content_N in enumerate(batch.source.is_content_BN):
+            places = is_content_N.nonzero()[:, 0].numpy()
+            count = min(len(places), max(1, int(share * len(places))))
+            ids_BN[row, random.choice(places, count, replace=False)] = mask_id
+        yield replace(batch, inputs=batch.inputs | {"input_ids": ids_BN})

@@ -1,0 +1,103 @@
+"""Relations in plain words: the two words of each, and the directions between them."""
+
+from collections.abc import Mapping
+
+ALL = "all"
+"""Name of all relations together, with roots."""
+
+NOT_SYNTAX = frozenset({"punct", ALL})
+"""Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
+relations together are not one relation."""
+
+DIRECTIONS: Mapping[str, tuple[str, str]] = {
+    "dependent->head": ("dependent → head", "the dependent looks most at its head"),
+    "head->dependent": ("head → dependent", "the head looks most at this dependent"),
+    "head<-dependent": ("head ← dependent", "of all words, the head looks most at this dependent"),
+}
+"""Prediction directions between the two words of an arc, with short form and meaning; the third
+reads the dependent's column (Clark 2019)."""
+
+RELATIONS: Mapping[str, tuple[str, str]] = {
+    "nsubj": ("subject", "verb"),
+    "nsubj:pass": ("passive subject", "verb"),
+    "obj": ("direct object", "verb"),
+    "iobj": ("indirect object", "verb"),
+    "csubj": ("clausal subject", "verb"),
+    "ccomp": ("clausal complement", "verb"),
+    "xcomp": ("open complement", "verb"),
+    "obl": ("oblique nominal", "verb"),
+    "obl:npmod": ("adverbial noun", "verb"),
+    "obl:tmod": ("time expression", "verb"),
+    "obl:agent": ("agent", "passive verb"),
+    "vocative": ("addressee", "verb"),
+    "expl": ("expletive", "verb"),
+    "dislocated": ("dislocated element", "verb"),
+    "advcl": ("adverbial clause", "verb"),
+    "advmod": ("adverb", "modified word"),
+    "discourse": ("discourse word", "verb"),
+    "aux": ("auxiliary", "verb"),
+    "aux:pass": ("passive auxiliary", "verb"),
+    "cop": ("copula", "predicate"),
+    "mark": ("clause marker", "verb"),
+    "nmod": ("nominal modifier", "noun"),
+    "nmod:poss": ("possessor", "noun"),
+    "appos": ("apposition", "noun"),
+    "nummod": ("number", "noun"),
+    "acl": ("modifying clause", "noun"),
+    "acl:relcl": ("relative clause", "noun"),
+    "amod": ("adjective", "noun"),
+    "det": ("determiner", "noun"),
+    "case": ("preposition", "noun"),
+    "conj": ("later conjunct", "first conjunct"),
+    "cc": ("conjunction", "conjunct"),
+    "cc:preconj": ("first half of a conjunction", "conjunct"),
+    "fixed": ("later word of a fixed expression", "first word"),
+    "flat": ("later part of a name", "first part"),
+    "compound": ("compound modifier", "noun"),
+    "compound:prt": ("verb particle", "verb"),
+    "list": ("later list item", "first item"),
+    "parataxis": ("side-by-side clause", "main verb"),
+    "orphan": ("orphan of an ellipsis", "promoted word"),
+    "goeswith": ("later part of a split word", "first part"),
+    "reparandum": ("repaired word", "repair"),
+    "punct": ("punctuation mark", "word it belongs to"),
+    "dep": ("unspecified dependent", "head word"),
+    "all": ("dependent", "head word"),
+}
+"""English names of the dependent and of the head of each Universal Dependencies relation."""
+
+
+def _pair(relation: str) -> tuple[str, str] | None:
+    """The two words of a relation; an unknown subtype falls back to its main type."""
+    return RELATIONS.get(relation, RELATIONS.get(relation.partition(":")[0]))
+
+
+def relation_words(relation: str) -> str:
+    """The relation in plain words; empty if it is unknown.
+
+    >>> relation_words("nsubj"), relation_words("obl:unknown")
+    ('subject of a verb', 'oblique nominal of a verb')
+    """
+    pair = _pair(relation)
+    return f"{pair[0]} of {_a(pair[1])}" if pair else ""
+
+
+def relation_target(relation: str, direction: str) -> str:
+    """The word that is found, as the object of "finds".
+
+    >>> relation_target("nsubj", "head->dependent")
+    'the subject of a verb'
+    >>> relation_target("obj", "dependent->head")
+    'the verb of a direct object'
+    >>> relation_target("det", "head<-dependent")
+    'the noun of a determiner, as the word that looks at it most'
+    """
+    dependent, head = _pair(relation) or ("dependent", "head word")
+    if direction == "head->dependent":
+        return f"the {dependent} of {_a(head)}"
+    seen = ", as the word that looks at it most" if direction == "head<-dependent" else ""
+    return f"the {head} of {_a(dependent)}{seen}"
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

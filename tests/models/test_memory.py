@@ -1,0 +1,192 @@
+"""Memory is planned: what attention over a text needs is known before the model reads it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+
+import headcount
+from headcount import analysis, tasks
+from headcount.core import InputError, free_memory
+from headcount.corpora import Corpus
+from headcount.importance import assess
+from headcount.models import Loaded, attention_bytes
+from headcount.pruning import PruneSettings
+from tests import saved, tiny_tokenizers
+from tests.cli.conftest import headcount as command
+from tests.forked import Forked
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 1000,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 8,
+}
+LONG: dict[str, Any] = {**SIZES, "max_position_embeddings": 300_000}
+MODELS: dict[str, Callable[[], hf.PreTrainedModel]] = {
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**LONG)),
+    "bert": lambda: hf.BertForMaskedLM(hf.BertConfig(**LONG)),
+    "t5": lambda: hf.T5EncoderModel(
+        hf.T5Config(vocab_size=1000, d_model=16, d_kv=4, num_layers=2, num_heads=4, d_ff=8)
+    ),
+    "bloom": lambda: hf.BloomForCausalLM(
+        hf.BloomConfig(vocab_size=1000, hidden_size=16, n_layer=2, n_head=4)
+    ),
+}
+PER_PAIR = {"llama": 6, "bert": 0, "t5": 12 * 4, "bloom": 6 + 16 * 4}
+"""Bytes for each pair of tokens of one text."""
+
+
+def loaded(name: str) -> Loaded:
+    return Loaded(MODELS[name]().eval(), tiny_tokenizers.wordpiece(10**7), name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bytes_grow_with_the_square_of_the_length(name: str):
+    model = loaded(name)
+    assert attention_bytes(model, 1, 1000) == PER_PAIR[name] * 10**6
+    assert attention_bytes(model, 1, 3000) == 9 * attention_bytes(model, 1, 1000)
+    masks = 3 * PER_PAIR[name] if name in ("llama", "bloom") else PER_PAIR[name] + 18
+    assert attention_bytes(model, 3, 1000) == masks * 10**6
+
+
+MEASURED = """
+import sys, threading, time, torch
+from tests.models.test_memory import loaded
+from headcount.models import attention_bytes
+from headcount.tap import FunctionListener, Tap
+model, length, peak, ended = loaded(sys.argv[1]), 3000, 0, threading.Event()
+def size():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+def run(length):
+    ids = torch.full((1, length), 7)
+    with torch.inference_mode(), Tap(model.model, model.anatomy, FunctionListener(str)):
+        model.model(input_ids=ids, attention_mask=torch.ones_like(ids))
+def watch():
+    global peak
+    while not ended.wait(0.002):
+        peak = max(peak, size())
+run(1000)
+watching, before = threading.Thread(target=watch), size()
+watching.start(); run(length); ended.set(); watching.join()
+print((peak - before) / attention_bytes(model, 1, length))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["llama", "t5", "bloom"])
+def test_a_run_needs_what_was_planned_or_more(name: str):
+    output, errors = Forked("-c", MEASURED, name).communicate()
+    assert output, errors
+    assert 0.7 < float(output) < 3, "blocks and outputs come on top"
+
+
+def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    model = loaded("llama")
+    model.anatomy  # noqa: B018
+    text = "dog " * 299_998
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("the model was run")
+
+    monkeypatch.setattr(hf.LlamaModel, "forward", read)
+    refused = (
+        r"Expected [\d.,]+ GB of free memory for the attention of llama over 1 text of 300,000 "
+        r"tokens, got [\d.,]+ GB\. Read longer texts in windows, for example with --window 2048\."
+    )
+    corpus = Corpus([text])
+    for run in (analysis.analyze, analysis.measure, headcount.cluster):
+        with pytest.raises(InputError, match=refused):
+            run(model, corpus)
+    task = tasks.build("causal-lm", model, {"text": [text]})
+    for ask in (
+        lambda: assess(model, task),
+        lambda: PruneSettings().context(model, task),
+    ):
+        with pytest.raises(InputError, match="shorter pieces, for example with --max-length 2048"):
+            ask()
+
+
+def test_fewer_texts_at_a_time_are_advised_where_that_helps(monkeypatch: pytest.MonkeyPatch):
+    free = free_memory()
+    assert free is not None
+    model = loaded("llama")
+    length = int((free / 6 / 2) ** 0.5)  # one needs half of it, four twice as much
+    corpus = Corpus(["dog " * length] * 4)
+    with pytest.raises(InputError, match=r"over 4 texts of [\d,]+ tokens.*Lower --max-tokens to"):
+        analysis.analyze(model, corpus, analysis.Options(max_tokens=5 * length))
+
+
+def test_windows_of_a_length_read_what_does_not_fit(tmp_path: Path):
+    model, corpus = loaded("llama"), Corpus(["the dog barked " * 40])
+    options = analysis.Options(window=32, induction=False)
+    found = analysis.analyze(model, corpus, options).record
+    assert found.counts.windows > 3 and "|max_length:32|windows:True|" in found.signature
+    assert any("longer than a window of 32 tokens, read in" in each for each in found.warnings)
+    table = analysis.measure(model, corpus, window=32).frame
+    assert len(table) == 8
+    short = Loaded(model.model, tiny_tokenizers.wordpiece(16), "m")
+    with pytest.raises(InputError, match="Expected --window of at most 16 tokens, which m takes"):
+        analysis.analyze(short, corpus, options)
+    for wrong in (analysis.Options, headcount.ClusterOptions):
+        with pytest.raises(InputError, match="Expected --window of at least 8 tokens, got 7"):
+            wrong(window=7)
+    with pytest.raises(InputError, match="Expected one of --strict and --windows"):
+        analysis.Options(window=32, strict=True)
+
+
+@pytest.mark.slow
+def test_a_run_under_a_limit_of_its_memory(tmp_path: Path):
+    """As under `ulimit -v`: refused with both numbers; in windows it ends."""
+    config = hf.LlamaConfig(**LONG)
+    folder = saved.save(
+        tmp_path / "model", hf.LlamaForCausalLM, config, tiny_tokenizers.wordpiece(10**7)
+    )
+    text = tmp_path / "text.txt"
+    text.write_text("dog " * 59_998)
+    analyze = ("headcount", "analyze", folder, text, "--no-induction", "--limit", 1, "--out")
+    limited = Forked(*analyze, tmp_path / "out", addresses=16 * 10**9)
+    _, errors = limited.communicate()
+    assert limited.returncode == 2 and "Expected 21.60 GB of free memory for the" in errors, errors
+    assert "over 1 text of 60,000 tokens, got" in errors and "Traceback" not in errors
+    ended = Forked(*analyze, tmp_path / "windows", "--window", 256, addresses=16 * 10**9)
+    _, errors = ended.communicate()
+    assert ended.returncode == 0, errors
+
+
+def test_an_allocation_that_fails_in_importance_or_windows_keeps_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bert, text = saved.bert(tmp_path / "bert"), tmp_path / "text.txt"
+    text.write_text("the dog barked " * 300)
+    short = tmp_path / "short.txt"
+    short.write_text("the dog barked\n" * 12)
+    asked, calls, sweep = hf.BertModel.forward, list[int](), tmp_path / "importance" / "state"
+
+    def forward(self: hf.BertModel, *arguments: Any, **options: Any) -> object:
+        calls.append(1)
+        if len(calls) == 18 if not sweep.exists() else any(sweep.glob("sweep.*")):
+            torch.empty(1 << 56)
+        return asked(self, *arguments, **options)
+
+    monkeypatch.setattr(hf.BertModel, "forward", forward)
+    task = ("--task", "masked-lm", "--data", short, "--columns", "text=0")
+    for name, more in {
+        "analyze": (text, "--window", 16, "--max-tokens", 16),
+        "importance": (*task, "--max-tokens", 16, "--methods", "ablation"),
+    }.items():
+        calls.clear()
+        out = tmp_path / name
+        status, _, errors = command(name, bert, *more, "--out", out)
+        assert status == 2 and "headcount: The device is out of memory (" in errors, errors
+        assert list((out / "state").iterdir()), "what was done is kept"
+        monkeypatch.setattr(hf.BertModel, "forward", asked)
+        assert command(name, bert, *more, "--out", out, "--resume")[0] == 0
+        monkeypatch.setattr(hf.BertModel, "forward", forward)

@@ -1,0 +1,80 @@
+"""Rows of the vocabulary: everything that is measured has one, and the docs say the same."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from headcount.measures import IMAGE_MEASURES, MEASURES, PATCH_TRAITS, TRAITS, LearnedSink
+from headcount.vocabulary import (
+    COLUMNS,
+    IMAGES,
+    ROLES,
+    SYNTAX,
+    TEXTS,
+    ColumnEntry,
+    Inputs,
+    Thresholds,
+    TraitEntry,
+    in_legend,
+)
+
+DOCS = Path(__file__).parents[2] / "docs" / "measures.md"
+
+
+def rows_of_tables() -> list[list[str]]:
+    """The cells of every row of a table in docs/measures.md."""
+    lines = DOCS.read_text(encoding="utf-8").splitlines()
+    return [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+
+
+def documented(key: str) -> list[str]:
+    """The first row whose first cell names a column or trait."""
+    found = [
+        cells
+        for cells in rows_of_tables()
+        if any(fnmatch(key, name) for name in re.findall(r"`([^`]+)`", cells[0]))
+    ]
+    assert found, f"{key} stands in no table of {DOCS.name}"
+    return found[0]
+
+
+@pytest.mark.parametrize("column", [c for c in COLUMNS.values() if c.source], ids=lambda c: c.key)
+def test_docs_give_the_source_of_a_column(column: ColumnEntry) -> None:
+    assert column.source in documented(column.key)[3]
+
+
+@pytest.mark.parametrize(
+    "trait", [t for t in (*TEXTS.traits, *IMAGES.traits) if t != SYNTAX], ids=lambda t: t.key
+)
+def test_docs_give_the_role_of_a_trait(trait: TraitEntry) -> None:
+    assert trait.role.name in documented(trait.key)[1].split(", ")
+
+
+def test_every_measured_column_has_a_row() -> None:
+    measured = {name for each in (*MEASURES, *IMAGE_MEASURES, LearnedSink) for name in each.columns}
+    assert measured == {key for key in COLUMNS if not key.startswith("ablation")}
+    for column in COLUMNS.values():
+        assert column.norm in ("", *COLUMNS), column.key
+
+
+@pytest.mark.parametrize("inputs", [TEXTS, IMAGES], ids=["texts", "images"])
+def test_every_measured_trait_has_a_row_of_its_own(inputs: Inputs) -> None:
+    keys = [each.key for each in inputs.traits]
+    assert set(TRAITS if inputs == TEXTS else PATCH_TRAITS) <= set(keys)
+    letters = [each.letter for each in inputs.traits]
+    assert len(set(letters)) == len(letters) and len(set(keys)) == len(keys)
+    assert in_legend({*keys, "novel"})[-1] == "novel"
+    assert [each for each in keys if each not in in_legend(set(keys))] == []
+
+
+def test_every_role_has_a_threshold_and_a_trait() -> None:
+    possible = (*TEXTS.roles, *IMAGES.roles)
+    for role in ROLES.values():
+        assert 0 < Thresholds().least(role.name) < 1 and role.name in possible
+
+
+@pytest.mark.parametrize("word", ["sink", "copy", "bos", "grammar", "comma"])
+def test_synonyms_lead_to_traits(word: str) -> None:
+    assert any(word in each.words for each in TEXTS.traits)

@@ -7,72 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
-from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.console import Report, plain_console, print_document
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import InputError, ResumePolicy, amount, check_seed
+from headcount.core import InputError, ResumePolicy, check_seed
 from headcount.importance import Options
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from headcount.core import HeadTable
 
-SHOWN = 5
-"""Number of heads named at each end of the ranking."""
 
-
-def print_worth(
-    table: "HeadTable",
-    agreement: "importance.Agreement",
-    record: "results.ImportanceRecord",
-    console: Console,
-) -> None:
-    """Print the heads that matter, those that do not, and which score predicts that."""
-    print_warnings(record.warnings, console)
-    scored = f", {record.metric} {record.score:.4g}"
-    console.print(
-        f"{record.task}: {amount(record.num_examples, 'example')}, loss {record.loss:.4g}{scored}"
-    )
-    scores = [name for name in agreement.names if name in importance.SCORE_COLUMNS]
-    by = "ablation_delta" if "ablation_delta" in scores else scores[0]
-    frame = table.frame.sort_values(by, ascending=False, kind="stable")
-    console.print(_ranking(frame, scores, by))
-    if record.average_words:
-        console.print(record.average_words, soft_wrap=True)
-    if by == "ablation_delta":
-        for sentence in reports.verdict(reports.effects_in(frame), record):
-            console.print(sentence, soft_wrap=True)
-    if sites := reports.site_sentence(record):
-        console.print(sites, soft_wrap=True)
-    console.print(agreement.sentence(), soft_wrap=True)
-    console.print(record.signature, style="dim", soft_wrap=True)
-    if record.across is not None:
-        console.print(record.across.sentence, soft_wrap=True)
+def print_worth(record: "results.ImportanceRecord", table: "HeadTable", console: Console) -> None:
+    """Print what heads are worth, and which score predicts that."""
+    shown = reports.worth_document(record, table)
+    assert shown is not None  # an assessment has scores
+    print_document(shown.ending(record.warnings, record.signature), console)
 
 
 def print_assessment(folder: Path, console: Console) -> None:
     """Print the assessment in the folder of a run."""
     table = results.read_head_table(folder)
     assert table is not None  # written with the assessment
-    record = results.ImportanceRecord.read(folder)
-    print_worth(table, importance.agreement(table.frame), record, console)
-
-
-def _ranking(frame: "pd.DataFrame", scores: list[str], by: str) -> Table:
-    table = Table("head", *scores, box=None, pad_edge=False, title=f"by {by}", title_justify="left")
-    shown = [frame.head(SHOWN), frame.tail(SHOWN)] if len(frame) > 2 * SHOWN else [frame]
-    for number, part in enumerate(shown):
-        if number:
-            table.add_row(*["..."] * (1 + len(scores)))
-        for _, row in part.iterrows():
-            table.add_row(str(row["head"]), *(f"{row[name]:.4g}" for name in scores))
-    return table
+    print_worth(results.ImportanceRecord.read(folder), table, console)
 
 
 @dataclass(frozen=True)
@@ -132,9 +92,10 @@ class Importance(
         return written
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
-        """Print the heads that matter, and which score predicts that."""
+        """Print what heads are worth."""
         console = plain_console(soft_wrap=False)
-        print_worth(*found, console)
+        table, _, record = found
+        print_worth(record, table, console)
         if (self.out / "run.json").exists():
             console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
         else:

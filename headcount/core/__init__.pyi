@@ -33,11 +33,13 @@ from .figure_style import INK as INK
 from .figure_style import LINE as LINE
 from .figure_style import MUTED as MUTED
 from .figure_style import ON_MARK as ON_MARK
+from .figure_style import PAPER as PAPER
 from .figure_style import SITE_COLOURS as SITE_COLOURS
 from .figure_style import SITE_MARKERS as SITE_MARKERS
 from .figure_style import new_figure as new_figure
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
+from .figure_style import say as say
 from .figure_style import styled as styled
 from .figure_style import svg_of as svg_of
 from .figure_style import write_document as write_document

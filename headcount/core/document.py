@@ -158,6 +158,8 @@ class Chart:
     """What it shows, in a sentence."""
     draw: "Callable[[], Figure | None]"
     """Draws it, in the context `styled`; None if the result has no such numbers."""
+    is_detail: bool = False
+    """Whether it adds to what others show: a page folds it."""
 
 
 Block = Heading | Text | Warned | Code | Table | Chart

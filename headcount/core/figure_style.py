@@ -1,6 +1,7 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -15,6 +17,8 @@ from headcount.core.files import remove_leftovers, write_atomically, write_reada
 from headcount.core.wording import HIDDEN
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
+PAPER = "#fffffe"
+"""White inside a mark that is hollow: the colour of a page, also where it is dark."""
 ON_MARK = "#101316"
 """Colour of text on a coloured mark, also where a page is dark and turns ink light."""
 SITE_COLOURS = {
@@ -81,7 +85,7 @@ def save(figure: Figure, path: Path) -> Path:
     def write(file: Path) -> None:
         figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
         if kind == "svg":
-            file.write_text(_with_signs(file.read_text(encoding="utf-8")), encoding="utf-8")
+            file.write_text(_finished(file.read_text(encoding="utf-8")), encoding="utf-8")
 
     remove_leftovers(path.parent, {path.name}.__contains__)
     write_atomically(path, write)
@@ -93,12 +97,38 @@ def svg_of(figure: Figure) -> str:
     _make_visible(figure)
     drawn = StringIO()
     figure.savefig(drawn, format="svg", metadata=_NO_DATE["svg"], transparent=True)
-    return _with_signs(drawn.getvalue())
+    return _finished(drawn.getvalue())
 
 
-def _with_signs(svg: str) -> str:
-    """The SVG without control characters in labels of ticks, which are made when it is drawn."""
-    return HIDDEN.sub(_SIGN, svg)
+def say(marks: Collection, texts: Iterable[str], heads: Iterable[object] = ()) -> None:
+    """Give marks texts that SVG shows under the pointer, and links to the cards of their heads.
+
+    Args:
+        marks: the marks, of which there is one for each text.
+        texts: what each mark shows.
+        heads: the head of each mark; without any, marks are no links.
+    """
+    each, links = list(texts), list(map(str, heads))
+    links = links or [""] * len(each)
+    marks.set_urls([f"#{link} {text}" for link, text in zip(links, each, strict=True)])
+
+
+_SAID = re.compile(r'<a xlink:href="#(\S*) ([^"]+)"(?: target="_blank")?>(.*?)</a>', re.S)
+"""A mark that says something."""
+
+
+def _finished(svg: str) -> str:
+    """The SVG with the texts of its marks as titles.
+
+    Labels of ticks, which are made when it is drawn, lose their control characters.
+    """
+
+    def titled(found: re.Match[str]) -> str:
+        head, text, mark = found.groups()
+        tag, link = ("a", f' xlink:href="#{head}" target="_blank"') if head else ("g", "")
+        return f"<{tag}{link}><title>{text}</title>{mark}</{tag}>"
+
+    return _SAID.sub(titled, HIDDEN.sub(_SIGN, svg))
 
 
 def _make_visible(figure: Figure) -> None:

@@ -1,7 +1,7 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
-from .comparison import comparison_document as comparison_document
 from .comparison_files import write_comparison as write_comparison
+from .documents.comparison import comparison_document as comparison_document
 from .documents.confirmation import confirmation_document as confirmation_document
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
@@ -10,6 +10,7 @@ from .documents.matching import matching_document as matching_document
 from .documents.matching import matching_sentence as matching_sentence
 from .documents.matching import matching_title as matching_title
 from .documents.results import document_of as document_of
+from .documents.worth import worth_document as worth_document
 from .effects import effects_in as effects_in
 from .effects import verdict as verdict
 from .figures.figures import write_figures as write_figures
@@ -31,9 +32,9 @@ from .page.shown import show as show
 from .page.story import story as story
 from .page.view import Report as Report
 from .page.view import report_view as report_view
-from .page.worth_view import site_sentence as site_sentence
 from .pruning_order import KeptHeads as KeptHeads
 from .pruning_order import PruningOrder as PruningOrder
 from .pruning_order import pruning_orders as pruning_orders
 from .sentences import short_name as short_name
 from .untested import why_none as why_none
+from .worth import site_sentence as site_sentence

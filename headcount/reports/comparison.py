@@ -7,30 +7,14 @@ heads are compared by what their heads do and find, never head by head.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from headcount.core import (
-    Block,
-    Chart,
-    Document,
-    Heading,
-    Table,
-    Text,
-    Warned,
-    new_figure,
-    plain_grid,
-)
 from headcount.importance import correlation
-from headcount.reports.documents.matching import matching_document
-from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
-from headcount.reports.kinds import leading
-from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.pruning_order import PruningOrder, order_document, pruning_orders
+from headcount.reports.pruning_order import PruningOrder, pruning_orders
 from headcount.results import (
     MODEL,
     READING,
@@ -39,7 +23,6 @@ from headcount.results import (
     HeadRow,
     Matching,
     Signature,
-    signed,
 )
 
 
@@ -153,91 +136,3 @@ def _of_layers(run: Analysis, column: str) -> np.ndarray:
 
 SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "rare_cases")
 """Columns that are not scores of heads."""
-
-
-def comparison_document(
-    found: Comparison, names: tuple[str, str], draw: Callable[[], Figure | None]
-) -> Document:
-    """What a comparison of two runs shows.
-
-    Args:
-        found: the comparison.
-        names: names of the runs.
-        draw: draws both runs side by side; None if they are over different heads.
-    """
-    orders = found.orders
-    parts: list[Document] = [] if found.matching is None else [matching_document(found.matching)]
-    if orders:
-        parts = [order_document(orders, names), *parts]
-    others = Text("The runs are over different heads, so nothing is compared head by head.")
-    return Document(
-        f"{names[0]} and {names[1]}",
-        (
-            *map(Warned, found.warnings),
-            Heading("Heads by role"),
-            _roles(found, names),
-            *((*_changes(found, names), *_correlations(found)) if found.is_paired else (others,)),
-            *(block for part in parts for block in part.as_part()),
-            Chart("comparison", "What leads every head, side by side", draw),
-        ),
-    )
-
-
-def _roles(found: Comparison, names: tuple[str, str]) -> Table:
-    rows = (
-        (SITE_TITLES.get(site, site), role, str(before), str(after))
-        for site, counts in found.counts.items()
-        for role, (before, after) in counts.items()
-        if before or after
-    )
-    return Table.of(("site", "role", *names), rows, "Number of heads with each role")
-
-
-def _changes(found: Comparison, names: tuple[str, str]) -> Iterator[Block]:
-    title = "Heads whose roles differ"
-    yield Heading(title)
-    rows = ((one.head, _named(one.before), _named(one.after)) for one in found.changes)
-    if found.changes:
-        yield Table.of(("head", *names), rows, title)
-    have = "head has" if found.same_roles == 1 else "heads have"
-    none = "" if found.changes else "None. "
-    yield Text(f"{none}{found.same_roles:,} {have} the same roles in both.")
-
-
-def _correlations(found: Comparison) -> Iterator[Block]:
-    rows = list[tuple[str, ...]]()
-    for name, over in found.by_head.items():
-        if name not in SKIPPED and over.rho == over.rho:
-            layers = found.by_layer[name].rho
-            label = MEASURES[name].label if name in MEASURES else name
-            rows.append((label, str(over), signed(layers) if layers == layers else "–"))
-    title = "Rank correlations (Spearman)"
-    yield Heading(title)
-    header = ("number", "head by head, 95 % interval", "means of layers")
-    yield Table.of(header, rows, title)
-    yield Text(
-        "Models trained independently number their heads by chance: compare their layers, not "
-        "their heads."
-    )
-
-
-def _named(roles: tuple[str, ...]) -> str:
-    return ", ".join(roles) or "none"
-
-
-def side_by_side(one: Analysis, other: Analysis, names: tuple[str, str]) -> Figure:
-    """Maps of what leads each head, of two runs over one grid of heads."""
-    sites = one.by_site()
-    layers, heads = one.num_layers, 1 + max(row.index for row in one.rows)
-    found = [leading(run) for run in (one, other)]
-    width, height = 2 * (0.3 * heads + 0.7) + 0.4, len(sites) * (0.3 * layers + 0.7) + 1.0
-    figure = new_figure(max(5.6, width), height)
-    grid = figure.subplots(len(sites), 2, squeeze=False)
-    for run, column, name, leads in zip((one, other), grid.T, names, found, strict=True):
-        for axes, (site, rows) in zip(column, run.by_site(), strict=True):
-            plain_grid(axes, 1 + max(row.layer for row in rows), heads)
-            draw_kinds(axes, rows, leads)
-            axes.set_title(f"{name}: {SITE_TITLES.get(site, site)}")
-    handles = legend_patches([each for leads in found for each in leads.values()])
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(COLUMNS, len(handles)))
-    return figure

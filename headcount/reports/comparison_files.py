@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from headcount.core import InputError, write_readable
-from headcount.reports.comparison import Comparison, compare, comparison_document, side_by_side
+from headcount.reports.comparison import Comparison, compare
+from headcount.reports.documents.comparison import comparison_document
 from headcount.reports.matching import match_heads
-from headcount.reports.page import compare_plot, html
+from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
 from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import Matching, read_run
+from headcount.vocabulary import ROLES
 
 STYLES = (*html.STYLES, "compare.css")
 SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
@@ -48,8 +50,7 @@ def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> 
     if matching is not None:
         matching.write(out)
     found = replace(found, matching=matching)
-    draw = (lambda: side_by_side(*runs, names)) if found.is_paired else lambda: None
-    comparison_document(found, names, draw).write(out / "comparison.md", figures=".")
+    comparison_document(*runs, found, names).write(out / "comparison.md", figures=".")
     view = compare_view(*runs, found, names)
     write_readable(out / "comparison.html", render_comparison(view))
     return found
@@ -70,24 +71,19 @@ def _names(one: Path, other: Path) -> tuple[str, str]:
 
 def render_comparison(view: ComparisonView) -> str:
     """The page as a string."""
-    plot = compare_plot
     return fill_template(
         "compare.html.j2",
         styles=STYLES,
         scripts=SCRIPTS,
         data=comparison_data(view),
+        title=view.title,
         view=view,
-        heads=(),
+        sections=view.sections,
+        heads=frozenset(pair.head for pair in view.pairs),
+        maps={},
+        swatches=html.swatches(view.kinds.values(), ROLES.values()),
         svg=inline_svg,
         names=[side.name for side in view.sides],
-        strip=plot.STRIP_WIDTH,
-        plot={
-            "size": plot.SIZE,
-            "left": plot.LEFT,
-            "right": plot.SIZE - plot.RIGHT,
-            "top": plot.TOP,
-            "bottom": plot.SIZE - plot.BOTTOM,
-        },
     )
 
 

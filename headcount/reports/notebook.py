@@ -17,8 +17,8 @@ from headcount.reports.names import MEASURES
 from headcount.reports.page.html import render, render_card
 from headcount.reports.page.shown import Shown
 from headcount.reports.page.view import report_view
-from headcount.reports.page.worth_view import site_sentence
 from headcount.reports.sentences import short_name
+from headcount.reports.worth import site_sentence
 from headcount.results import Analysis, CurvePoints, read_run
 
 SHOWN_HEADS = 10

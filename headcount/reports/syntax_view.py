@@ -102,7 +102,7 @@ def _row(trait: TraitStrength) -> TestedRow:
         share_text=numbers.percent(trait.share),
         fixed_text=numbers.percent(trait.chance),
         gain_text=numbers.points(trait.share - trait.chance),
-        cases_text=numbers.of(trait.cases, "case", "cases"),
+        cases_text=numbers.count(trait.cases),
         map_key=map_key((relation, direction)),
     )
 

@@ -4,6 +4,7 @@ from .alignment import AlignmentRow as AlignmentRow
 from .analysis import CONFIRMATION as CONFIRMATION
 from .analysis import Analysis as Analysis
 from .analysis import check_is_run as check_is_run
+from .analysis import head_rows as head_rows
 from .analysis import pruned_warnings as pruned_warnings
 from .analysis import read_run as read_run
 from .cache import CachePart as CachePart

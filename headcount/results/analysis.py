@@ -138,12 +138,12 @@ class Analysis(Result[RunRecord]):
     @cached_property
     def rows(self) -> tuple[HeadRow, ...]:
         """The table of heads as rows."""
-        return _head_rows(self.heads)
+        return head_rows(self.heads)
 
     @cached_property
     def null_rows(self) -> tuple[HeadRow, ...] | None:
         """The table of heads at random weights as rows."""
-        return None if self.null_heads is None else _head_rows(self.null_heads)
+        return None if self.null_heads is None else head_rows(self.null_heads)
 
     @cached_property
     def relation_rows(self) -> tuple[RelationResult, ...] | None:
@@ -350,13 +350,15 @@ def pruned_warnings(run: RunRecord, pruned: PruneRecord) -> tuple[str, ...]:
     return run.signed.check_same(signed, SAME_MODEL, ("the analysis", "the pruned model's record"))
 
 
-def _head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:
+def head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:
+    """The table of heads as typed rows; without an analysis, no head has a role."""
     frame = heads.frame
     if frame.empty:
         raise ValueError("it has no rows")
     numbers = [str(name) for name in frame if name not in (*PLACE, *LISTS)]
     values = frame.loc[:, numbers].astype(float).to_dict("records")
-    places = zip(*(frame[name] for name in (*PLACE, "roles")), values, strict=True)
+    roles = frame["roles"] if "roles" in frame else [()] * len(frame)
+    places = zip(*(frame[name] for name in PLACE), roles, values, strict=True)
     return tuple(_head_row(*place) for place in places)
 
 

@@ -35,7 +35,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["an"], {"analyze"}),
         (["analyze", "--win"], {"--window", "--windows"}),
         (["analyze", "m", "--dtype", "b"], {"bfloat16"}),
-        (["report", "out", "--"], {"--help", "--confirm", "--formats", "--pruned", *EVERYWHERE}),
+        (["report", "out", "--"], {"--help", "--formats", "--pruned", "--confirm", *EVERYWHERE}),
         (["prune", "m", "--method", ""], {"fisher", "l0"}),
         (["export", "--onnx", "--ca"], {"--cache"}),
     ],

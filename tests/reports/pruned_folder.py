@@ -1,5 +1,6 @@
 """A run with a curve, and the folder of a model pruned from it, for the tests of the report."""
 
+from collections import Counter
 from pathlib import Path
 
 from headcount.core import Head
@@ -32,7 +33,7 @@ def curve_points(heads: list[str]) -> CurvePoints:
             method=method,
             seed=seed,
             keep=keep,
-            kept={},
+            kept=Counter(Head.parse(head).site for head in kept),
             numbers={"loss": loss, "test_loss": loss + 0.1, "test_score": score},
             heads=tuple(map(Head.parse, kept)),
         )

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from playwright.sync_api import Browser, Page, expect
 
-from headcount.reports import Comparison, compare, comparison_document, write_comparison
+from headcount.core import Table
+from headcount.reports import compare, comparison_document, write_comparison
+from headcount.reports.documents.kept import NEITHER
+from headcount.reports.figures.comparison import relation_shares, scatters
 from headcount.reports.kinds import leading
-from headcount.reports.page.compare_plot import LEFT, SIZE, TOP, scatter, span
-from headcount.reports.page.compare_view import (
-    agreement_by_chance,
-    compare_view,
-    relation_pairs,
-    share_interval,
-)
+from headcount.reports.page.compare_view import agreement_by_chance, compare_view
+from headcount.reports.relation_pairs import relation_pairs, share_interval
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
@@ -28,9 +28,16 @@ SUBJECT = replace(
 )
 
 
-def told(found: Comparison, names: tuple[str, str]) -> str:
+def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
     """The document as Markdown."""
-    return comparison_document(found, names, lambda: None).markdown()
+    return comparison_document(one, other, compare(one, other), names).markdown()
+
+
+def table_of(runs: tuple[Analysis, Analysis], label: str) -> Table:
+    """A table of the document."""
+    shown = comparison_document(*runs, compare(*runs), ("news", "captions"))
+    (found,) = [each for each in shown.blocks if isinstance(each, Table) and each.label == label]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +72,13 @@ def test_the_headline_counts_heads_that_do_the_same(runs: tuple[Analysis, Analys
     assert 0 < len(same) < 20
     assert view.headline.startswith(f"{len(same)} of 20 heads do the same in both (")
     assert [pair.head for pair in view.pairs if pair.same] == same
-    for row in view.kind_rows:
-        key = row.kind.key if row.kind else None
-        assert row.counts == tuple(list(each.values()).count(key) for each in keys)
-        assert row.both == sum(keys[0][head] == key for head in same)
+    labels = {kind.label: kind.key for kind in view.kinds.values()} | {NEITHER: None}
+    for label, *counts, both in table_of(runs, "Number of heads of each kind").rows:
+        key = labels[label]
+        assert counts == [str(list(each.values()).count(key)) for each in keys]
+        assert both == str(sum(keys[0][head] == key for head in same))
+    differ = table_of(runs, "What the heads that differ do")
+    assert [row[0] for row in differ.rows] == [head for head in keys[0] if head not in same]
 
 
 def test_an_interval_of_a_share_is_that_of_its_strength():
@@ -85,7 +95,7 @@ def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Analysis, A
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.72, low=0.6, high=0.7),)}
     (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert [best.head for best in pair.best] == ["enc.0.1", "enc.4.0"]
-    assert pair.change == "+22" and pair.apart
+    assert pair.change == pytest.approx(0.22) and pair.apart
     other = {"enc.4.0": (replace(chosen, head="enc.4.0", share=0.5),)}
     (pair,) = relation_pairs(changed(runs[0], traits=profiles), changed(runs[1], traits=other))
     assert not pair.apart
@@ -107,43 +117,49 @@ def test_facts_are_listed_that_differ(runs: tuple[Analysis, Analysis]):
     record = replace(
         runs[0].record, model="another", versions={**runs[0].record.versions, "torch": "9"}
     )
-    other = replace(runs[0], record=record)
-    view = compare_view(runs[0], other, compare(runs[0], other), ("news", "captions"))
+    both = (runs[0], replace(runs[0], record=record))
     versions = runs[0].record.versions
-    assert view.differ == (
+    assert table_of(both, "What sets the runs apart").rows == (
         ("model", runs[0].record.model, "another"),
         ("version of torch", versions["torch"], "9"),
     )
 
 
 def test_ends_of_intervals_are_no_scores(runs: tuple[Analysis, Analysis]):
-    found = compare(*runs)
-    view = compare_view(*runs, found, ("news", "captions"))
-    assert view.scores is not None
-    labels = [row[0] for row in view.scores.rows]
+    labels = [row[0] for row in table_of(runs, "Rank correlations (Spearman)").rows]
     assert "ablation effect" in labels and "confidence" in labels
-    text = told(found, ("news", "captions"))
+    text = told(*runs, ("news", "captions"))
     for name in ("ablation effect, low", "ablation p, corrected", "most frequent offset"):
         assert name not in labels and name not in text
 
 
-def test_both_axes_of_a_scatter_plot_are_the_same():
-    picture = scatter(
-        "x", [("a", "s"), ("b", "s"), ("c", "s")], [(0.0, 1.0), (0.5, 0.5), (math.nan, 1.0)]
-    )
-    assert [dot.head for dot in picture.dots] == ["a", "b"]
-    assert picture.dots[0].x == LEFT and picture.dots[0].y == TOP
-    first, last = picture.ticks[0], picture.ticks[-1]
-    assert (picture.dots[1].x, picture.dots[1].y) == (
-        pytest.approx((first[0] + last[0]) / 2),
-        pytest.approx((first[1] + last[1]) / 2),
-    )
-    assert all(0 <= value <= SIZE for tick in picture.ticks for value in tick[:2])
+def test_heads_are_drawn_at_their_numbers_on_equal_axes(runs: tuple[Analysis, Analysis]):
+    one, other = runs
+    first = replace(one.rows[0], values={**one.rows[0].values, "confidence": math.nan})
+    figure = scatters(changed(one, rows=(first, *one.rows[1:])), other, ("news", "captions"))
+    assert figure is not None
+    panels = {axes.get_title(): axes for axes in figure.axes}
+    drawn = panels["confidence"]
+    assert drawn.get_xlim() == drawn.get_ylim()
+    (dots,) = drawn.collections
+    values = [
+        [row.values["confidence"] for row in rows]
+        for rows in zip(one.rows[1:], other.rows[1:], strict=True)
+    ]
+    assert np.asarray(dots.get_offsets()) == pytest.approx(np.array(values))
+    assert str((dots.get_urls() or [""])[0]).startswith("#enc.0.1 enc.0.1: ")
 
 
-def test_a_strip_holds_what_is_outside_of_it():
-    shown = span(0.5, -0.2, 1.4, 0.25)
-    assert (shown.low, shown.x, shown.high, shown.null) == (8.0, 160.0, 312.0, 84.0)
+def test_relations_are_drawn_with_their_intervals(runs: tuple[Analysis, Analysis]):
+    pairs = relation_pairs(*runs)
+    figure = relation_shares(pairs, ("news", "captions"))
+    assert figure is not None
+    (axes,) = figure.axes
+    lines = [each for each in axes.collections if isinstance(each, LineCollection)]
+    for number, line in enumerate(lines):
+        ends = [np.asarray(each)[:, 0].tolist() for each in line.get_segments()]
+        assert ends == [pytest.approx(share_interval(pair.best[number])) for pair in pairs]
+    assert relation_shares((), ("news", "captions")) is None
 
 
 @pytest.fixture(scope="module")
@@ -177,14 +193,14 @@ def test_a_press_shows_a_head_in_both_runs(page: Page):
 def test_heads_that_do_the_same_can_be_dimmed(page: Page):
     page.check("#only-differ")
     shown = page.locator("[data-side='0'] .cell:not(.same)").count()
-    assert shown == page.locator("#differ tbody tr").count() > 0
+    assert shown == page.locator("#differ table").first.locator("tbody tr").count() > 0
     page.uncheck("#only-differ")
     assert page.locator(".cell.same").count() == 0
 
 
 @pytest.mark.browser
 def test_tables_and_figures_can_be_downloaded(page: Page):
-    for name in ("Relations as CSV", "confidence as SVG"):
+    for name in ("Relations as CSV", "Every head in both runs as SVG"):
         with page.expect_download() as waiting:
             page.get_by_role("button", name=name, exact=True).click()
         assert waiting.value.path().stat().st_size > 200

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.core import InputError
-from headcount.reports import Comparison, compare, comparison_document, write_comparison
-from headcount.reports.comparison import side_by_side
+from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.comparison_files import render_comparison
+from headcount.reports.figures.comparison import side_by_side
 from headcount.reports.page.compare_view import compare_view
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256
@@ -21,9 +21,9 @@ from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
 
-def told(found: Comparison, names: tuple[str, str]) -> str:
+def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
     """The document as Markdown."""
-    return comparison_document(found, names, lambda: None).markdown()
+    return comparison_document(one, other, compare(one, other), names).markdown()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_run_agrees_with_itself(run: Analysis) -> None:
     assert found.same_roles == sum(bool(row.roles) for row in run.rows)
     assert found.by_head["confidence"].rho == pytest.approx(1)
     assert found.by_layer["entropy"].rho == pytest.approx(1)
-    assert "None. " in told(found, ("a", "b"))
+    assert "None. " in told(run, run, ("a", "b"))
 
 
 def reading(run: Analysis, treebank: str, corpora: tuple[str, ...] = ("a.txt",)) -> Analysis:
@@ -87,7 +87,7 @@ def test_other_minor_versions_are_warned_of(run: Analysis) -> None:
         "the version of torch is 2.13 in the first and 2.14.1+cpu in the second, so numbers can "
         "differ slightly",
     )
-    assert "Warning: the version of torch" in told(found, ("a", "b"))
+    assert "Warning: the version of torch" in told(run, other, ("a", "b"))
     assert "the version of torch is" in render_comparison(
         compare_view(run, other, found, ("a", "b"))
     )
@@ -123,7 +123,7 @@ def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
     counts = found.counts[run.rows[0].site]
     assert counts["positional"][0] - counts["positional"][1] == 1
     assert counts["none"][1] - counts["none"][0] == 1
-    text = told(found, ("news", "captions"))
+    text = told(one, other, ("news", "captions"))
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["head", "news", "captions"] in lines
     assert [run.rows[0].head, "positional, sink", "none"] in lines
@@ -158,7 +158,7 @@ def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: 
     assert not found.is_paired and (found.changes, found.by_head) == ((), {})
     counts = found.counts["encoder.self"]
     assert counts["none"] == tuple(sum(not row.roles for row in each.rows) for each in (run, other))
-    assert "nothing is compared head by head" in told(found, ("a", "b"))
+    assert "nothing is compared head by head" in told(run, other, ("a", "b"))
 
 
 def test_each_map_has_the_name_of_its_run(run: Analysis) -> None:
@@ -177,12 +177,14 @@ def test_the_command(tmp_path: Path) -> None:
     assert status == 0, errors
     assert "Same roles in both runs: " in output
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {f"comparison.{kind}" for kind in ("html", "md", "svg", "png", "pdf")}
+    pages, kinds = {"comparison.html", "comparison.md"}, ("svg", "png", "pdf")
+    drawn = {f"{name}.{kind}" for name in ("comparison", "scatters") for kind in kinds}
+    assert written == pages | drawn
     larger = write_run(tmp_path / "larger", Wish(layers=3, heads=3))
     status, output, errors = headcount("compare", one, larger, "--out", tmp_path / "out")
     assert status == 0 and "nothing is compared head by head" in output, errors
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"comparison.html", "comparison.md"}
+    assert written == pages, "figures of the earlier comparison are gone"
     status, _, errors = headcount("compare", one, tmp_path, "--out", tmp_path / "out")
     assert status == 2 and "run.json" in errors
     assert write_comparison(one, one, tmp_path / "out").changes == ()

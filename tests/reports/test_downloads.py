@@ -84,8 +84,8 @@ def test_a_figure_looks_the_same_outside_of_the_page(translator: Path, open_page
     title = "All 144 heads, the most important on the left: rise in the loss"
     _, contents = downloaded(page, f"{title} as SVG")
     root = ET.fromstring(contents)
-    circles = [node for node in root.iter(f"{SVG}circle") if "fill:rgb" in node.get("style", "")]
-    assert len(circles) >= 144 and "class" not in circles[0].attrib
+    dots = [node for node in root.iter(f"{SVG}use") if "stroke:rgb" in node.get("style", "")]
+    assert len(dots) >= 144 and all("class" not in dot.attrib for dot in dots)
     name, image = downloaded(page, f"{title} as PNG")
     assert image.startswith(b"\x89PNG") and len(image) > 5000 and name.endswith(".png")
 

@@ -6,26 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from headcount.core import ACCENT, MUTED, Head, Heads
+from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
 from headcount.numbers import correlation, percent
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
-    layer_curves,
     positional_offsets,
     relations,
     weight_and_norm,
 )
+from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.kinds import leading, tint
 from headcount.reports.page.card_view import offset_bins
-from headcount.reports.page.layer_view import layer_means
-from headcount.reports.page.worth_view import effect_of
 from headcount.reports.syntax_view import syntax_of
+from headcount.reports.worth import effect_of
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
@@ -74,10 +73,13 @@ def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
 
 
 def test_lines_of_layers_are_their_means(scored: Analysis):
-    names = ("confidence", "entropy", "attn_first", "attn_sep")
-    for axes, name in zip(layer_curves(scored).axes, names, strict=True):
-        drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines]
-        assert drawn == [pytest.approx(each) for each in layer_means(scored.rows, name).values()]
+    figure = layer_curves(scored)
+    assert figure is not None
+    drawn = {axes.get_title(): axes for axes in figure.axes}
+    for panel in panels(scored):
+        lines = [np.asarray(line.get_ydata()).tolist() for line in drawn[panel.title].lines]
+        means = [*layer_means(scored.rows, panel.measure).values()]
+        assert lines[-len(means) :] == [pytest.approx(each) for each in means]
 
 
 def test_weights_against_norms(scored: Analysis):
@@ -128,7 +130,7 @@ def test_cells_of_confidence(scored: Analysis):
 
 
 def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
-    figure = importance(scored)
+    figure = importance(scored.importance, scored.rows)
     assert figure is not None
     (axes,) = figure.axes
     rows = sorted(scored.rows, key=lambda row: -row.values["ablation_delta"])
@@ -141,17 +143,17 @@ def test_effects_are_ordered_and_hollow_within_chance(scored: Analysis):
         assert {int(x): y for x, y in offsets} == {
             place: pytest.approx(each.delta) for place, each in effects.items()
         }
-        hollow = [to_hex(face) == "#ffffff" for face in np.asarray(drawn.get_facecolor())]
+        hollow = [to_hex(face) == PAPER for face in np.asarray(drawn.get_facecolor())]
         assert hollow == [effects[int(x)].p >= 0.05 for x, _ in offsets] and any(hollow)
     lines = [each for each in axes.collections if isinstance(each, LineCollection)]
-    ends = sorted(np.asarray(line.get_segments()[0])[:, 1].tolist() for line in lines)
+    ends = sorted(np.asarray(each)[:, 1].tolist() for line in lines for each in line.get_segments())
     known = [effect_of(row, "ablation_delta") for row in rows]
     assert ends == [pytest.approx(each) for each in sorted([e.low, e.high] for e in known)]
 
 
 def test_correlations_of_scores(scored: Analysis):
-    figure = agreement(scored)
     matrix = scored.importance and scored.importance.agreement
+    figure = agreement(matrix)
     assert figure is not None and matrix is not None
     (axes,) = figure.axes
     for text in axes.texts:
@@ -192,7 +194,8 @@ def test_a_curve_has_a_line_for_each_method_and_a_band_for_random():
     lines = {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in axes.lines}
     assert sorted(lines["norm"]) == [[2, 4.0], [6, 7.0], [9, 9.0]]
     assert sorted(lines[RANDOM]) == [[2, 2.0], [6, 5.5], [9, 9.0]]
-    band = axes.collections[0].get_paths()[0].vertices
+    (band,) = [each for each in axes.collections if isinstance(each, PolyCollection)]
+    band = band.get_paths()[0].vertices
     assert {(x, y) for x, y in np.asarray(band).tolist()} >= {(2, 1), (2, 3), (6, 5), (6, 6)}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headcount import Corpus, analyze
 from headcount.reports import story
-from headcount.reports.page.layer_view import panels
+from headcount.reports.figures.layers import panels
 from headcount.reports.page.view import report_view
 from headcount.reports.sentences import head_line
 from headcount.reports.untested import learned_sinks
@@ -62,6 +62,6 @@ def test_nothing_is_said_of_other_models(plain: Path):
     run = read_run(plain)
     assert learned_sinks(run) == ""
     view = report_view(run)
-    assert "learned" not in view.headline
+    assert "learned" not in view.opening.headline
     assert not any(share.label == LABEL for card in view.cards for share in card.sinks)
     assert not any("learned" in card.line for card in view.cards)

@@ -10,7 +10,6 @@ from scipy.stats import spearmanr
 
 from headcount.core import Head
 from headcount.reports import (
-    Comparison,
     compare,
     comparison_document,
     pruning_orders,
@@ -31,9 +30,9 @@ from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run
 
 
-def told(found: Comparison, names: tuple[str, str]) -> str:
+def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
     """The document as Markdown."""
-    return comparison_document(found, names, lambda: None).markdown()
+    return comparison_document(one, other, compare(one, other), names).markdown()
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +85,14 @@ def test_heads_in_another_order_and_more_of_them_change_nothing(run: Analysis) -
         replace(row, head=f"{row.head[:-1]}{row.index + 5}", index=row.index + 5)
         for row in one.rows
     )
-    found = compare(one, changed(other, rows=(*other.rows, *more)))
+    larger = changed(other, rows=(*other.rows, *more))
+    found = compare(one, larger)
     assert not found.is_paired
     (order,) = found.orders
     for each in order.budgets[1:]:
         assert each.cells.rho == pytest.approx(1, abs=0.05)
         assert list(each.kept[1].values()) == [2 * number for number in each.kept[0].values()]
-    text = told(found, ("a", "b"))
+    text = told(one, larger, ("a", "b"))
     assert "50 %" in text.replace("\u202f", " ") and "0, 20" in text and "0, 40" in text
 
 

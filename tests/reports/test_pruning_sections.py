@@ -3,22 +3,23 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from headcount.core import InputError
+from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
 from headcount.reports import render, report_view, write_report
+from headcount.reports.documents.curve import numbers_table
+from headcount.reports.documents.kept import NEITHER, kept_table
+from headcount.reports.documents.pruned import pruned_document
+from headcount.reports.figures.curves import score_curve
 from headcount.reports.kinds import leading
-from headcount.reports.page import curve_plot
 from headcount.reports.page.answer_view import best_method
-from headcount.reports.page.curve_view import curve_view
-from headcount.reports.page.kept_view import keepings, kept_rows
-from headcount.reports.page.pruned_view import pruned_view
+from headcount.reports.page.kept_view import curve_shown, keepings
 from headcount.results import (
     SAME_MODEL,
     Analysis,
     ControlChange,
     ControlRecord,
-    Curve,
     CurvePoints,
     MetricChange,
     PipelineRecord,
@@ -59,64 +60,70 @@ def run(dense: Path, pruned: Path) -> Analysis:
     return read_run(dense, pruned)
 
 
+def tables_of(shown: Document | None) -> dict[str, Table]:
+    """The tables of a document, by what they hold."""
+    return {each.label: each for each in shown.blocks if isinstance(each, Table)} if shown else {}
+
+
+def lede(shown: Document | None) -> str:
+    """What a document says first."""
+    assert shown is not None
+    return next(each.text for each in shown.blocks if isinstance(each, Text))
+
+
 def of_curve(run: Analysis) -> CurvePoints:
     assert run.curve is not None
     return run.curve.points
 
 
-def test_axis_ticks_are_the_budgets_that_were_run(run: Analysis):
-    chart = curve_plot.chart(of_curve(run), "test_score", "BLEU")
-    assert [text for _, text in chart.budgets] == ["24", *map(str, BUDGETS)]
-    xs = [x for x, _ in chart.budgets]
-    assert xs == sorted(xs, reverse=True) and xs[0] == curve_plot.WIDTH - curve_plot.RIGHT
-
-
-def test_labels_that_have_no_room_are_left_out_but_not_their_ticks(run: Analysis):
-    points = of_curve(run).points
-    close = replace(points[1], keep=18)
-    chart = curve_plot.chart(CurvePoints((*points, close)), "test_score", "BLEU")
-    assert [text for _, text in chart.budgets] == ["24", "18", "", "11", "5"]
-
-
-def test_lines_stand_where_the_axis_says(run: Analysis):
-    """A value between two ticks stands between them in proportion."""
-    points = of_curve(run)
-    chart = curve_plot.chart(points, "test_score", "BLEU")
-    (low_y, low), (high_y, high) = chart.ticks[0], chart.ticks[-1]
-    assert float(low) < float(high) and low_y > high_y, "up is more"
-    for line in chart.lines:
-        for dot, keep in zip(line.dots, (24, *BUDGETS), strict=True):
-            values = points.values(line.method, keep, "test_score") or [41.3]
-            mean = sum(values) / len(values)
-            part = (mean - float(low)) / (float(high) - float(low))
-            assert dot.y == pytest.approx(low_y + part * (high_y - low_y), abs=0.1)
-    random = chart.lines[-1]
-    assert random.is_random and random.band.endswith("Z")
-    assert not any(line.band for line in chart.lines[:-1])
+def test_points_say_their_numbers(run: Analysis):
+    (axes,) = score_curve(of_curve(run), "test_score", "BLEU").axes
+    said = [text for marks in axes.collections for text in marks.get_urls() or () if text]
+    assert "# fisher, 17 kept: 37.1" in said and "# norm, 24 kept: 41.3" in said
+    assert "# random, 11 kept: 13.2 (11.7 to 14.7)" in said
+    lines = {line.get_label(): line for line in axes.lines}
+    marks = next(each for each in axes.collections if "# norm, 24 kept: 41.3" in each.get_urls())
+    drawn = np.asarray(marks.get_offsets())
+    assert drawn == pytest.approx(np.asarray(lines["norm"].get_xydata()))
 
 
 def test_the_section_on_the_curve(run: Analysis):
-    view = curve_view(run)
-    assert view is not None and view.best == "fisher"
-    assert [each.title for each in view.charts] == ["BLEU on test data", "Loss (nats) on test data"]
-    rows = dict(view.tables[0].rows)
-    assert list(rows) == ["24 (all)", "17", "11", "5"]
-    assert rows["11"] == ("26.1", "25.9", "13.2 (11.7 to 14.7)")
-    assert curve_view(replace(run, curve=None)) is None
+    shown = curve_shown(run)
+    assert shown is not None
+    charts = [each for each in shown.blocks if isinstance(each, Chart)]
+    open_ = [each.name for each in charts if not each.is_detail]
+    assert open_ == ["curve_test_score", "curve_test_loss"]
+    tables = tables_of(shown)
+    assert [*tables] == [
+        "BLEU, test set",
+        "Loss (nats), test set",
+        "Loss (nats), development set",
+        "What fisher keeps",
+    ]
+    scores = tables["BLEU, test set"]
+    assert scores.headers == ("heads kept", "24 (all)", "17", "11", "5")
+    assert {row[0]: row[3] for row in scores.rows} == {
+        "fisher": "26.10",
+        "norm": "25.90",
+        "random": "13.20 (11.70 to 14.70)",
+    }
+    assert Heading("What fisher keeps") in shown.blocks
+    assert curve_shown(replace(run, curve=None)) is None
 
 
-def test_controls_stand_below_the_dense_model(run: Analysis):
+def test_controls_stand_beside_the_dense_model(run: Analysis):
     """The dense model trained as a method trained; the other method has none."""
     points = of_curve(run).points
     control = replace(
         points[1], is_control=True, keep=24, numbers={**points[1].numbers, "test_score": 43.25}
     )
-    record = run.curve and run.curve.record
-    assert record is not None
-    view = curve_view(replace(run, curve=Curve(record, CurvePoints((*points, control)))))
-    assert view is not None
-    rows = dict(view.tables[0].rows)
-    assert rows["24 (all)"] == ("41.3",) * 3 and rows["24 (all), control"] == ("43.2", "–", "–")
+    table = numbers_table(CurvePoints((*points, control)), "test_score")
+    assert table.headers[1:3] == ("24 (all)", "24 (all), control")
+    assert [row[1:3] for row in table.rows] == [
+        ("41.30", "43.25"),
+        ("41.30", "–"),
+        ("41.30", "–"),
+    ]
 
 
 def test_the_development_data_choose_the_method(run: Analysis):
@@ -138,37 +145,37 @@ def test_choices_of_heads_say_what_chose_them(run: Analysis):
 
 def test_heads_of_each_kind_are_counted_at_each_budget(run: Analysis):
     found = leading(run)
-    choices = [each.kept for each in keepings(run)]
-    assert [len(each) for each in choices] == [13, *BUDGETS]
-    for row in kept_rows(run, found, choices):
-        heads = [
-            head
-            for head, leads in found.items()
-            if (leads.kind.key if leads else None) == (row.kind.key if row.kind else None)
-        ]
-        assert row.total == len(heads)
-        counts = [sum(head in choice for head in heads) for choice in choices]
-        assert row.kept == tuple((number, number / row.total) for number in counts)
+    choices = {each.key: each.kept for each in keepings(run)}
+    assert [len(each) for each in choices.values()] == [13, *BUDGETS]
+    table = kept_table(run, choices, "Kept")
+    assert table.headers == ("heads", "all", *choices)
+    labels = {head: leads.kind.label if leads else NEITHER for head, leads in found.items()}
+    assert {row[0] for row in table.rows} == {*labels.values()}
+    for label, total, *kept in table.rows:
+        heads = [head for head in labels if labels[head] == label]
+        assert total == str(len(heads))
+        assert kept == [str(sum(head in each for head in heads)) for each in choices.values()]
 
 
 def test_the_section_on_the_pruned_model(run: Analysis):
     assert run.pruned is not None
-    view = pruned_view(run, run.pruned)
-    assert view.lede.replace("\u202f", " ") == (
+    shown = pruned_document(run)
+    assert shown is not None
+    assert lede(shown).replace("\u202f", " ") == (
         "11 of 24 heads were pruned, chosen by fisher. On test data, BLEU drops from 41.3 to 37.1, "
         "a change of −4.20 (95 % −7.30 to −1.10)."
     )
-    taught = pruned_view(run, replace(run.pruned, trained_on=3000)).lede
+    taught = lede(pruned_document(replace(run, pruned=replace(run.pruned, trained_on=3000))))
     assert (
         "Then the model was trained for 3,000 updates with the dense one as teacher. On" in taught
     )
-    (score, loss) = view.changes
-    assert (score.change, score.interval, score.p) == ("−4.20", "−7.30 to −1.10", "0.003")
-    assert (loss.name, loss.change) == ("loss, test data", "+0.300")
-    assert [(row.role, row.still, row.taken_over) for row in view.survivals] == [
-        ("positional", "1", ("enc.0.2",))
-    ]
-    assert dict(report_view(run).answers)["Pruned"] == view.lede
+    tables = tables_of(shown)
+    (score, loss) = tables["Numbers before and after"].rows
+    assert score[3:] == ("−4.20", "−7.30 to −1.10", "0.003")
+    assert (loss[0], loss[3]) == ("loss, test data", "+0.300")
+    assert tables["Roles in the pruned model"].rows == (("positional", "7", "1", "enc.0.2"),)
+    assert Warned("89 examples are few") in shown.blocks
+    assert dict(report_view(run).opening.answers)["Pruned"] == lede(shown)
 
 
 def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
@@ -189,17 +196,18 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
         pipeline=pipeline,
         functions=(Survival("sink", 5, (*kept, "enc.1.0"), kept, more),),
     )
-    view = pruned_view(run, record)
-    assert " On test data, BLEU drops from 41.3 to 37.1, " in view.lede and "40.5" not in view.lede
-    assert [(row.name, row.before, row.after, row.p) for row in view.changes] == [
+    shown = pruned_document(replace(run, pruned=record))
+    first, tables = lede(shown), tables_of(shown)
+    assert " On test data, BLEU drops from 41.3 to 37.1, " in first and "40.5" not in first
+    rows = tables["Numbers before and after"].rows
+    assert [(row[0], row[1], row[2], row[5]) for row in rows] == [
         ("BLEU, test data", "41.3", "37.1", "0.003"),
         ("loss, test data", "1.00", "1.30", "0.001"),
         ("BLEU, test data, against the control", "43.1", "37.1", "0.004"),
         ("BLEU, development data", "40.5", "36.2", "–"),
         ("loss, development data", "1.00", "1.30", "0.001"),
     ]
-    (survival,) = view.survivals
-    assert (survival.before, survival.still, survival.taken_over) == (5, "2", more)
+    assert tables["Roles in the pruned model"].rows == (("sink", "5", "2", *more),)
 
 
 def test_cards_say_where_a_head_is_kept(run: Analysis):

@@ -2,26 +2,67 @@
 
 import html
 import re
+from collections import Counter
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from headcount.cli.console import print_document
-from headcount.core import Chart, Document, Table
-from headcount.reports import document_of, render, report_view
+from headcount.core import Chart, Document, Table, new_figure, say
+from headcount.reports import render, report_view
+from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import Analysis, Result, read_run
+from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_documents import clusters, coreference
 from tests.reports.test_head_relation_views import alignment
 
+RESULTS: dict[str, Result[Any]] = {
+    "clusters": clusters(0.01),
+    "coreference": coreference(0.65),
+    "alignment": alignment(),
+}
+HEADS = {place.head for place in clusters(0.01).places}
+"""Heads of the results."""
+DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
+KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null")
+"""Sections that show documents."""
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    return read_run(write_run(tmp_path_factory.mktemp("run"), Wish(layers=4, heads=3)))
+    """A run with everything that a page shows."""
+    wish = Wish(layers=4, heads=3, profiles=True, importance=True, null=True)
+    folder = write_run(tmp_path_factory.mktemp("run"), wish)
+    write_curve_beside(folder)
+    heads = [row.head for row in read_run(folder).rows]
+    prune_record(heads, heads[:7]).write(folder / "pruned")
+    return replace(read_run(folder, folder / "pruned"), **RESULTS)
+
+
+@pytest.fixture(scope="module")
+def shown(run: Analysis) -> dict[str, tuple[Document, str]]:
+    """The document and the HTML of each section."""
+    view = report_view(run)
+    page = render(view)
+    html_of = {
+        each.key: page[page.index(f'<section id="{each.key}"') :].split("</section>")[0]
+        for each in view.sections
+    }
+    return {
+        each.key: (each.view, html_of[each.key])
+        for each in view.sections
+        if isinstance(each.view, Document)
+    }
+
+
+def test_these_are_all(shown: dict[str, tuple[Document, str]]) -> None:
+    assert {*shown} == {*KEYS}
 
 
 def squeezed(text: str) -> str:
@@ -39,47 +80,59 @@ def words_of(shown: Document) -> list[str]:
     return list(map(squeezed, found))
 
 
-RESULTS: dict[str, Result[Any]] = {
-    "clusters": clusters(0.01),
-    "coreference": coreference(0.65),
-    "alignment": alignment(),
-}
-
-
-@pytest.mark.parametrize("key", RESULTS)
-def test_all_renderings_say_the_same(key: str, run: Analysis) -> None:
-    shown, written = document_of(RESULTS[key]), StringIO()
-    print_document(shown, Console(file=written, width=500))
-    page = render(report_view(replace(run, **{key: RESULTS[key]})))
-    section = page[page.index(f'<section id="{key}"') :].split("</section>")[0]
+@pytest.mark.parametrize("key", KEYS)
+def test_all_renderings_say_the_same(key: str, shown: dict[str, tuple[Document, str]]) -> None:
+    (document, section), written = shown[key], StringIO()
+    print_document(document, Console(file=written, width=500))
     renderings = {
-        "terminal": shown.title + written.getvalue(),
-        "Markdown": html.unescape(shown.markdown().replace("\\", "")),
-        "page": html.unescape(re.sub("<[^>]*>", "", section)),
+        "terminal": document.title + written.getvalue(),
+        "Markdown": html.unescape(document.markdown().replace("\\", "")),
+        "page": html.unescape(re.sub('<span class="swatch.*?</span>|<[^>]*>', "", section)),
     }
     for name, rendering in renderings.items():
         text = squeezed(rendering)
-        for words in words_of(shown):
+        for words in words_of(document):
             assert words in text, (name, words)
 
 
-@pytest.mark.parametrize("key", RESULTS)
+@pytest.mark.parametrize("key", KEYS)
 def test_charts_are_files_beside_markdown_and_drawings_on_the_page(
-    key: str, run: Analysis, tmp_path: Path, one_format: None
+    key: str, shown: dict[str, tuple[Document, str]], tmp_path: Path, one_format: None
 ) -> None:
-    shown = document_of(RESULTS[key])
-    shown.write(tmp_path / "shown.md", ("svg",))
-    charts = [each.name for each in shown.blocks if isinstance(each, Chart)]
-    assert charts and {path.stem for path in (tmp_path / "figures").iterdir()} == set(charts)
+    document, section = shown[key]
+    document.write(tmp_path / "shown.md", ("svg",))
+    charts = [each.name for each in document.blocks if isinstance(each, Chart)]
+    drawn = [path.stem for path in tmp_path.glob("figures/*")]
+    assert {*drawn} <= {*charts}
     linked = re.findall(r"!\[(\w+)\]\(figures/\w+\.svg\)", (tmp_path / "shown.md").read_text())
-    assert linked == charts
-    page = render(report_view(replace(run, **{key: RESULTS[key]})))
-    drawings = re.findall(r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>', page, re.S)
-    assert len(drawings) == len(charts)
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)), "figures share no ids"
+    assert linked == [each for each in charts if each in drawn]
+    drawings = re.findall(DRAWING, section, re.S)
+    assert len(drawings) == len(drawn)
+
+
+def test_drawings_share_no_ids_and_link_to_cards(
+    run: Analysis, shown: dict[str, tuple[Document, str]]
+) -> None:
+    page = "".join(section for _, section in shown.values())
+    ids, heads = re.findall(r'\bid="([^"]+)"', page), {row.head for row in run.rows}
+    assert [each for each, number in Counter(ids).items() if number > 1] == []
+    drawings = re.findall(DRAWING, page, re.S)
     for drawing in drawings:
         assert "<style" not in drawing and "_blank" not in drawing
         used = set(re.findall(r'(?:url\(|xlink:href=")#([^")]+)', drawing))
         others = [each for each in used if each not in ids]
-        assert all(re.fullmatch(r"enc\.\d\.\d", each) for each in others), "cards of heads"
+        assert all(each in heads or each in HEADS for each in others), "cards of heads"
+
+
+def test_marks_say_their_numbers_and_link_to_the_cards_of_their_heads() -> None:
+    def draw() -> Figure:
+        figure = new_figure(2.0, 2.0)
+        axes = figure.subplots()
+        say(axes.scatter([0, 1], [0, 1]), ["1 < 2", "second"], ["enc.0.1", "enc.0.2"])
+        say(axes.scatter([0.12345], [2]), ["0.12345"])
+        return figure
+
+    drawn = inline_svg(Chart("x", "X", draw)) or ""
+    links = re.findall(r'<a xlink:href="#(\S+)" tabindex="-1"><title>([^<]*)</title>', drawn)
+    assert links == [("enc.0.1", "1 &lt; 2"), ("enc.0.2", "second")]
+    assert "<g><title>0.12345</title>" in drawn and "target" not in drawn

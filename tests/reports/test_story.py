@@ -13,7 +13,8 @@ from tests.reports.test_profile_view import TRAIT
 def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, Wish(importance=True)))
     view, lines = report_view(run), story(run)
-    assert lines[: 1 + len(view.answers)] == [view.headline, *(text for _, text in view.answers)]
+    answers = [text for _, text in view.opening.answers]
+    assert lines[: 1 + len(answers)] == [view.opening.headline, *answers]
     assert "heads matter" in lines[1] and "Most: without " in lines[1]
     for start in view.starts:
         assert f"Start with {start.head}: it {start.why}." in lines

@@ -70,9 +70,9 @@ def test_none_is_never_said_where_nothing_was_tested(run: Analysis):
     data = page_data(view)
     assert data["nothing"] == "nothing was tested"
     assert data["nothingMore"] == f"Nothing was tested: {MISSING}."
-    cells = [cell for grid in view.grids for _, row in grid.layers for cell in row if cell]
+    cells = [cell for grid in view.atlas.grids for _, row in grid.layers for cell in row if cell]
     assert {cell.says.split(": ")[1].split(";")[0] for cell in cells} == {"nothing was tested"}
-    assert view.steps[0].startswith("More text: what was not tested")
+    assert view.opening.steps[0].startswith("More text: what was not tested")
     assert all(MISSING in card.profile.note for card in view.cards if card.profile)
 
 

@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headcount.core import Table
 from headcount.numbers import percent
 from headcount.reports import report_view
+from headcount.reports.documents.chance import NO_ROLE, chance_document
+from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
-from headcount.reports.page.layer_view import layer_means, panels
 from headcount.reports.page.map_view import head_map
-from headcount.reports.page.null_view import role_counts
-from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import best_of_head, relation_table
+from headcount.reports.worth import effect_of
 from headcount.results import Curve, CurvePoint, CurvePoints, CurveRecord, Example, RelationResult
 from headcount.vocabulary import Thresholds
 from tests.reports.changed import changed
@@ -26,20 +27,20 @@ def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cas
     return RelationResult(head, relation, "dependent->head", accuracy, cases, baseline, -1.0)
 
 
-def test_chips_count_heads(plain: Path):
+def test_every_role_is_counted_beside_random_weights(plain: Path, profiled: Path):
     run = shared_run(plain)
-    chips, roles = role_counts(run), [row.roles for row in run.rows]
-    both = [*roles, *(row.roles for row in run.null_rows or ())]
-    assert {chip.role.name if chip.role else None for chip in chips} == {
-        None,
-        *(name for found in both for name in found),
-    }
-    for chip in chips:
-        counted = sum(chip.role.name in found if chip.role else not found for found in roles)
-        assert chip.count == str(counted)
-        random = [row.roles for row in run.null_rows or ()]
-        counted = sum(chip.role.name in found if chip.role else not found for found in random)
-        assert chip.null_count == str(counted)
+    shown = chance_document(run)
+    assert shown is not None and chance_document(shared_run(profiled)) is None
+    (table,) = [block for block in shown.blocks if isinstance(block, Table)]
+    found = [[row.roles for row in heads] for heads in (run.rows, run.null_rows or ())]
+    names = {name for heads in found for roles in heads for name in roles}
+    assert {row[0] for row in table.rows} == names | {NO_ROLE} and table.rows[-1][0] == NO_ROLE
+    for name, *counts in table.rows:
+        each = [
+            sum(name in roles if name != NO_ROLE else not roles for roles in heads)
+            for heads in found
+        ]
+        assert counts == list(map(str, each))
 
 
 def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):
@@ -47,7 +48,7 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
     verdicts = [leads.verdict if leads else "none" for leads in leading(run).values()]
     counts = [verdicts.count(name) for name in ("role", "tendency", "none")]
     assert len(set(counts)) == 3
-    shown = report_view(run).legend
+    shown = report_view(run).atlas.legend
     assert shown.verdicts == tuple(
         (key, name, str(number))
         for key, name, number in zip(
@@ -62,25 +63,25 @@ def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, transl
         if row.values["ablation_p"] < 0.05 and row.values["ablation_delta"] > 0
     ]
     report = report_view(run)
-    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
-    assert report.legend.num_mattering == len(matter) > 0
+    cells = [cell for grid in report.atlas.grids for _, row in grid.layers for cell in row if cell]
+    assert report.atlas.legend.num_mattering == len(matter) > 0
     assert [cell.head for cell in cells if cell.matters] == matter
 
 
 def test_every_head_has_a_cell_and_a_card(translator: Path):
     run = shared_run(translator)
     report = report_view(run)
-    cells = [cell for grid in report.grids for _, row in grid.layers for cell in row if cell]
+    cells = [cell for grid in report.atlas.grids for _, row in grid.layers for cell in row if cell]
     assert (
         [cell.head for cell in cells] == [card.head for card in report.cards] == list(report.heads)
     )
-    assert [grid.site for grid in report.grids] == list(run.sites)
+    assert [grid.site for grid in report.atlas.grids] == list(run.sites)
 
 
 def test_layers_may_have_different_numbers_of_heads(plain: Path):
     run = shared_run(plain)
     report = report_view(changed(run, rows=run.rows[:-5]))
-    last = report.grids[0].layers[-1][1]
+    last = report.atlas.grids[0].layers[-1][1]
     assert [cell is None for cell in last] == [False] * 7 + [True] * 5
 
 
@@ -103,8 +104,9 @@ def test_start_with_the_head_that_is_worth_most(translator: Path):
 
 def test_a_model_without_findings_says_what_to_try(roleless: Path):
     report = report_view(replace(shared_run(roleless), relations=None))
-    assert report.headline == "None of the 6 heads shows a role or tendency."
-    assert [step.split(":")[0] for step in report.steps] == ["A treebank (.conllu)", "A task"]
+    assert report.opening.headline == "None of the 6 heads shows a role or tendency."
+    steps = [step.split(":")[0] for step in report.opening.steps]
+    assert steps == ["A treebank (.conllu)", "A task"]
     assert report.starts[0].why.startswith("is the sharpest")
 
 
@@ -128,23 +130,23 @@ def test_layer_means_leave_out_nan(hostile: Path):
 def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
     run = shared_run(plain)
     assert run.null_rows is not None
-    (panel,) = [each for each in panels(run) if each.title == "First token"]
-    lines = {curve.kind: [text for *_, text in curve.texts] for curve in panel.curves}
+    figure = layer_curves(run)
+    assert figure is not None
+    (axes,) = [each for each in figure.axes if each.get_title() == "First token"]
     sources = {
-        "null": (run.null_rows, "attn_first"),
-        "norm": (run.rows, "norm_first"),
-        "measured": (run.rows, "attn_first"),
+        ":": (run.null_rows, "attn_first", " (random weights)"),
+        "--": (run.rows, "norm_first", " (share of the norm-weighted sum)"),
+        "-": (run.rows, "attn_first", ""),
     }
-    assert lines == {
-        kind: [
-            f"layer {layer}: {percent(mean)}"
-            for layer, mean in enumerate(layer_means(heads, measure)["encoder.self"])
-        ]
-        for kind, (heads, measure) in sources.items()
-    }
-    ys = [y for _, y, _ in panel.curves[-1].texts]
-    means = layer_means(run.rows, "attn_first")["encoder.self"]
-    assert np.argsort(ys).tolist() == np.argsort([-mean for mean in means]).tolist()
+    assert [line.get_linestyle() for line in axes.lines] == [*sources], "what counts is on top"
+    _, *points = axes.collections
+    for line, marks, (heads, measure, note) in zip(
+        axes.lines, points, sources.values(), strict=True
+    ):
+        means = layer_means(heads, measure)["encoder.self"]
+        assert np.asarray(line.get_ydata()).tolist() == pytest.approx(means)
+        texts = [f"# layer {n}: {percent(mean)}{note}" for n, mean in enumerate(means)]
+        assert marks.get_urls() == texts
 
 
 def test_map_scales_from_smallest_to_largest_and_skips_nan():
@@ -292,7 +294,7 @@ def test_a_curve_in_the_folder_says_how_many_can_be_pruned(profiled: Path):
     ]
     record = CurveRecord(metric="bleu", heads={}, signature="")
     run = replace(shared_run(profiled), curve=Curve(record, CurvePoints(tuple(points))))
-    assert dict(report_view(run).answers)["How many can be pruned"] == (
+    assert dict(report_view(run).opening.answers)["How many can be pruned"] == (
         "On test data, BLEU is 45.4 with all 12 heads, 40.0 with 8 and 30.0 with 4, chosen by "
         "fisher. Random choices of 8 reach 20.0 on average."
     )
@@ -308,7 +310,7 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
         if trait.relation and trait.verdict in ("role", "tendency")
     }
     report = report_view(run)
-    shown = {each.key: each for each in report.maps if each.group == "Relation accuracy"}
+    shown = {each.key: each for each in report.atlas.maps if each.group == "Relation accuracy"}
     found = {
         (*key.split(" "), head)
         for key, each in shown.items()
@@ -316,7 +318,7 @@ def test_relation_maps_mark_the_heads_that_beat_position_beyond_chance(profiled:
         if sure
     }
     assert found and found == {each for each in marked if f"{each[0]} {each[1]}" in shown}
-    (gain,) = [each for each in report.maps if each.key == "gain"]
+    (gain,) = [each for each in report.atlas.maps if each.key == "gain"]
     assert gain.sure == tuple(any(each[2] == head for each in marked) for head in report.heads)
 
 
@@ -325,14 +327,15 @@ def test_the_map_of_syntax_leaves_out_punctuation_and_relations_with_few_cases(p
     head = run.rows[0].head
     found = [result(head, "obj", 0.7), result(head, "punct", 0.99)]
     few = result(head, "vocative", 0.95, cases=7)
-    maps = {each.key: each for each in report_view(changed(run, relation_rows=(*found, few))).maps}
+    shown = report_view(changed(run, relation_rows=(*found, few)))
+    maps = {each.key: each for each in shown.atlas.maps}
     assert maps["gain"].texts[:2] == ("+20", "–")
     assert [key for key in maps if " " in key] == ["obj dependent->head", "punct dependent->head"]
 
 
 def test_the_map_of_effects_marks_those_beyond_chance(translator: Path):
     run = shared_run(translator)
-    maps = {each.key: each for each in report_view(run).maps}
+    maps = {each.key: each for each in report_view(run).atlas.maps}
     p = [effect_of(row, "ablation_delta").p for row in run.rows]
     assert maps["ablation_delta"].sure == tuple(each < 0.05 for each in p) and min(p) < 0.05
     assert maps["gradient"].sure is None

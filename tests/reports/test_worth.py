@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 
 from headcount import numbers
-from headcount.core import InputError, JsonObject
+from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
 from headcount.reports import render, report_view, site_sentence, verdict
-from headcount.reports.page.worth_plot import HEIGHT, TOP, WIDTH, Axis, ranking
-from headcount.reports.page.worth_view import (
-    SHOWN,
-    Worth,
+from headcount.reports.documents.worth import SHOWN, worth_document
+from headcount.reports.figures.worth import importance as drawn
+from headcount.reports.names import MEASURES
+from headcount.reports.worth import (
     best_alone,
     effect_of,
     lede,
-    matrix_view,
     mattering,
     measured,
     without,
-    worth_view,
 )
 from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, read_run
 from tests.reports.changed import changed
@@ -35,10 +33,20 @@ def run(translator: Path) -> Analysis:
     return shared_run(translator)
 
 
-@pytest.fixture(scope="module")
-def worth(run: Analysis) -> Worth:
-    found = worth_view(run)
+def shown_of(run: Analysis) -> Document:
+    assert run.importance is not None
+    found = worth_document(run.importance, run.heads)
     assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def shown(run: Analysis) -> Document:
+    return shown_of(run)
+
+
+def table_of(shown: Document, label: str) -> Table:
+    (found,) = [each for each in shown.blocks if isinstance(each, Table) and each.label == label]
     return found
 
 
@@ -57,21 +65,28 @@ def row(head: str = "enc.0.0") -> HeadRow:
     return HeadRow(head, "encoder.self", 0, 0, (), {})
 
 
-def test_lists_have_the_largest_and_the_smallest_effects(run: Analysis, worth: Worth):
+def test_lists_have_the_largest_and_the_smallest_effects(run: Analysis, shown: Document):
     by_delta = sorted(run.rows, key=lambda row: row.values["ablation_delta"])
     names = [row.head for row in by_delta]
-    assert [line.name for line in worth.most] == names[: -SHOWN - 1 : -1]
-    assert [line.name for line in worth.least] == names[SHOWN - 1 :: -1]
-    assert [dot.head for dot in worth.ranking.dots] == names[::-1]
+    most, least = (table_of(shown, f"{end} important") for end in ("Most", "Least"))
+    assert [row[0] for row in most.rows] == names[: -SHOWN - 1 : -1]
+    assert [row[0] for row in least.rows] == names[SHOWN - 1 :: -1]
+    says = [each.says for each in shown.blocks if isinstance(each, Chart)]
+    assert says[0] == "All 144 heads, the most important on the left: rise in the loss"
 
 
-def test_a_line_is_its_head_in_the_table(run: Analysis, worth: Worth):
-    values = {row.head: row.values for row in run.rows}[worth.most[0].name]
-    assert worth.most[0].text == f"{values['ablation_delta']:.3f}"
-    low, high = values["ablation_low"], values["ablation_high"]
-    assert worth.most[0].interval == f"{low:.3f} to {high:.3f}"
-    assert worth.most[0].p == "0.003" and worth.most[0].mark.sure
-    assert worth.least[0].p == "0.800" and not worth.least[0].mark.sure
+def test_a_line_is_its_head_in_the_table(run: Analysis, shown: Document):
+    most, least = (table_of(shown, f"{end} important") for end in ("Most", "Least"))
+    assert most.headers == (
+        *("head", "ablation effect", "95 % interval", "p, corrected"),
+        *("gradient", "relevance", "output norm", "sink score"),
+    )
+    head, effect, interval, p, gradient, *_ = most.rows[0]
+    values = {row.head: row.values for row in run.rows}[head]
+    assert effect == f"{values['ablation_delta']:.3f}"
+    assert interval == f"{values['ablation_low']:.3f} to {values['ablation_high']:.3f}"
+    assert p == "0.003" and least.rows[0][3] == "0.800"
+    assert gradient == MEASURES["gradient"].show(values["gradient"])
 
 
 def test_sites_are_reported_with_the_worst_first():
@@ -89,15 +104,15 @@ def test_sites_are_reported_with_the_worst_first():
 
 def test_heads_without_an_effect_are_left_out(hostile: Path):
     run = shared_run(hostile)
-    found = worth_view(run)
-    assert found is not None and len(found.ranking.dots) == len(run.rows) - 1
+    says = next(each.says for each in shown_of(run).blocks if isinstance(each, Chart))
+    assert says.startswith(f"All {len(run.rows) - 1} heads")
 
 
 def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Analysis):
-    assert worth_view(shared_run(plain)) is None
-    assert worth_view(replace(shared_run(plain), importance=run.importance)) is None
-    assert worth_view(replace(run, importance=None)) is None
+    assert run.importance is not None
+    assert worth_document(run.importance, shared_run(plain).heads) is None
     assert "What each head is worth" not in render(report_view(shared_run(plain)))
+    assert "What each head is worth" not in render(report_view(replace(run, importance=None)))
 
 
 def test_scores_without_ablation_are_ranked_too(run: Analysis):
@@ -105,11 +120,13 @@ def test_scores_without_ablation_are_ranked_too(run: Analysis):
         replace(row, values={k: v for k, v in row.values.items() if "ablation" not in k})
         for row in run.rows
     )
-    found = worth_view(changed(run, rows=heads))
-    assert found is not None and not found.has_intervals
+    found = shown_of(changed(run, rows=heads))
     best = max(heads, key=lambda row: row.values["gradient"])
-    assert found.most[0].name == best.head
-    assert found.lede.startswith(f"Ablation was not measured. By gradient, {best.head} is worth")
+    table = table_of(found, "Most important")
+    assert table.rows[0][0] == best.head
+    assert table.headers == ("head", "gradient", "relevance", "output norm", "sink score")
+    said = f"Ablation was not measured. By gradient, {best.head} is worth"
+    assert any(isinstance(each, Text) and each.text.startswith(said) for each in found.blocks)
 
 
 def test_lede_counts_heads_that_help_that_harm_and_the_rest():
@@ -174,69 +191,40 @@ def test_measured_says_what_is_known():
     assert measured(importance()) == "Measured on 7 examples of the task similarity."
 
 
-def test_a_line_per_layer_with_its_best_head(run: Analysis, worth: Worth):
+def test_a_line_per_layer_with_its_best_head(run: Analysis, shown: Document):
     assert run.importance is not None
-    assert [line.name for line in worth.layers] == [
+    table = table_of(shown, "Whole layers")
+    assert [row[0] for row in table.rows] == [
         f"{site}.{layer}" for site in ("enc", "dec", "cross") for layer in range(6)
     ]
-    for line, dense, only in zip(
-        worth.layers, run.importance.layers, run.importance.single_heads, strict=True
+    for row, gone, only in zip(
+        table.rows, run.importance.layers, run.importance.single_heads, strict=True
     ):
-        assert line.only == only.head and line.only_mark is not None
-        assert line.mark.x is not None and line.only_mark.x is not None
-        assert (line.mark.x > line.only_mark.x) == (dense.delta > only.delta)
-        assert line.only_mark.low is None
-        shown = numbers.effect(dense.delta), numbers.effect(only.delta)
-        assert (line.text, line.only_text) == shown and shown[0] != shown[1]
+        ends = f"{numbers.effect(gone.low)} to {numbers.effect(gone.high)}"
+        assert row[1:3] == (numbers.effect(gone.delta), ends)
+        assert row[3:] == (only.head, numbers.effect(only.delta), "–")
 
 
 def test_layers_may_lack_one_of_the_two(run: Analysis):
     only = [{"site": "decoder.self", "layer": 1, "head": "dec.1.3", "delta": 0.1}]
-    found = worth_view(replace(run, importance=importance(single_heads=only)))
-    assert found is not None
-    (line,) = found.layers
-    assert (line.name, line.only, line.text, line.mark.x) == ("dec.1", "dec.1.3", "–", None)
+    found = shown_of(replace(run, importance=importance(single_heads=only)))
+    (row,) = table_of(found, "Whole layers").rows
+    assert row == ("dec.1", "–", "–", "dec.1.3", "0.100", "–")
 
 
-def test_marks_lie_on_a_common_axis_with_zero():
-    axis = Axis.of([1.0, 3.0, math.nan])
-    assert (axis.low, axis.high) == (0.0, 3.0)
-    ends = axis.mark(effect(3.0), 0.05), axis.mark(effect(0.0), 0.05)
-    assert ends[1].x == axis.zero and ends[0].x == pytest.approx(200 - axis.zero)
-    assert Axis.of([]) == Axis(0.0, 1.0)
-
-
-def test_the_chart_falls_from_left_to_right_and_has_zero_among_its_ticks():
-    effects = [effect(value) for value in (0.9, 0.1, -0.2)]
-    chart = ranking(["a", "b", "c"], effects, ["", "", ""])
-    assert [dot.x for dot in chart.dots] == sorted(dot.x for dot in chart.dots)
-    assert chart.dots[0].y == TOP and chart.dots[0].x < WIDTH
-    assert chart.dots[1].y < chart.zero < chart.dots[2].y < HEIGHT
-    assert [text for _, text in chart.ticks] == ["0", "0.25", "0.5", "0.75"]
-
-
-def test_matrix_has_every_pair_once():
+def test_the_matrix_has_every_pair_once(run: Analysis):
     rho = [[1.0, 0.7, None], [0.7, 1.0, -0.1], [None, -0.1, 1.0]]
     low, high = ([[x and x + by for x in line] for line in rho] for by in (-0.2, 0.2))
     names = ["ablation_delta", "gradient", "my_score"]
     entry = {"names": names, "rho": rho, "low": low, "high": high, "sentence": "So."}
-    view = matrix_view(importance(agreement=entry).agreement)
-    assert view is not None and view.sentence == "So."
-    assert view.columns == ("ablation effect", "gradient")
-    (first, (close,)), (second, (unknown, chance)) = view.rows
-    assert (first, second) == ("gradient", "my score")
-    assert (close.text, close.interval, close.by_chance) == ("0.70", "0.50 to 0.90", False)
-    assert (unknown.text, unknown.interval, unknown.by_chance) == ("–", "", True)
-    assert (chance.text, chance.negative, chance.by_chance) == ("−0.10", True, True)
-
-
-def test_an_interval_on_one_side_of_zero_is_no_chance():
-    rho, low, high = ([[1.0, each], [each, 1.0]] for each in (-0.7, -0.9, -0.5))
-    entry = {"names": ["gradient", "relevance"], "rho": rho, "low": low, "high": high}
-    view = matrix_view(importance(agreement=entry | {"sentence": ""}).agreement)
-    assert view is not None
-    ((_, (cell,)),) = view.rows
-    assert cell.negative and not cell.by_chance and cell.size == 0.7
+    found = shown_of(replace(run, importance=importance(agreement=entry)))
+    table = table_of(found, "Rank correlations between scores")
+    assert table.headers == ("score", "ablation effect", "gradient")
+    assert table.rows == (
+        ("gradient", "0.70 (0.50 to 0.90)", ""),
+        ("my score", "–", "−0.10 (−0.30 to 0.10)"),
+    )
+    assert Text("So.", "lede") in found.blocks
 
 
 def test_the_best_head_alone_says_which_examples_chose_it():
@@ -280,13 +268,16 @@ def test_a_head_matters_if_the_model_is_worse_without_it(
     assert without(run, run.rows[0]).startswith(f"Without it, the loss {says}")
 
 
-def test_dots_are_solid_beyond_chance_or_untested():
-    effects = [effect(0.9, 0.001), effect(0.5, 0.2), effect(0.1, math.nan)]
-    assert [dot.sure for dot in ranking(["a", "b", "c"], effects, [""] * 3).dots] == [
-        True,
-        False,
-        True,
-    ]
+def test_dots_say_what_the_tables_say_and_link_to_the_card(run: Analysis):
+    figure = drawn(run.importance, run.rows)
+    assert figure is not None
+    (axes,) = figure.axes
+    said = [text for marks in axes.collections for text in marks.get_urls() or () if text]
+    row = max(run.rows, key=lambda row: row.values["ablation_delta"])
+    (text,) = [each for each in said if each.startswith(f"#{row.head} ")]
+    low, high = row.values["ablation_low"], row.values["ablation_high"]
+    shown = f"{row.values['ablation_delta']:.3f}, 95\u202f% {low:.3f} to {high:.3f}"
+    assert text == f"#{row.head} {row.head}: {shown}, corrected p 0.003" and len(said) == 144
 
 
 def test_cards_have_scores_with_their_place(run: Analysis):
@@ -312,12 +303,12 @@ def test_p_is_shown_without_intervals(run: Analysis):
     """The test of sacreBLEU has no intervals."""
     none = {"ablation_low": math.nan, "ablation_high": math.nan}
     heads = tuple(replace(each, values={**each.values, **none}) for each in run.rows)
-    found = worth_view(changed(run, rows=heads))
-    assert found is not None and found.has_p and not found.has_intervals
+    table = table_of(shown_of(changed(run, rows=heads)), "Most important")
+    assert table.headers[:4] == ("head", "ablation effect", "p, corrected", "gradient")
 
 
 def test_the_grid_can_be_coloured_by_every_score(run: Analysis):
-    maps = {shown.key: shown for shown in report_view(run).maps}
+    maps = {shown.key: shown for shown in report_view(run).atlas.maps}
     assert {m.label for m in maps.values() if m.group == "What it is worth"} == {
         "ablation effect",
         "ablation effect, low",

@@ -30,7 +30,12 @@ def alignment_document(found: Alignment) -> Document:
                 "Aligners, heads and layers with the lowest error rates",
             ),
             *map(Text, record.sentences),
-            Chart("alignment", "Error rate of every head", lambda: alignment_map(found)),
+            Chart(
+                "alignment",
+                "Error rate of every head",
+                lambda: alignment_map(found),
+                is_detail=True,
+            ),
         ),
     )
 

@@ -35,6 +35,7 @@ def clusters_document(
                 "clusters",
                 "Heads near each other look at the same places",
                 lambda: cluster_map(found, roles),
+                is_detail=True,
             ),
             *((Heading("Largest groups"), _groups(groups)) if groups else ()),
             Heading("Nearest heads"),
@@ -50,6 +51,7 @@ def clusters_document(
                 "distances",
                 "Distances between all heads: dark is near",
                 lambda: distance_matrix(found),
+                is_detail=True,
             ),
         ),
     )

@@ -36,11 +36,17 @@ def coreference_document(found: Coreference) -> Document:
             *_names(record.best_names),
             Heading(everywhere),
             Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN]), everywhere),
-            Chart("coreference", "Accuracy of every head", lambda: coreference_map(found)),
+            Chart(
+                "coreference",
+                "Accuracy of every head",
+                lambda: coreference_map(found),
+                is_detail=True,
+            ),
             Chart(
                 "coreference_kinds",
                 "Accuracy of the best heads by kind of mention, beside baselines",
                 lambda: coreference_kinds(found),
+                is_detail=True,
             ),
         ),
     )

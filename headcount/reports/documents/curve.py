@@ -107,20 +107,24 @@ def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = Non
     """
     record, points, heads = found.record, found.points, Heads(found.record.heads)
     drawn = curve_figures(points, heads, record.metric, roles)
+    first = [name for name in ("curve_test_score", "curve_test_loss") if name in drawn]
+    first = first or ("curve_score", "curve_loss")
+    charts = [
+        Chart(name, says, drawn.get(name, lambda: None), name not in first)
+        for name, says in CURVE_FIGURES.items()
+    ]
     return Document(
         "How many heads can be pruned",
         (
             *(Text(sentence, "lede") for sentence in record.sentences),
             Text(f"{heads}."),
+            *(each for each in charts if not each.is_detail),
             *(
                 block
                 for column, title in _columns(points, record.metric)
                 for block in _numbers(points, column, title)
             ),
-            *(
-                Chart(name, says, drawn.get(name, lambda: None))
-                for name, says in CURVE_FIGURES.items()
-            ),
+            *(each for each in charts if each.is_detail),
         ),
     )
 

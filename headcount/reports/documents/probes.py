@@ -65,7 +65,7 @@ def probes_document(found: Probed) -> Document:
             *_heads(found),
             *(block for name in PROBE_TITLES for block in _numbers(found, name)),
             *(
-                Chart(name, says, lambda draw=draw: draw(found))
+                Chart(name, says, lambda draw=draw: draw(found), is_detail=True)
                 for name, (says, draw) in PROBE_FIGURES.items()
             ),
         ),

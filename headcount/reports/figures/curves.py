@@ -12,9 +12,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure
+from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure, say
+from headcount.numbers import effect
 from headcount.reports.names import SITE_TITLES
 from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
 from headcount.vocabulary import roles_named
@@ -40,7 +42,7 @@ def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
         (3, 3),
         xycoords=("axes fraction", "data"),
         textcoords="offset points",
-        size=6.5,
+        size=7.5,
         color=MUTED,
     )
     for number, method in enumerate(points.methods):
@@ -48,15 +50,18 @@ def score_curve(points: CurvePoints, column: str, label: str) -> Figure:
             _random(axes, points, column)
             continue
         rows = points.first_seed(method)
-        axes.plot(
-            [row.keep for row in rows],
-            [row.numbers[column] for row in rows],
+        keeps, values = [row.keep for row in rows], [row.numbers[column] for row in rows]
+        (line,) = axes.plot(
+            keeps,
+            values,
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
             markersize=3.5,
             linewidth=1.3,
             label=method,
         )
+        said = zip(keeps, values, strict=True)
+        _say(axes, line, [f"{method}, {keep:,} kept: {effect(value)}" for keep, value in said])
         if method in points.controls:
             control = points.controls[method]
             axes.plot(
@@ -181,7 +186,21 @@ def _random(axes: Axes, points: CurvePoints, column: str) -> None:
     lows, highs = [min(each) for each in values.values()], [max(each) for each in values.values()]
     axes.fill_between(keeps, lows, highs, color=LINE, alpha=0.7, linewidth=0, zorder=0)
     means = [float(np.mean(each)) for each in values.values()]
-    axes.plot(keeps, means, color=MUTED, linewidth=1.1, label=RANDOM, zorder=1)
+    (line,) = axes.plot(keeps, means, color=MUTED, linewidth=1.1, label=RANDOM, zorder=1)
+    ranges = zip(keeps, means, lows, highs, strict=True)
+    _say(
+        axes,
+        line,
+        [
+            f"{RANDOM}, {keep:,} kept: {effect(mean)} ({effect(low)} to {effect(high)})"
+            for keep, mean, low, high in ranges
+        ],
+    )
+
+
+def _say(axes: Axes, line: Line2D, texts: list[str]) -> None:
+    """Let the points of a line say their numbers; the marks that do are invisible."""
+    say(axes.scatter(*line.get_data(), s=36, alpha=0, zorder=4), texts)
 
 
 def _panels(points: CurvePoints) -> tuple[Figure, Panels]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from headcount.core import (
     ACCENT,
@@ -26,11 +25,11 @@ from headcount.core import (
     styled,
 )
 from headcount.numbers import percent
+from headcount.reports.figures.layers import layer_curves
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
-from headcount.reports.page.layer_view import layer_means
 from headcount.reports.relation_view import relation_table
 from headcount.reports.syntax_view import syntax_of
 from headcount.results import Analysis, HeadRow, read_run
@@ -82,7 +81,7 @@ def relations(run: Analysis, limit: int = 20) -> Figure | None:
     )
     axes.set_yticks(places, names)
     for place, head in zip(places, heads, strict=True):
-        axes.text(1.02, float(place), head, va="center", color=MUTED, family="monospace", size=7)
+        axes.text(1.02, float(place), head, va="center", color=MUTED, family="monospace", size=7.5)
     axes.set_xlim(0, 1)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel("share of the relation's cases")
@@ -108,32 +107,6 @@ def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
         (f"{s.relation}, {s.direction}", s.head, s.accuracy or 0.0, s.baseline or 0.0, s.beats)
         for s in best
     ]
-
-
-IN_LAYERS = ("confidence", "entropy", "attn_first", "attn_sep", "attn_class", "attn_distance")
-"""Columns that are drawn by layer, if they were measured."""
-
-
-def layer_curves(run: Analysis) -> Figure:
-    """Mean per layer of confidence, entropy, and the weights on the first token and separators.
-
-    For images, of the weight on the class token and the mean attention distance.
-    """
-    panels = [COLUMNS[key] for key in IN_LAYERS if key in run.measures]
-    figure = new_figure(6.6, 4.0)
-    all_axes = figure.subplots(2, 2, sharex=True)
-    for axes, column in zip(all_axes.flat, panels, strict=True):
-        values = [row.values[column.key] for row in run.rows]
-        layers = [row.layer for row in run.rows]
-        axes.scatter(layers, values, s=4, color=MUTED, alpha=0.35, linewidth=0)
-        _layer_lines(axes, run, column.key)
-        axes.set_title(column.label)
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    for axes in all_axes[-1]:
-        axes.set_xlabel("layer")
-    _site_legend(figure, all_axes[0, 0])
-    return figure
 
 
 def weight_and_norm(run: Analysis) -> Figure | None:
@@ -171,19 +144,6 @@ def _positional(row: HeadRow) -> float:
     return -1.0 if math.isnan(share) else share
 
 
-def _layer_lines(axes: Axes, run: Analysis, measure: str) -> None:
-    for site, means in layer_means(run.rows, measure).items():
-        axes.plot(
-            range(len(means)),
-            means,
-            color=SITE_COLOURS.get(site, INK),
-            linewidth=1.4,
-            marker=SITE_MARKERS.get(site, "D"),
-            markersize=3.5,
-            label=SITE_TITLES.get(site, site),
-        )
-
-
 def _site_legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -196,8 +156,8 @@ FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
     "relations": relations,
     "layer_curves": layer_curves,
     "weight_and_norm": weight_and_norm,
-    "importance": importance,
-    "agreement": agreement,
+    "importance": lambda run: importance(run.importance, run.rows),
+    "agreement": lambda run: agreement(run.importance and run.importance.agreement),
 }
 """Every figure by its file name."""
 

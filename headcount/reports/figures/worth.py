@@ -1,6 +1,7 @@
 """Figures of head importance: all heads ordered by effect, and the agreement of scores."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,12 +10,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from headcount import numbers
-from headcount.core import INK, MUTED, SITE_COLOURS, amount, new_figure
+from headcount.core import INK, MUTED, PAPER, SITE_COLOURS, amount, new_figure, say
 from headcount.reports.effects import SURE
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.page.matrix_view import label
-from headcount.reports.page.worth_view import effect_of, ranked, scores_of
-from headcount.results import Analysis, Effect, ImportanceRecord
+from headcount.reports.worth import effect_of, ranked, said, scores_of
+from headcount.results import Effect, HeadRow, ImportanceRecord, Matrix
+
+_SHORT = {"entropy": "entropy", "positional_share": "positional share"}
+"""Short headings of scores."""
 
 _NAMED = 5
 """Largest number of heads named in the figure."""
@@ -23,17 +26,18 @@ _DIVERGING = LinearSegmentedColormap.from_list("agreement", ["#b34700", "#f1efe9
 """The diverging scale of the report."""
 
 
-def importance(run: Analysis) -> Figure | None:
+def importance(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Figure | None:
     """All heads, the most important on the left, with intervals; None if not measured."""
-    scores = [score for score in scores_of(run) if ranked(run, score)]
-    if run.importance is None or not scores:
+    scores = scores_of(heads)
+    if record is None or not scores:
         return None
-    rows = ranked(run, scores[0])
+    rows = ranked(heads, scores[0])
     effects = [effect_of(row, scores[0]) for row in rows]
+    sites = [site for site in dict.fromkeys(row.site for row in heads)]
     figure = new_figure(6.6, 2.6)
     axes = figure.subplots()
     axes.axhline(0, color=MUTED, linewidth=0.6, zorder=0)
-    for site, _ in run.by_site():
+    for site in sites:
         _dots(axes, [(x, each) for x, each in enumerate(effects) if each.site == site], site)
     for x, effect in _apart(effects):
         axes.annotate(
@@ -41,21 +45,20 @@ def importance(run: Analysis) -> Figure | None:
             (x, effect.delta),
             (5, 0),
             textcoords="offset points",
-            size=6,
+            size=7.5,
             color=MUTED,
             va="center",
         )
     axes.set_xlim(-1, len(rows))
     axes.set_xlabel(f"{amount(len(rows), 'head')}, the most important first")
-    axes.set_ylabel(_title(run.importance, scores[0]))
-    if len(run.sites) > 1:
+    axes.set_ylabel(_title(record, scores[0]))
+    if len(sites) > 1:
         axes.legend(loc="upper right")
     return figure
 
 
-def agreement(run: Analysis) -> Figure | None:
+def agreement(matrix: Matrix | None) -> Figure | None:
     """Rank correlations between scores; None with fewer than two."""
-    matrix = None if run.importance is None else run.importance.agreement
     if matrix is None or len(matrix.names) < 2:
         return None
     size = len(matrix.names)
@@ -73,7 +76,7 @@ def agreement(run: Analysis) -> Figure | None:
             numbers.correlation(value),
             ha="center",
             va="center",
-            size=7,
+            size=7.5,
             color="white" if abs(value) > 0.8 else INK,
         )
     labels = [label(name) for name in matrix.names]
@@ -96,14 +99,22 @@ def _apart(effects: list[Effect]) -> list[tuple[int, Effect]]:
 def _dots(axes: Axes, places: list[tuple[int, Effect]], site: str) -> None:
     """Draw the heads of one site; a hollow dot is an effect that may be chance."""
     colour = SITE_COLOURS.get(site, INK)
-    x = [place for place, _ in places]
-    y = [effect.delta for _, effect in places]
-    faces = ["white" if effect.p >= SURE else colour for _, effect in places]
-    for place, effect in places:
-        if math.isfinite(effect.low):
-            axes.vlines(place, effect.low, effect.high, color=colour, linewidth=0.8, alpha=0.45)
-    axes.scatter(x, y, s=11, c=faces, edgecolors=colour, linewidths=0.7, zorder=3)
+    x, y = [place for place, _ in places], [effect.delta for _, effect in places]
+    known = [(place, each) for place, each in places if math.isfinite(each.low)]
+    lows, highs = [each.low for _, each in known], [each.high for _, each in known]
+    axes.vlines([n for n, _ in known], lows, highs, color=colour, linewidth=0.8, alpha=0.45)
+    faces = [PAPER if effect.p >= SURE else colour for _, effect in places]
+    marks = axes.scatter(x, y, s=11, c=faces, edgecolors=colour, linewidths=0.7, zorder=3)
+    each = [effect for _, effect in places]
+    say(marks, map(said, each), [effect.head for effect in each])
     axes.scatter([], [], s=11, color=colour, label=SITE_TITLES.get(site, site))
+
+
+def label(name: str) -> str:
+    """The short heading for a column of the table of heads."""
+    if name in _SHORT:
+        return _SHORT[name]
+    return MEASURES[name].label if name in MEASURES else name.replace("_", " ")
 
 
 def _title(found: ImportanceRecord, score: str) -> str:

@@ -8,8 +8,8 @@ from typing import final
 from headcount import numbers
 from headcount.core import amount
 from headcount.reports.kinds import Leading
-from headcount.reports.page.worth_view import effect_of, interval, mattering, ranked
 from headcount.reports.untested import needs_more
+from headcount.reports.worth import effect_of, interval, mattering, ranked
 from headcount.results import METRICS, RANDOM, Analysis, CurvePoints
 from headcount.vocabulary import TraitEntry
 
@@ -62,7 +62,7 @@ def _worth_most(run: Analysis, found: Mapping[str, Leading | None]) -> Start | N
     """The head whose removal hurts most, if its effect was tested and is no chance."""
     if run.importance is None or not mattering(run):
         return None
-    row = ranked(run, "ablation_delta")[0]
+    row = ranked(run.rows, "ablation_delta")[0]
     effect, leads = effect_of(row, "ablation_delta"), found[row.head]
     verb = "rises" if run.importance.rises else "drops"
     within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""

@@ -16,10 +16,10 @@ from headcount.reports.page.image_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.related import Relative, related_heads
-from headcount.reports.page.worth_view import effect_of, interval, ranked, scores_of, without
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
+from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import Analysis, Example, TraitStrength, finding, kind_of_trait
 from headcount.vocabulary import BORDERLINE, ColumnEntry
 
@@ -275,8 +275,8 @@ def _doubt(run: Analysis, trait: TraitStrength) -> str:
 def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
     """The scores of every head, each with the head's rank."""
     scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
-    for score in scores_of(run):
-        name, rows = MEASURES[score], ranked(run, score)
+    for score in scores_of(run.rows):
+        name, rows = MEASURES[score], ranked(run.rows, score)
         for place, row in enumerate(rows):
             effect = effect_of(row, score)
             within = f" (95\u202f% {interval(effect)})" if math.isfinite(effect.low) else ""

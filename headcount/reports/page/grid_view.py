@@ -7,8 +7,8 @@ from typing import final
 from headcount import numbers
 from headcount.reports.kinds import Leading, counted, num_borderline, tint, verdicts
 from headcount.reports.names import SITE_TITLES
-from headcount.reports.page.worth_view import mattering
 from headcount.reports.untested import nothing_words
+from headcount.reports.worth import mattering
 from headcount.results import Analysis
 from headcount.vocabulary import TraitEntry
 

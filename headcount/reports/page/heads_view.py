@@ -32,4 +32,4 @@ def section(run: Analysis) -> Section:
         if len(run.rows) <= MANY
     )
     view = HeadsTable(columns, rows, len(run.rows))
-    return Section("numbers", "All numbers", "all numbers", "_heads.html.j2", view)
+    return Section("numbers", "All numbers", "all numbers", view, "_heads.html.j2")

@@ -1,27 +1,27 @@
 """The view model as one self-contained HTML page."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headcount.core import write_text
-from headcount.reports.page import curve_plot, worth_plot
+from headcount.reports.documents.chance import NO_ROLE
+from headcount.reports.documents.kept import NEITHER
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
 from headcount.reports.page.inline_svg import inline_svg
-from headcount.reports.page.layer_view import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
-from headcount.vocabulary import kind_of_role
+from headcount.vocabulary import RoleEntry, TraitEntry, kind_of_role
 
 STYLES = (
     "base.css",
     "grid.css",
     "card.css",
     "sections.css",
-    "worth.css",
     "contents.css",
-    "curve.css",
+    "kept.css",
 )
 SCRIPTS = (
     "elements.js",
@@ -56,25 +56,13 @@ def render(report: Report) -> str:
         styles=STYLES,
         scripts=SCRIPTS,
         data=page_data(report),
+        title=report.title,
         report=report,
-        heads=report.heads,
+        sections=report.sections,
+        heads=frozenset(report.heads),
+        maps={shown.label: shown.key for shown in report.atlas.maps},
+        swatches=swatches(report.kinds.values(), report.roles.values()),
         svg=inline_svg,
-        plot={
-            "width": WIDTH,
-            "height": HEIGHT,
-            "left": LEFT,
-            "right": WIDTH - RIGHT,
-            "top": TOP,
-            "bottom": HEIGHT - BOTTOM,
-        },
-        curve={
-            "width": curve_plot.WIDTH,
-            "height": curve_plot.HEIGHT,
-            "left": curve_plot.LEFT,
-            "right": curve_plot.WIDTH - curve_plot.RIGHT,
-            "bottom": curve_plot.HEIGHT - curve_plot.BOTTOM,
-        },
-        chart={"width": worth_plot.WIDTH, "height": worth_plot.HEIGHT, "left": worth_plot.LEFT},
     )
 
 
@@ -90,8 +78,8 @@ def render_card(report: Report, head: str) -> str:
         styles=STYLES,
         scripts=CARD_SCRIPTS,
         data=data | {"heads": [head], "cards": {head: card}, "kept": []},
-        title=report.title,
-        head=head,
+        title=f"{head} · {report.title}",
+        model=report.title,
     )
 
 
@@ -115,14 +103,25 @@ def page_data(report: Report) -> dict[str, Any]:
             }
             for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
         },
-        "kept": [asdict(choice) for choice in report.keepings],
-        "maps": [asdict(shown) for shown in report.maps],
+        "kept": [asdict(choice) for choice in report.atlas.keepings],
+        "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
         "pictures": [*pictures],
-        "hasNull": report.has_null,
+        "hasNull": bool(report.opening.by_chance),
         "absent": report.absent,
-        "nothing": report.nothing,
-        "nothingMore": report.nothing_more,
+        "nothing": report.nothing[0],
+        "nothingMore": report.nothing[1],
+    }
+
+
+def swatches(
+    kinds: Iterable[TraitEntry], roles: Iterable[RoleEntry]
+) -> Mapping[str, tuple[Any, str]]:
+    """Role and letter of each name that has a swatch where it is a cell of a table."""
+    return {
+        **dict.fromkeys((NO_ROLE, NEITHER), (None, "")),
+        **{role.name: (role, kind_of_role(role).letter) for role in roles},
+        **{kind.label: (kind.role, kind.letter) for kind in kinds},
     }
 
 

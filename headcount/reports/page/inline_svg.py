@@ -4,10 +4,19 @@ import re
 
 from markupsafe import Markup, escape
 
-from headcount.core import INK, LINE, MUTED, Chart, styled, svg_of
+from headcount.core import INK, LINE, MUTED, PAPER, SITE_COLOURS, Chart, styled, svg_of
 
-_COLOURS = {INK: "currentColor", MUTED: "var(--ink-3)", LINE: "var(--line)"}
-"""Colours of the page in place of those of a figure's axes, ticks and texts."""
+_SITES = dict(zip(SITE_COLOURS.values(), "abcd", strict=True))
+_COLOURS = {colour.lower(): f"var(--site-{letter})" for colour, letter in _SITES.items()} | {
+    INK: "currentColor",
+    MUTED: "var(--ink-3)",
+    LINE: "var(--line)",
+    PAPER: "var(--paper)",
+}
+"""Colours of the page in place of those of a figure's sites, axes, ticks and texts."""
+
+_SCALE = 2.0
+"""Pixels per point: text of 7.5 points, the smallest of most figures, is as large as the page's."""
 
 _OWN = re.compile(r'(\bid="|url\(#|xlink:href="#(?![a-z]+\.\d))')
 """What precedes the ids of a figure; a link to the card of a head is not one."""
@@ -25,11 +34,18 @@ def inline_svg(chart: Chart) -> Markup | None:
         svg = svg_of(figure)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    # Hundredths of a point and no indents: the page of a large model stays small.
+    svg = re.sub(r"<[^>]+>\s*", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0].strip()), svg)
+    svg = re.sub(r'(<image[^>]*?) id="[^"]*"', r"\1", svg)  # those of equal images are equal
     svg = _OWN.sub(rf"\1{chart.name}-", svg)
     svg = svg.replace(' target="_blank"', ' tabindex="-1"')
     for colour, own in _COLOURS.items():
         svg = svg.replace(colour, own)
     head = f'<svg role="img" aria-label="{escape(chart.says)}" class="drawn"'
-    size = r'(<svg[^>]*?) width="[^"]*"| height="[^"]*pt"'
-    svg = re.sub(size, lambda found: found[1] or "", svg, count=2)
+    svg = re.sub(r' height="[^"]*pt"', "", svg, count=1)
+    svg = re.sub(r' width="([\d.]+)pt"', _width, svg, count=1)
     return Markup(svg.replace("<svg", head, 1))
+
+
+def _width(points: re.Match[str]) -> str:
+    return f' width="{_SCALE * float(points[1]):.0f}"'

@@ -1,16 +1,15 @@
 """Which heads are kept: in a pruned model, and at each budget of a curve by its best method."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 from headcount import numbers
-from headcount.reports.kinds import Leading, counted
-from headcount.reports.names import SITE_TITLES
-from headcount.reports.page.answer_view import best_method
+from headcount.core import Document, Heading, Text
+from headcount.reports.documents.curve import curve_document
+from headcount.reports.documents.kept import kept_table
+from headcount.reports.page.answer_view import best_method, pruning_answer
 from headcount.results import Analysis
-from headcount.vocabulary import TraitEntry
 
 
 @final
@@ -29,18 +28,6 @@ class Keeping:
     """Names of the kept heads."""
     method: str = ""
     """The curve's method; empty for the choice of the pruned model."""
-
-
-@final
-@dataclass(frozen=True)
-class KeptRow:
-    """Heads of one kind or site: how many there are, and how many are kept by each choice."""
-
-    kind: TraitEntry | None
-    label: str
-    total: int
-    kept: tuple[tuple[int, float], ...]
-    """Number and share of the kept heads, by choice."""
 
 
 def keepings(run: Analysis) -> tuple[Keeping, ...]:
@@ -102,26 +89,19 @@ def _fate(head: str, shown: Sequence[Keeping]) -> list[str]:
     return found
 
 
-def kept_rows(
-    run: Analysis, found: Mapping[str, Leading | None], choices: Sequence[Collection[str]]
-) -> tuple[KeptRow, ...]:
-    """How many heads of each kind, and of each site, are kept by each choice."""
-    kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
-    groups: list[tuple[TraitEntry | None, str, list[str]]] = [
-        (kind, kind.label, [head for head in kinds if kinds[head] == kind.key])
-        for kind, _ in counted(found.values())
-    ]
-    groups.append((None, "neither role nor tendency", [head for head in kinds if not kinds[head]]))
-    if len(run.sites) > 1:
-        groups += [
-            (None, SITE_TITLES.get(site, site), [row.head for row in rows])
-            for site, rows in run.by_site()
-        ]
-    return tuple(_kept_row(*group, choices) for group in groups if group[2])
+def curve_shown(run: Analysis) -> Document | None:
+    """The document of the curve, and what the heads do that its best method keeps.
 
-
-def _kept_row(
-    kind: TraitEntry | None, label: str, heads: list[str], choices: Sequence[Collection[str]]
-) -> KeptRow:
-    counts = [Counter(head in choice for head in heads)[True] for choice in map(set, choices)]
-    return KeptRow(kind, label, len(heads), tuple((n, n / len(heads)) for n in counts))
+    None without a curve, or if it has no number.
+    """
+    found = run.curve
+    if found is None or not found.points.keeps or not pruning_answer(run):
+        return None
+    shown = curve_document(found, {row.head: row.roles for row in run.rows})
+    blocks = (Text(pruning_answer(run), "lede"), *shown.blocks)
+    choices = curve_keepings(run)
+    if choices:
+        kept = {each.label: each.kept for each in choices}
+        title = f"What {choices[0].method} keeps"
+        blocks += (Heading(title), kept_table(run, kept, title))
+    return replace(shown, blocks=blocks).ending(found.record.warnings, found.record.signature)

@@ -9,8 +9,8 @@ from typing import Literal, final
 from headcount import numbers
 from headcount.reports.effects import SURE
 from headcount.reports.names import measures
-from headcount.reports.page.worth_view import effect_of
 from headcount.reports.relation_view import Key, is_few, map_key, measured
+from headcount.reports.worth import effect_of
 from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, relation_words
 

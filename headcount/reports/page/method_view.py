@@ -45,7 +45,7 @@ def section(run: Analysis) -> Section:
         _facts(run.record) + _task_facts(run.importance),
         run.record.signature,
     )
-    return Section("methods", "How it was measured", "methods", "_methods.html.j2", view)
+    return Section("methods", "How it was measured", "methods", view, "_methods.html.j2")
 
 
 def _facts(record: RunRecord) -> Facts:

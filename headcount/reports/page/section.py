@@ -15,7 +15,7 @@ class Section:
     """Heading, also in the contents list."""
     short: str
     """Name in the contents list."""
-    template: str
-    """File in `templates/` that shows it; the view is there as `view`."""
     view: object
     """What the template prints."""
+    template: str = "_document.html.j2"
+    """File in `templates/` that shows it; the view is there as `view`."""

@@ -1,58 +1,68 @@
 """The sections of the page, in their order: numbers first, methods last.
 
-To add one, write a function of the run that returns a Section or None, with a document or a
-template of its own; then name the function here.
+To add one, write a function of the run that returns a document or None; then name it here.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from headcount.core import Document
+from headcount.reports.documents.chance import chance_document
 from headcount.reports.documents.confirmation import confirmation_document
+from headcount.reports.documents.layers import layers_document
+from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.documents.results import document_of
+from headcount.reports.documents.syntax import syntax_document
+from headcount.reports.documents.worth import worth_document
 from headcount.reports.page import (
-    curve_view,
     heads_view,
-    layer_view,
     method_view,
-    null_view,
-    pruned_view,
-    syntax_section,
-    worth_view,
 )
+from headcount.reports.page.kept_view import curve_shown
 from headcount.reports.page.section import Section
 from headcount.results import Analysis, Result, confirm
 
 
-def _documented(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:
+def _documented(key: str, short: str, shown: Document | None) -> Section | None:
+    """The section that shows a document; None without one."""
+    return shown and Section(key, shown.title, short, shown)
+
+
+def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:
     """The section that shows the document of a result beside the analysis; None without it."""
-    if found is None:
+    return None if found is None else _documented(key, short, document_of(found, *more))
+
+
+def _worth(run: Analysis) -> Document | None:
+    if (found := run.importance) is None:
         return None
-    shown = document_of(found, *more)
-    return Section(key, shown.title, short, "_document.html.j2", shown)
+    shown = worth_document(found, run.heads)
+    return shown and shown.ending(found.warnings, found.signature)
 
 
 def _confirmed(run: Analysis) -> Section | None:
     """The section on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
         return None
-    shown = confirmation_document(confirm(run, run.confirming))
-    return Section("confirmed", shown.title, "other texts", "_document.html.j2", shown)
+    return _documented(
+        "confirmed", "other texts", confirmation_document(confirm(run, run.confirming))
+    )
 
 
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
-    worth_view.section,
-    curve_view.section,
-    pruned_view.section,
+    lambda run: _documented("worth", "worth", _worth(run)),
+    lambda run: _documented("curve", "pruning", curve_shown(run)),
+    lambda run: _documented("pruned", "before and after", pruned_document(run)),
     _confirmed,
-    syntax_section.section,
-    lambda run: _documented("probes", "probes", run.probes),
-    lambda run: _documented(
+    lambda run: _documented("syntax", "syntax", syntax_document(run)),
+    lambda run: _result("probes", "probes", run.probes),
+    lambda run: _result(
         "clusters", "same places", run.clusters, {row.head: row.roles for row in run.rows}
     ),
-    lambda run: _documented("coreference", "antecedents", run.coreference),
-    lambda run: _documented("alignment", "translations", run.alignment),
-    layer_view.section,
-    null_view.section,
+    lambda run: _result("coreference", "antecedents", run.coreference),
+    lambda run: _result("alignment", "translations", run.alignment),
+    lambda run: _documented("layers", "layers", layers_document(run)),
+    lambda run: _documented("null", "chance", chance_document(run)),
     heads_view.section,
     method_view.section,
 )

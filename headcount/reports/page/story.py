@@ -1,6 +1,8 @@
 """The story: the opening of the report, as lines of text."""
 
-from headcount.reports.page.view import report_view
+from headcount.reports.kinds import leading
+from headcount.reports.page.answer_view import starts
+from headcount.reports.page.opening import opening
 from headcount.results import Analysis, TraitStrength, finding
 from headcount.vocabulary import ROLES, VOITA
 
@@ -31,12 +33,13 @@ def story(run: Analysis) -> list[str]:
 
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
     """
-    view = report_view(run)
+    found = leading(run)
+    first = opening(run, found)
     having = {name for row in run.rows for name in row.roles}
-    lines: list[str | None] = [view.headline, *(text for _, text in view.answers)]
-    lines += [f"Start with {start.head}: it {start.why}." for start in view.starts]
+    lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
+    lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]
     papers = [role for role in run.record.inputs.roles if ROLES[role].source.startswith(VOITA)]
     lines += [nearest(run, role) for role in papers if role not in having]
-    if view.steps:
-        lines.append(f"To see more: {view.steps[0].replace('`', '')}")
+    if first.steps:
+        lines.append(f"To see more: {first.steps[0].replace('`', '')}")
     return [line for line in lines if line]

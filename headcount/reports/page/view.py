@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports.kinds import kinds_of, leading
-from headcount.reports.page.answer_view import Start, next_steps, pruning_answer, starts
+from headcount.reports.page.answer_view import Start, starts
+from headcount.reports.page.atlas import Atlas, atlas
 from headcount.reports.page.card_view import Card, cards
-from headcount.reports.page.grid_view import Grid, Legend, grids, legend
-from headcount.reports.page.kept_view import Keeping, keepings
-from headcount.reports.page.map_view import Map, maps
-from headcount.reports.page.pruned_view import pruned_answer
+from headcount.reports.page.opening import Opening, opening, title_of
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
-from headcount.reports.page.worth_view import answer
-from headcount.reports.sentences import by_chance, measured, shape_text, short_name
-from headcount.reports.untested import absent, headline_of, nothing_sentence, nothing_words
+from headcount.reports.untested import absent, nothing_sentence, nothing_words
 from headcount.results import Analysis
 from headcount.vocabulary import RoleEntry, TraitEntry, roles_named
 
@@ -25,88 +21,46 @@ from headcount.vocabulary import RoleEntry, TraitEntry, roles_named
 class Report:
     """Everything the page shows."""
 
-    model: str
     title: str
-    shape: str
-    """The model's kind and number of layers."""
-    headline: str
-    answers: tuple[tuple[str, str], ...]
-    """Titled sentences on what the heads are worth and how many can be pruned."""
-    steps: tuple[str, ...]
-    """What would show more."""
-    by_chance: str
-    """Number of heads with a role at random weights, in words; empty without a null run."""
-    measured: str
-    warnings: tuple[str, ...]
+    opening: Opening
+    atlas: Atlas
+    starts: tuple[Start, ...]
+    """Heads worth a look."""
+    cards: tuple[Card, ...]
+    nothing: tuple[str, str]
+    """What is said of a head that shows no role or tendency, in words and in a sentence."""
+    absent: tuple[tuple[str, str], ...]
+    """What no head does: the words that name it, and a sentence."""
     roles: Mapping[str, RoleEntry]
     kinds: Mapping[str, TraitEntry]
     """What leads heads, by key."""
-    legend: Legend
-    grids: tuple[Grid, ...]
-    keepings: tuple[Keeping, ...]
-    """Choices of heads that the map can show."""
-    starts: tuple[Start, ...]
-    """Heads worth a look."""
-    maps: tuple[Map, ...]
-    heads: tuple[str, ...]
-    cards: tuple[Card, ...]
-    nothing: str
-    """What is said of a head that shows no role or tendency."""
-    nothing_more: str
-    """The same in a sentence."""
-    has_worth: bool
-    """Whether cards say what heads are worth."""
-    has_null: bool
-    examples: str
-    """What the cards show heads on: `sentences` or `images`."""
-    find: str
-    """What can be searched for, as a hint."""
-    absent: tuple[tuple[str, str], ...]
-    """What no head does: the words that name it, and a sentence."""
     sections: tuple[Section, ...]
     """What stands below the map."""
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The names of all heads."""
+        return tuple(card.head for card in self.cards)
+
+    @property
+    def has_worth(self) -> bool:
+        """Whether cards say what heads are worth."""
+        return any(card.worth for card in self.cards)
 
 
 def report_view(run: Analysis) -> Report:
     """The view model of a run."""
-    roles = [row.roles for row in run.rows]
-    null = [row.roles for row in run.null_rows or ()]
     found = leading(run)
-    shown = cards(run)
+    roles = (name for row in (*run.rows, *(run.null_rows or ())) for name in row.roles)
     return Report(
-        model=run.record.model,
-        title=short_name(run.record.model),
-        shape=shape_text(run.record),
-        headline=headline_of(run, [*found.values()]),
-        answers=_answers(run),
-        steps=next_steps(run, found),
-        by_chance=by_chance(null),
-        measured=measured(run.record),
-        warnings=run.record.warnings,
-        roles=roles_named(name for head in [*roles, *null] for name in head),
-        kinds={kind.key: kind for kind in kinds_of(run)},
-        legend=legend(run, found),
-        grids=grids(run, found),
-        keepings=keepings(run),
+        title=title_of(run),
+        opening=opening(run, found),
+        atlas=atlas(run, found),
         starts=starts(run, found),
-        maps=maps(run),
-        heads=tuple(row.head for row in run.rows),
-        cards=shown,
-        nothing=nothing_words(run),
-        nothing_more=nothing_sentence(run),
-        has_worth=any(card.worth for card in shown),
-        has_null=run.null_rows is not None,
-        examples=f"{run.record.inputs.item}s",
-        find=run.record.inputs.find,
+        cards=cards(run),
+        nothing=(nothing_words(run), nothing_sentence(run)),
         absent=absent(run),
+        roles=roles_named(roles),
+        kinds={kind.key: kind for kind in kinds_of(run)},
         sections=sections_of(run),
     )
-
-
-def _answers(run: Analysis) -> tuple[tuple[str, str], ...]:
-    answers = (
-        ("Which matter", answer(run)),
-        ("How many can be pruned", pruning_answer(run)),
-        ("Pruned", pruned_answer(run)),
-    )
-    return tuple((title, text) for title, text in answers if text)

@@ -27,7 +27,9 @@ for (const group of document.querySelectorAll(".cells")) rove(group, group.query
 document.getElementById("only-differ")?.addEventListener("change", (event) => {
   for (const cell of cells) cell.classList.toggle("same", event.target.checked && data.pairs[cell.dataset.head].same);
 });
-for (const link of document.querySelectorAll("#differ a.head")) link.addEventListener("click", () => pairCard.scrollIntoView({ block: "center" }));
+for (const link of document.querySelectorAll("section:not(#every-head) a.head, .drawn a")) {
+  link.addEventListener("click", () => pairCard.scrollIntoView({ block: "center" }));
+}
 offerDownloads(document.querySelector("main"));
 addEventListener("hashchange", showPair);
 showPair();

@@ -62,38 +62,20 @@ function standalone(drawing) {
   return copy;
 }
 
-/** The key of a figure, drawn below it from the list on the page; returns the height it takes. */
-function addKey(picture, key, width, top) {
-  let [x, y] = [MARGIN, top];
-  for (const item of key?.children ?? []) {
-    const box = item.getBoundingClientRect();
-    if (x > MARGIN && x + box.width > width - MARGIN) [x, y] = [MARGIN, y + LINE];
-    const sample = item.querySelector("svg");
-    const wide = sample ? sample.getBoundingClientRect().width + 6 : 0;
-    if (sample) {
-      const copy = standalone(sample);
-      fill(copy, { x, y: y + 6, width: wide - 6, height: 10 }, []);
-      picture.append(copy);
-    }
-    picture.append(label(item.textContent.trim(), x + wide, y + 16));
-    x += box.width + 24;
-  }
-  return y + LINE - top;
-}
-
 function label(text, x, y, weight = 400) {
   const look = getComputedStyle(document.body);
   return s("text", { x, y, style: `font-family:${look.fontFamily};font-size:15px;font-weight:${weight};fill:${look.color}` }, text);
 }
 
-/** A drawing with its title and key as one SVG element. */
-function pictureOf(drawing, title, key) {
-  const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
+/** A drawing below its title as one SVG element, as large as it is shown. */
+function pictureOf(drawing, title) {
+  const [, , across, down] = drawing.getAttribute("viewBox").split(" ").map(Number);
+  const width = Number(drawing.getAttribute("width"));
+  const height = (down * width) / across;
   const copy = standalone(drawing);
   fill(copy, { x: MARGIN, y: LINE + MARGIN, width, height }, []);
   const picture = s("svg", { xmlns: "http://www.w3.org/2000/svg" }, label(title, MARGIN, LINE, 600), copy);
-  const tall = LINE + 2 * MARGIN + height;
-  return sized(picture, width + 2 * MARGIN, tall + (key ? addKey(picture, key, width + 2 * MARGIN, tall) : 0) + MARGIN);
+  return sized(picture, width + 2 * MARGIN, LINE + 3 * MARGIN + height);
 }
 
 function sized(picture, width, height) {
@@ -133,7 +115,7 @@ function titleOf(node) {
   if (inside) return inside.firstChild.textContent.trim();
   for (let at = node; at; at = at.parentElement) {
     for (let before = at.previousElementSibling; before; before = before.previousElementSibling) {
-      if (/^H[23]$/.test(before.tagName)) return before.firstChild.textContent.trim();
+      if (/^H[234]$/.test(before.tagName)) return before.firstChild.textContent.trim();
     }
   }
   return "table";
@@ -144,16 +126,18 @@ function atHeading(table, buttons) {
   const box = table.closest(".scroll") ?? table;
   let above = box.previousElementSibling;
   while (above?.matches("p")) above = above.previousElementSibling;
-  (above?.matches("h2, h3") ? above : box).before(buttons);
+  (above?.matches("h2, h3, h4") ? above : box).before(buttons);
 }
 
 /** Adds the buttons to all figures and tables below a node. */
 function offerDownloads(root) {
-  for (const drawing of root.querySelectorAll("figure svg[aria-label]")) {
+  for (const drawing of root.querySelectorAll(".chart svg.drawn")) {
     const figure = drawing.closest("figure");
-    const key = figure.querySelector(".curve-key") ?? figure.parentElement.parentElement.querySelector(".curve-key");
     const title = titleOf(drawing);
-    figure.querySelector("figcaption").append(pictureGetters(title, () => pictureOf(drawing, title, key)));
+    const caption = figure.querySelector("figcaption");
+    const buttons = pictureGetters(title, () => pictureOf(drawing, title));
+    if (caption) caption.append(buttons);
+    else figure.prepend(buttons);
   }
   for (const table of root.querySelectorAll("table")) {
     const title = titleOf(table);

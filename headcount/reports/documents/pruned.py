@@ -1,13 +1,11 @@
-"""The section on a pruned model: which heads it keeps, and every number before and after."""
+"""What pruning left: which heads a pruned model keeps, and every number before and after."""
 
 import math
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator, Sequence
 
 from headcount import numbers
-from headcount.reports.kinds import leading
-from headcount.reports.page.kept_view import KeptRow, kept_rows
-from headcount.reports.page.section import Section
+from headcount.core import Block, Document, Heading, Table, Text, Warned
+from headcount.reports.documents.kept import kept_table
 from headcount.results import (
     METRICS,
     Analysis,
@@ -22,68 +20,23 @@ DATA = (("test", "test data"), ("dev", "development data"))
 """Data sets of a record in the order of the page, with their names."""
 
 
-@final
-@dataclass(frozen=True)
-class ChangeRow:
-    """One number of the dense and of the pruned model."""
-
-    name: str
-    before: str
-    after: str
-    change: str
-    interval: str
-    p: str
-
-
-@final
-@dataclass(frozen=True)
-class SurvivalRow:
-    """What became of the heads of one role when the pruned model was analysed again."""
-
-    role: str
-    before: int
-    still: str
-    """Number of kept heads that still have it."""
-    taken_over: tuple[str, ...]
-    """Heads that have it only in the pruned model."""
-
-
-@final
-@dataclass(frozen=True)
-class PrunedView:
-    """The section."""
-
-    lede: str
-    changes: tuple[ChangeRow, ...]
-    kept: tuple[KeptRow, ...]
-    survivals: tuple[SurvivalRow, ...]
-    """Roles after pruning; empty unless the pruned model was analysed."""
-    facts: tuple[str, ...]
-    """Sentences on stages, the ceiling and the measured speed."""
-    warnings: tuple[str, ...]
-
-
-def section(run: Analysis) -> Section | None:
-    """The section on the pruned model; None unless one was named."""
-    if run.pruned is None:
+def pruned_document(run: Analysis) -> Document | None:
+    """The document of the pruned model; None unless one was named."""
+    record = run.pruned
+    if record is None:
         return None
-    title = "Before and after pruning"
-    return Section(
-        "pruned", title, "before and after", "_pruned.html.j2", pruned_view(run, run.pruned)
-    )
-
-
-def pruned_view(run: Analysis, record: PruneRecord) -> PrunedView:
-    """The view of a pruned model."""
-    return PrunedView(
-        lede=" ".join([_opening(record), *_drop(record)]),
-        changes=tuple(_changes(record)),
-        kept=kept_rows(run, leading(run), [record.kept]),
-        survivals=tuple(
-            _survival(each) for each in record.functions or () if each.kept is not None
+    return Document(
+        "Before and after pruning",
+        (
+            Text(pruned_answer(run), "lede"),
+            *map(Text, _facts(record)),
+            *_changes(record),
+            Heading("Which functions survive"),
+            Text("Number of heads by what leads them in the dense model."),
+            kept_table(run, {"pruned": record.kept}, "Functions that survive"),
+            *_survivals(record.functions or ()),
+            *map(Warned, (*record.warnings, *pruned_warnings(run.record, record))),
         ),
-        facts=tuple(_facts(record)),
-        warnings=(*record.warnings, *pruned_warnings(run.record, record)),
     )
 
 
@@ -131,24 +84,28 @@ def _interval(change: MetricChange) -> str:
     return f"{numbers.effect(low)} to {numbers.effect(high)}"
 
 
-def _changes(record: PruneRecord) -> list[ChangeRow]:
+def _changes(record: PruneRecord) -> Iterator[Block]:
+    """Every number of the dense and of the pruned model; none without data."""
     control = record.pipeline.control if record.pipeline is not None else None
-    rows = []
+    rows = list[tuple[str, ...]]()
     for key, data in DATA:
         if key not in record.data_sets:
             continue
         found = record.data_sets[key]
         metrics = [found.loss] if found.score.name == "loss" else [found.score, found.loss]
-        rows += [_change_row(each, data) for each in metrics]
+        rows += [_change(each, data) for each in metrics]
         if control is not None and key in control.data_sets:
             against = control.data_sets[key].pruned
-            rows.append(_change_row(against.score, f"{data}, against the control"))
-    return rows
+            rows.append(_change(against.score, f"{data}, against the control"))
+    if rows:
+        title = "Numbers before and after"
+        yield Heading(title)
+        yield Table.of(("number", "dense", "pruned", "change", "95 % interval", "p"), rows, title)
 
 
-def _change_row(change: MetricChange, data: str) -> ChangeRow:
+def _change(change: MetricChange, data: str) -> tuple[str, ...]:
     p = p_beside(change.p, change.low, change.high)
-    return ChangeRow(
+    return (
         f"{METRICS.get(change.name, change.name)}, {data}",
         numbers.effect(change.before),
         numbers.effect(change.after),
@@ -158,13 +115,22 @@ def _change_row(change: MetricChange, data: str) -> ChangeRow:
     )
 
 
-def _survival(found: Survival) -> SurvivalRow:
-    return SurvivalRow(
-        found.role,
-        found.before,
-        numbers.count(len(found.kept or ())),
-        found.taken_over or (),
-    )
+def _survivals(functions: Sequence[Survival]) -> Iterator[Block]:
+    """What became of the heads of each role; nothing unless the pruned model was analysed."""
+    rows = [
+        (
+            found.role,
+            numbers.count(found.before),
+            numbers.count(len(found.kept)),
+            " ".join(found.taken_over or ()) or numbers.UNKNOWN,
+        )
+        for found in functions
+        if found.kept is not None
+    ]
+    if rows:
+        title = "Roles in the pruned model"
+        yield Heading(title)
+        yield Table.of(("role", "heads before", "still have it", "taken over by"), rows, title)
 
 
 def _facts(record: PruneRecord) -> list[str]:

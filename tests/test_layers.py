@@ -22,7 +22,7 @@ LAYERS = (
     ("results",),
     ("tap", "corpora"),
     ("models",),
-    ("tasks", "measures"),
+    ("tasks", "measures", "skills"),
     ("analysis",),
     ("importance", "gates", "compaction", "probes"),
     ("training", "speed"),

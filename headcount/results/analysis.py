@@ -347,7 +347,10 @@ def pruned_warnings(run: RunRecord, pruned: PruneRecord) -> tuple[str, ...]:
     if not pruned.signature and not pruned.data_sets:
         return ()
     signed = Signature({}) if not pruned.signature else Signature.parse(pruned.signature)
-    return run.signed.check_same(signed, SAME_MODEL, ("the analysis", "the pruned model's record"))
+    parts = dict(SAME_MODEL)
+    if "teacher" in signed.parts or pruned.trained_on is not None:
+        del parts["revision"]  # that of the pruned model, which was trained further
+    return run.signed.check_same(signed, parts, ("the analysis", "the pruned model's record"))
 
 
 def head_rows(heads: HeadTable) -> tuple[HeadRow, ...]:

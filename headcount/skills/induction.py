@@ -70,9 +70,7 @@ class RepeatedTokens:
         """Draw tokens that are not special, behind what texts begin with, or behind `first`."""
         if sequences < 2:
             raise InputError(f"Expected at least 2 sequences for an interval, got {sequences}.")
-        special, start, size = _vocabulary(loaded)
-        if first is not None:
-            start = (_id_of(loaded, first),)
+        special, start, size = _vocabulary(loaded, first)
         ordinary = np.setdiff1d(np.arange(size), special)
         room = [len(ordinary) - 1]
         if loaded.max_length is not None:
@@ -89,29 +87,31 @@ class RepeatedTokens:
         starts, texts = np.split(np.stack(drawn), [1], axis=1)
         if start:
             starts = np.tile(start, (sequences, 1))
-        first, other = np.split(texts, 2, axis=1)
-        rows = [np.hstack([starts, first, second]) for second in (first, other)]
-        names = () if loaded.tokenizer is None else loaded.tokenizer.convert_ids_to_tokens(start)
+        once, other = np.split(texts, 2, axis=1)
+        rows = [np.hstack([starts, once, second]) for second in (once, other)]
+        tokenizer = loaded.tokenizer
+        names = () if tokenizer is None else tokenizer.convert_ids_to_tokens([*start])
         return cls(torch.from_numpy(np.vstack(rows)), length, tuple(names))
 
 
-def _id_of(loaded: Loaded, token: str) -> int:
-    vocabulary = {} if loaded.tokenizer is None else loaded.tokenizer.get_vocab()
-    if token not in vocabulary:
+def _id_of(tokenizer: PreTrainedTokenizerBase, token: str, name: str) -> int:
+    if token not in tokenizer.get_vocab():
         raise InputError(
-            f"Expected a token of {loaded.name} to stand first, got {token!r}. Give one as its "
-            "tokenizer writes it, such as its bos_token."
+            f"Expected a token of {name} to stand first, got {token!r}. Give one as its tokenizer "
+            "writes it, such as its bos_token."
         )
-    return vocabulary[token]
+    return tokenizer.get_vocab()[token]
 
 
-def _vocabulary(loaded: Loaded) -> tuple[Sequence[int], tuple[int, ...], int]:
+def _vocabulary(loaded: Loaded, given: str | None) -> tuple[Sequence[int], tuple[int, ...], int]:
     """Special tokens, the tokens that begin a text, and the number of tokens."""
     tokenizer, size = loaded.tokenizer, int(loaded.model.config.get_text_config().vocab_size)
     if tokenizer is None:
         return (), (), size
     start, bos = Encoder(tokenizer).start_ids, tokenizer.bos_token_id
-    if not start and isinstance(bos, int):
+    if given is not None:
+        start = (_id_of(tokenizer, given, loaded.name),)
+    elif not start and isinstance(bos, int):
         start = (bos,)
     return tokenizer.all_special_ids, start, min(size, len(tokenizer))
 

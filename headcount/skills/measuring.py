@@ -163,8 +163,8 @@ class SkillScores:
         decode = self.loaded.encoder().tokenizer.decode
         rows = zip(self.dense.needles, self.dense.produced, self.dense.recall_N, strict=True)
         for needle, made, recall in rows:
-            words = (str(decode(list(ids))).strip() for ids in (needle.answer, made))
-            yield NeedleRow(needle.kind, needle.length, needle.depth, *words, float(recall))
+            answer, said = (str(decode(list(ids))).strip() for ids in (needle.answer, made))
+            yield NeedleRow(needle.kind, needle.length, needle.depth, answer, said, float(recall))
 
     def overlaps(self) -> Iterator[Overlap]:
         """How many of the best heads two scores share, and two halves of one score."""

@@ -43,7 +43,7 @@ def test_from_images_to_a_report_with_worth(vit: Path, images: list[Path], tmp_p
         "relevance", "ablation", "norm", "sink",
     )  # fmt: skip
     assert status == 0, errors
-    assert "image-classification: 12 examples, loss " in output
+    assert "on 12 examples of the task image-classification" in output and "loss" in output
     table = pd.read_parquet(out / "heads.parquet")
     assert (
         table[["attn_class", "attn_distance", "ablation_delta", "relevance"]]

@@ -39,6 +39,11 @@ OTHERS = {
     "shape[1]": "for programmers",
     "much": "a share",
     "queries": "a share",
+    "least": "more than one",
+    "longest": "at least a hundred",
+    "loaded.max_length - _CUE_ROOM": "of a model",
+    "there": "the number of tokens of a corpus",
+    "table.min_cases": "more than one",
 } | dict.fromkeys(("folder", "kind", "name", "out", "role", "side", "state"), "a name")
 """What may stand before a plural, and why."""
 

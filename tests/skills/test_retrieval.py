@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,9 +29,10 @@ OPTIONS = SkillOptions(lengths=(150,), depths=(0.2, 0.8), needles=1, draws=1)
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     """A model of random weights that likes to say the last token again."""
     loaded = headcount.load(saved.llama(tmp_path_factory.mktemp("llama")))
-    embedding = loaded.model.get_input_embeddings().weight
+    model: Any = loaded.model
+    embedding = model.get_input_embeddings().weight
     embedding.data *= 3
-    loaded.model.get_output_embeddings().weight = torch.nn.Parameter(embedding.detach().clone())
+    model.get_output_embeddings().weight = torch.nn.Parameter(embedding.detach().clone())
     return loaded
 
 

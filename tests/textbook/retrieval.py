@@ -1,12 +1,13 @@
 """Retrieval by the book: the stock model generates, and its whole maps are looked through."""
 
+from typing import Any
+
 import numpy as np
 import torch
-from transformers import PreTrainedModel
 
 
 def copied_shares(
-    model: PreTrainedModel, ids: list[int], place: int, num_answer: int
+    model: Any, ids: list[int], place: int, num_answer: int
 ) -> tuple[list[int], np.ndarray]:
     """The tokens that follow, and for all heads the share of them copied from a place."""
     prompt = torch.tensor([ids])

@@ -7,6 +7,7 @@ https://doi.org/10.6028/jres.087.022.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -169,7 +170,7 @@ def shrunken(estimates: Sequence[float], errors: Sequence[float]) -> list[float]
         ]
         return sum(squares) - (len(estimates) - 1)
 
-    spread = 0.0 if beyond(0.0) <= 0 else brentq(beyond, 0.0, 1e3, xtol=1e-15)
+    spread: Any = 0.0 if beyond(0.0) <= 0 else brentq(beyond, 0.0, 1e3, xtol=1e-15)
     centre = mean(spread)
     return [
         (spread * y + error**2 * centre) / (spread + error**2)

@@ -97,7 +97,7 @@ def _relations(pairs: tuple[RelationPair, ...], names: Names) -> Iterator[Block]
         "half, and the share that the best fixed position or the head’s own positions explain."
     )
     yield Chart("relation_shares", "Relations in both runs", lambda: relation_shares(pairs, names))
-    each = ("head", "share", "90 % interval", "position")
+    each = ("head", "share (90 % interval)", "position")
     headers = ["relation", "meaning", *(f"{name}: {what}" for name in names for what in each)]
     rows = (
         (
@@ -114,7 +114,8 @@ def _relations(pairs: tuple[RelationPair, ...], names: Names) -> Iterator[Block]
 
 def _best(best: TraitStrength) -> tuple[str, ...]:
     low, high = map(numbers.percent, share_interval(best))
-    return best.head, numbers.percent(best.share), f"{low} to {high}", numbers.percent(best.null)
+    share = f"{numbers.percent(best.share)} ({low} to {high})"
+    return best.head, share, numbers.percent(best.null)
 
 
 def _scores(one: Analysis, other: Analysis, found: Comparison, names: Names) -> Iterator[Block]:

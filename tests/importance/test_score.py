@@ -5,6 +5,7 @@ import pytest
 
 from headcount.importance import METHODS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess, score_of
 from headcount.pruning import METHOD_OPTIONS, RankingMethod, method
+from headcount.results.importance import COLUMNS
 from tests.pruning.context import context
 
 
@@ -27,5 +28,6 @@ def test_every_score_has_options_of_its_own_and_words() -> None:
     for name, kind in SCORES.items():
         assert issubclass(METHOD_OPTIONS[name], kind)
         assert kind.name == name and kind.label and kind.says
+        assert kind.column in COLUMNS, "an assessment that is repeated deletes the old column"
         assert READ_BY[name] == kind.__match_args__
         assert score_of(name, Options()) == kind(), "an assessment's defaults are the score's"

@@ -25,7 +25,6 @@ from tests.tasks.loaded import TEXTS, loaded
 LLAMA = "LlamaForCausalLM"
 DATA: Any = {"text": TEXTS}
 CORPUS = hc.Corpus.from_sentences([hc.Sentence(text) for text in TEXTS])
-ASKED = hc.skills.SkillOptions(lengths=(100,), depths=(0.5,), needles=1, draws=1)
 GATES, PLAN = {"dec.1.1": 0.0}, Plan({"decoder.self": {0: (0, 1, 2)}})
 CLOSED = {LayerId("decoder.self", 1): torch.tensor([1.0, 0, 1, 1, 1, 1])}
 IDS = torch.arange(9, 16)[None]
@@ -110,7 +109,6 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
     "importance.sink": lambda model, more, out: hc.importance.sink(model, task()),
     "importance.sensitivity": lambda model, more, out: hc.importance.sensitivity(model, task()),
     "importance.token_relevance": lambda model, more, out: relevances(model),
-    "skills.skills": lambda model, more, out: hc.skills.skills(model, CORPUS, ASKED, **more).heads,
     "speed.ceiling": lambda model, more, out: hc.speed.ceiling(model, PLAN),
     "tasks.evaluate": lambda model, more, out: hc.tasks.evaluate(model, task()).loss,
     "tasks.build": lambda model, more, out: hc.tasks.build("causal-lm", model, DATA),

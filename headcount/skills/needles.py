@@ -126,6 +126,12 @@ class Needles:
         answer = self._encode(" " + answered(random))
         end = self._encode(ends)
         room = length - len(self.start) - 2 * len(cue) - len(answer) - len(end)
+        if room < 1:
+            least = length - room
+            raise InputError(
+                f"Expected lengths above {least} tokens, which a needle of the kind {kind} and its "
+                f"cue take, got {length}. Give larger --lengths."
+            )
         hay = self._hay(random, room)
         cuts = np.cumsum([0, *map(len, hay)])  # between sentences only
         before = int(cuts[np.abs(cuts - depth * room).argmin()])

@@ -15,6 +15,7 @@ from headcount.models import Loaded
 from headcount.results import Skills
 from headcount.skills import Needle, Needles, SkillOptions, retrieve, skills
 from headcount.skills.measuring import gates_without
+from headcount.skills.needles import KINDS
 from tests import saved
 from tests.textbook.retrieval import copied_shares
 
@@ -113,6 +114,8 @@ def test_skills_of_a_model_that_finds_nothing(loaded: Loaded, tmp_path: Path) ->
     assert any("too few to score retrieval" in each for each in found.record.warnings)
     assert [row.removed for row in found.recalls] == ["none", "induction", "random"]
     assert all(np.isnan(row.retrieval_first) for row in found.heads)
+    plain = skills(loaded.model, Corpus(TEXTS), OPTIONS, tokenizer=loaded.tokenizer)
+    assert plain.recalls == found.recalls and plain.needles == found.needles
     found.write(tmp_path)
     assert Skills.read(tmp_path).recalls == found.recalls
 
@@ -161,6 +164,13 @@ def test_texts_and_models_that_are_too_short(loaded: Loaded) -> None:
         Needles(loaded, TEXTS[:1], OPTIONS)
     with pytest.raises(ModelError, match="as many as .* takes with an answer"):
         Needles(loaded, TEXTS, replace(OPTIONS, lengths=(10**6,)))
+
+
+def test_needles_that_leave_no_room(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, answer, ends = KINDS["city"]
+    monkeypatch.setitem(KINDS, "city", ("word " * 200 + begins, answer, ends))
+    with pytest.raises(InputError, match="a needle of the kind city and its cue take, got 150"):
+        Needles(loaded, TEXTS, OPTIONS)
 
 
 def test_first_token_is_one_of_the_vocabulary(loaded: Loaded) -> None:

@@ -68,13 +68,7 @@ def measure_contributions(
             has no mask token.
     """
     check_seed(seed)
-    if not 0 <= share_masked < 1:
-        raise InputError(
-            f"Expected a share of masked tokens of at least 0 and below 1, got {share_masked}. "
-            "Give 0.12 for that of Kobayashi et al. (2021)."
-        )
-    if samples < 1:
-        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
+    _check(samples, share_masked)
     check_has_heads(loaded)
     start, encoder = perf_counter(), loaded.encoder()
     census = take_census(corpus, encoder)
@@ -105,6 +99,17 @@ def measure_contributions(
         },
     )
     return ContributionTable(record, rows)
+
+
+def _check(samples: int, share_masked: float) -> None:
+    """Check the options that a reproduction takes."""
+    if not 0 <= share_masked < 1:
+        raise InputError(
+            f"Expected a share of masked tokens of at least 0 and below 1, got {share_masked}. "
+            "Give 0.12 for that of Kobayashi et al. (2021)."
+        )
+    if samples < 1:
+        raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
 
 
 def _warnings(

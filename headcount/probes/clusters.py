@@ -145,10 +145,6 @@ def cluster(
         layer_test(site, _layers(loaded.heads, site), each, options.permutations, options.seed)
         for site, each in distances.items()
     ]
-    timings = {
-        "measure_s": round(measured - start, 3),
-        "arrange_s": round(time.perf_counter() - measured, 3),
-    }
     record = ClustersRecord(
         signature=signature(
             loaded, census.sha256, **corpus.signed, **_signed(options, census, encoder)
@@ -161,7 +157,10 @@ def cluster(
         within=options.within,
         tests=tuple(tests),
         warnings=(*census.warnings(encoder.max_length), *_rough(census.num_sentences)),
-        timings=timings,
+        timings={
+            "measure_s": round(measured - start, 3),
+            "arrange_s": round(time.perf_counter() - measured, 3),
+        },
     )
     return Clusters(record, tuple(places), _frame(names, distances))
 

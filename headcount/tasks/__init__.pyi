@@ -33,12 +33,12 @@ from .splits import TaskSplits as TaskSplits
 from .splits import drawn as drawn
 from .splits import some as some
 from .splits import warning as warning
+from .supported import fitting as fitting
 from .task import Answers as Answers
 from .task import Evaluation as Evaluation
 from .task import Losses as Losses
 from .task import Task as Task
 from .task import TaskBatch as TaskBatch
-from .task import fitting as fitting
 from .token_classification import TokenClassification as TokenClassification
 from .token_rows import padded as padded
 from .token_rows import text_inputs as text_inputs

@@ -20,16 +20,8 @@ from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.metrics import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import check_roles, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
     chained,
     pad_id,

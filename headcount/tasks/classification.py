@@ -26,16 +26,8 @@ from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import TOKEN_TYPES, Columns, Data, Table
 from headcount.models import Loaded
 from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
 
 

@@ -18,7 +18,8 @@ from headcount.corpora import Columns, Data, image_digests
 from headcount.models import Loaded, image_encoder
 from headcount.tasks.classification import ClassTask, check_chooses, class_numbers
 from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.task import TaskBatch, check_fits
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import TaskBatch
 
 HELD = 2**30
 """Number of bytes of pixels that are kept in memory; the other images are read again."""

@@ -23,16 +23,8 @@ from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.tasks.metrics import IGNORED, likelihoods, perplexities, perplexity
 from headcount.tasks.options import Masking, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import (
     framed,
     pad_id,

@@ -24,16 +24,8 @@ from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, inputs_of
 from headcount.tasks.metrics import Scale, gold_numbers, spearmans
 from headcount.tasks.options import SPEARMAN, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id
 
 Activation = Callable[[Tensor], Tensor]

@@ -29,16 +29,8 @@ from headcount.corpora import Columns, Data, Encoder, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.metrics import Scale, gold_numbers, spearmans
 from headcount.tasks.options import SPEARMAN, Pooling, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, text_inputs
 
 STS_SCALE = (0, 5)

@@ -1,11 +1,4 @@
-"""Task: what quality means. Data, a loss for every example, and a score over all of them.
-
-Which tasks a model can do: those that score the head it was trained with.
-
-A model with another head, such as one that answers questions, has no task. The cosine of mean
-states is what a bare encoder and a sentence-transformers model give; it is not the answer of a
-model with a head, whose own answer it would ignore.
-"""
+"""Task: what quality means. Data, a loss for every example, and a score over all of them."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -19,133 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
 
-from headcount.core import MAX_TOKENS, InputError, ModelError, Steps, silent_steps
-from headcount.models import EMBEDS, NotLookedUpError, SentenceEncoding
+from headcount.core import MAX_TOKENS, InputError, Steps, silent_steps
 from headcount.tasks.token_rows import groups
-
-
-@final
-@dataclass(frozen=True)
-class Need:
-    """A task's requirement on a model, in words and as a test."""
-
-    words: str
-    met: Callable[[PreTrainedModel], bool]
-
-
-def fitting(model: PreTrainedModel) -> list[str]:
-    """Names of the tasks that fit the model."""
-    return [name for name, need in NEEDS.items() if need.met(model)]
-
-
-def check_fits(model: PreTrainedModel, task: str) -> None:
-    """Check that a model fits the task.
-
-    Raises:
-        ModelError: if it does not; says which tasks do.
-    """
-    if NEEDS[task].met(model):
-        return
-    raise ModelError(
-        f"Expected {NEEDS[task].words} for {task}, got "
-        f"{model.config.name_or_path or 'the model'}, a {type(model).__name__} ({_kind(model)}). "
-        f"Tasks that fit: {', '.join(fitting(model)) or 'none'}."
-    )
-
-
-def _kind(model: PreTrainedModel) -> str:
-    if model.main_input_name != "input_ids":
-        return f"its input is {model.main_input_name}"
-    if model.config.is_encoder_decoder:
-        return "an encoder-decoder"
-    return "an encoder" if _is_encoder(model) else "a decoder"
-
-
-def _is_encoder(model: PreTrainedModel) -> bool:
-    """Whether attention goes both ways: the families of masked language models, and encoders."""
-    config = model.config
-    known = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES or _named(model, "EncoderModel")
-    return known and not config.is_encoder_decoder and not getattr(config, "is_decoder", False)
-
-
-def _named(model: PreTrainedModel, *endings: str) -> bool:
-    """Whether the class, or a base class, has such a name."""
-    return any(base.__name__.endswith(endings) for base in type(model).__mro__)
-
-
-def _takes_text(model: PreTrainedModel) -> bool:
-    return model.main_input_name == "input_ids"
-
-
-def _translates(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and model.config.is_encoder_decoder and model.can_generate()
-
-
-def _classifies(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForSequenceClassification")
-
-
-def _classifies_images(model: PreTrainedModel) -> bool:
-    kinds = ("ForImageClassification", "ForImageClassificationWithTeacher")
-    return model.main_input_name == "pixel_values" and _named(model, *kinds)
-
-
-def _continues(model: PreTrainedModel) -> bool:
-    """Whether a model has a next-token head on a body that sees no later token."""
-    heads = _named(model, "ForCausalLM", *_class_names(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
-    config = model.config
-    return _takes_text(model) and heads and not config.is_encoder_decoder and not _is_encoder(model)
-
-
-def _fills(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForMaskedLM")
-
-
-def _labels_words(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForTokenClassification")
-
-
-def _embeds(model: PreTrainedModel) -> bool:
-    """Whether a model gives states of a text: it has no head, or a folder says how to pool them.
-
-    Such a folder may name a class with a head, which was there before it was trained.
-    """
-    if not (_takes_text(model) and _is_encoder(model)):
-        return False
-    is_bare = model.base_model is model
-    try:
-        stated = SentenceEncoding.of(model.config.name_or_path or "")
-    except NotLookedUpError:
-        return is_bare
-    return stated.kind == EMBEDS and (is_bare or stated.pooling is not None)
-
-
-def _class_names(mapping: dict) -> list[str]:
-    return [name for names in mapping.values() for name in _listed(names)]
-
-
-def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
-
-
-NEEDS = {
-    "translation": Need("an encoder-decoder", _translates),
-    "classification": Need("a ...ForSequenceClassification", _classifies),
-    "causal-lm": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
-    "masked-lm": Need("an encoder with a masked-language-modelling head (...ForMaskedLM)", _fills),
-    "similarity": Need(
-        "a text encoder without a head (AutoModel) or a sentence-transformers folder", _embeds
-    ),
-    "image-classification": Need("a ...ForImageClassification", _classifies_images),
-    "token-classification": Need("a ...ForTokenClassification", _labels_words),
-    "choice": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
-}
-"""Tasks by name."""
 
 
 @final

@@ -35,16 +35,8 @@ from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
 from headcount.tasks.metrics import IGNORED, likelihoods
 from headcount.tasks.options import TokenMetric, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
 
 Counts = Float[np.ndarray, "draw kind label"]

@@ -36,16 +36,8 @@ from headcount.models import Loaded
 from headcount.tap import evaluating
 from headcount.tasks.metrics import IGNORED, bleu, chrf, likelihoods
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
-from headcount.tasks.task import (
-    Answers,
-    Distils,
-    Evaluation,
-    Losses,
-    Resampled,
-    Task,
-    TaskBatch,
-    check_fits,
-)
+from headcount.tasks.supported import check_fits
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
 
 VARYING = -1

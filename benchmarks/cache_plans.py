@@ -50,9 +50,7 @@ class Arguments:
     shares: tuple[float, ...] = (0.5, 0.75)
     """Shares of the groups that stream."""
     how: tyro.conf.OmitArgPrefixes[CacheOptions] = field(
-        default_factory=lambda: CacheOptions(
-            lengths=(1000, 2000, 4000), texts=6, needles=9, draws=3
-        )
+        default_factory=lambda: CacheOptions(lengths=(1000, 2000), draws=2)
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     """Number format."""
@@ -64,11 +62,13 @@ def main() -> None:
     torch.set_num_threads(1)
     loaded = load(arguments.model, dtype=arguments.dtype)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    key = f"{revision(loaded.model)} {arguments.scored} {arguments.judged} {arguments.how}"
+    how = arguments.how
+    key = f"{revision(loaded.model)} {arguments.scored} {how.window} {how.scored} {how.seed}"
     scores = Kept(arguments.out / "scores.json", key, "scores", tuple[float, ...])
+    key = f"{key} {arguments.judged} {how}"
     answers = Kept(arguments.out / "answers.json", key, "answers", Answered)
-    texts = Questions(loaded, _lines(arguments.judged), arguments.how).all
-    group_scores = GroupScores(loaded, _lines(arguments.scored), arguments.how)
+    texts = Questions(loaded, _lines(arguments.judged), how).all
+    group_scores = GroupScores(loaded, _lines(arguments.scored), how)
     names = [name for name in get_args(ScoreName) if name != RANDOM]
     of_groups = {
         name: np.array(scores.once(name, lambda name=name: tuple(group_scores.of(name).tolist())))
@@ -82,15 +82,15 @@ def main() -> None:
 
     found = {DENSE: [ask(DENSE, None)]}
     for share in arguments.shares:
-        how = replace(arguments.how, stream=share)
-        plans = {name: [cut(loaded, each, how)] for name, each in of_groups.items()}
-        plans[RANDOM] = [*random_plans(loaded, how)]
+        some = replace(how, stream=share)
+        plans = {name: [cut(loaded, each, some)] for name, each in of_groups.items()}
+        plans[RANDOM] = [*random_plans(loaded, some)]
         of_share = {
             name: [ask(f"{share:g} {name} {n}", plan) for n, plan in enumerate(each)]
             for name, each in plans.items()
         }
         _print(loaded, f"{share:.0%} of the groups stream", texts, found | of_share)
-    every = cut(loaded, np.zeros(len(of_groups["distance"])), replace(arguments.how, stream=1.0))
+    every = cut(loaded, np.zeros(len(of_groups["distance"])), replace(how, stream=1.0))
     _print(loaded, ALL, texts, found | {ALL: [ask(ALL, every)]})
 
 
@@ -101,13 +101,14 @@ def _lines(path: Path) -> list[str]:
 def _print(loaded: Loaded, title: str, texts: object, found: dict[str, list[Answered]]) -> None:
     print(f"\n{loaded.name}: {title}")
     for row in judged(texts, found):  # type: ignore[arg-type]
-        print(
-            f"| {row.plan} | {row.kind} | {row.length or 'all'} | {row.questions} "
-            f"| {row.right:.2f} ({row.right_low:.2f} to {row.right_high:.2f}) "
-            f"| {row.less:+.2f} ({row.less_low:+.2f} to {row.less_high:+.2f}) "
-            f"| {row.more:+.2f} ({row.more_low:+.2f} to {row.more_high:+.2f}) | {row.loss:.2f} |",
-            flush=True,
+        numbers = (
+            [getattr(row, f"{name}{end}") for end in ("", "_low", "_high")]
+            for name in ("right", "against_dense", "against_random")
         )
+        cells = (f"{mean:.2f} ({low:.2f} to {high:.2f})" for mean, low, high in numbers)
+        length = row.length or "all"
+        line = (row.plan, row.kind, length, row.questions, *cells, f"{row.loss:.2f}")
+        print(f"| {' | '.join(map(str, line))} |", flush=True)
 
 
 if __name__ == "__main__":

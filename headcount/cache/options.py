@@ -32,10 +32,12 @@ class CacheOptions:
     """Numbers of tokens of the prompts with needles that score retrieval."""
     lengths: tuple[int, ...] = (1000, 2000)
     """Numbers of tokens of the texts with other needles that judge the plan."""
-    texts: int = 8
+    per_length: int = 8
     """Number of texts of each of these lengths."""
     needles: int = 10
-    """Number of needles in each; half as many questions ask for the next sentence."""
+    """Number of needles in each."""
+    sentences: int = 3
+    """Number of questions for the next sentence in each."""
     draws: int = 1
     """Number of random plans that the plan is compared with."""
     seed: int = 0
@@ -49,12 +51,13 @@ class CacheOptions:
                 f"Expected a share of streaming groups above 0 and at most 1, got {self.stream:g}. "
                 "0.5 lets half of them stream."
             )
-        if min(self.sink, self.recent, self.texts, self.needles, self.draws) < 1:
-            raise InputError(
-                "Expected numbers of sink and recent tokens, texts, needles and draws of at least "
-                f"1, got {self.sink}, {self.recent}, {self.texts}, {self.needles}, {self.draws}. "
-                "Leave them out for the defaults."
-            )
+        for name in ("sink", "recent", "per_length", "needles", "sentences", "draws"):
+            least = 2 if name == "per_length" else 1  # intervals are over texts
+            if (number := getattr(self, name)) < least:
+                raise InputError(
+                    f"Expected {name} of at least {least}, got {number}. Leave it out for the "
+                    "default."
+                )
         for name in ("scored", "lengths"):
             if not getattr(self, name):
                 raise InputError(f"Expected a number at least in {name}, got none. Name one.")

@@ -6,6 +6,7 @@ and plans that stream as many random groups.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -65,7 +66,8 @@ def plan_cache(
     lines = [each.text for each in texts]
     half = len(lines) // 2
     asked = Questions(loaded, lines[half:], options).all
-    score_G = GroupScores(loaded, lines[:half], options, progress).of(options.score)
+    scores = GroupScores(loaded, lines[:half], options, progress)
+    score_G = scores.of(options.score)
     plan = cut(loaded, score_G, options)
     plans = [(options.score, plan), *((RANDOM, each) for each in random_plans(loaded, options))]
     found = {DENSE: [answered(loaded, asked, None, partial(progress, DENSE))]}
@@ -78,14 +80,18 @@ def plan_cache(
         signature=signature(
             loaded,
             texts.sha256(),
+            score=options.score,
+            stream=options.stream,
+            window="+".join(map(str, options.window)),
             scored=",".join(map(str, options.scored)),
             lengths=",".join(map(str, options.lengths)),
-            texts=options.texts,
+            texts=options.per_length,
             needles=options.needles,
+            sentences=options.sentences,
             draws=options.draws,
             seed=options.seed,
         ),
-        warnings=few_clusters(options.texts * len(options.lengths), "text"),
+        warnings=few_clusters(options.per_length * len(options.lengths), "text"),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
@@ -93,6 +99,8 @@ def plan_cache(
         sink=options.sink,
         recent=options.recent,
         cut=max(score for group, score in groups if group in streams),
+        found=scores.num_found[0],
+        asked=scores.num_found[1],
         start=tuple(
             loaded.encoder().tokenizer.convert_ids_to_tokens(list(loaded.encoder().start_ids))
         ),
@@ -174,14 +182,14 @@ def judged(
                 if not chosen_Q.any():
                     continue
                 numbers_QN = np.stack([right_Q, right_Q - dense_Q, right_Q - random_Q], axis=1)
-                right, less, more = _by_text(
+                right, less, more = _over_texts(
                     drawn, text_Q[chosen_Q], numbers_QN[chosen_Q], len(texts)
                 )
                 yield JudgedRow(
                     name,
                     kind,
                     length,
-                    *_bounds(right.within(0.0, 1.0)),
+                    *_bounds(_share(right)),
                     float(loss_Q[chosen_Q].mean()),
                     *_bounds(less.within(-1.0, 1.0)),
                     *_bounds(more.within(-1.0, 1.0)),
@@ -189,7 +197,7 @@ def judged(
                 )
 
 
-def _by_text(
+def _over_texts(
     drawn: Bootstrap,
     text_Q: Int64[np.ndarray, " question"],
     numbers_QN: Float[np.ndarray, "question number"],
@@ -200,6 +208,17 @@ def _by_text(
     np.add.at(sums_SN, text_Q, numbers_QN)
     cases_S = np.bincount(text_Q, minlength=num_texts).astype(float)
     return drawn.ratios(sums_SN, np.repeat(cases_S[:, None], numbers_QN.shape[1], axis=1))
+
+
+def _share(found: Estimate) -> Estimate:
+    """A share, with Wilson's interval if all texts are alike, since draws of them then are, too."""
+    from scipy.stats import binomtest
+
+    if found.low < found.high:
+        return found.within(0.0, 1.0)
+    hits = round(found.value * found.cases)
+    bounds = binomtest(hits, found.cases).proportion_ci(method="wilson")
+    return replace(found, low=float(bounds.low), high=float(bounds.high))
 
 
 def _bounds(found: Estimate) -> tuple[float, float, float]:

@@ -113,7 +113,7 @@ class Questions:
         if options.needles > most:
             raise InputError(
                 f"Expected at most {amount(most, 'needle')} in a text, since no two are alike, got "
-                f"{options.needles}. Use more --texts instead."
+                f"{options.needles}. Use a larger --per-length instead."
             )
         self._texts = [self._encode(f" {text.strip()}") for text in texts if text.strip()]
         if (there := sum(map(len, self._texts))) < longest:
@@ -125,7 +125,9 @@ class Questions:
         self._sentences = [ids[:LONGEST] for ids in self._texts if len(ids) >= SHORTEST]
         random = np.random.default_rng(options.seed)
         self.all = tuple(
-            self._text(random, length) for length in options.lengths for _ in range(options.texts)
+            self._text(random, length)
+            for length in options.lengths
+            for _ in range(options.per_length)
         )
         """The texts, those of one length together."""
 
@@ -163,9 +165,8 @@ class Questions:
             for number, sentence in enumerate(hay[:-1])
             if number not in places and cuts[number] >= room / 4 and len(sentence) >= SHORTEST
         }
-        most = (len(needles) + 1) // 2
-        if len(asked) > most:
-            chosen = random.choice(sorted(asked), most, replace=False)
+        if len(asked) > self._options.sentences:
+            chosen = random.choice(sorted(asked), self._options.sentences, replace=False)
             asked = {int(number) for number in chosen}
         ids, questions = [*start], list[Question]()
         for number, sentence in enumerate(hay):

@@ -44,7 +44,7 @@ from headcount.cache.groups import groups_of, layers_of
 from headcount.cache.options import CacheOptions, ScoreName
 from headcount.core import InputError, LayerId, ModelError, Progress, Steps, silent, silent_steps
 from headcount.models import Loaded
-from headcount.skills import Needle, Needles, SkillOptions, retrieve
+from headcount.skills import Needles, Retrieved, SkillOptions, retrieve
 from headcount.tap import (
     AttentionLayer,
     Block,
@@ -103,11 +103,23 @@ class GroupScores:
                 return np.random.default_rng(self._options.seed).random(number)
 
     @cached_property
-    def retrieval(self) -> Float[np.ndarray, " group"]:
-        """The score `retrieval`."""
+    def retrieved(self) -> Retrieved:
+        """What the model produced for the needles that score retrieval."""
         options = SkillOptions(lengths=self._options.scored, seed=self._options.seed)
         needles = Needles(self._loaded, self._texts, options).all
-        return retrieval_scores(self._loaded, needles, partial(self._progress, "needles"))
+        return retrieve(self._loaded, needles, steps=partial(self._progress, "needles"))
+
+    @cached_property
+    def retrieval(self) -> Float[np.ndarray, " group"]:
+        """The score `retrieval`."""
+        return retrieval_scores(self._loaded, self.retrieved)
+
+    @property
+    def num_found(self) -> tuple[int | None, int | None]:
+        """How many needles that score retrieval were found, and of how many; None if not asked."""
+        if "retrieved" not in vars(self):
+            return None, None
+        return int(self.retrieved.found_N.sum()), len(self.retrieved.needles)
 
     @cached_property
     def distance(self) -> Float[np.ndarray, " group"]:
@@ -144,20 +156,17 @@ class GroupScores:
         ]
 
 
-def retrieval_scores(
-    loaded: Loaded, needles: Sequence[Needle], steps: Steps = silent_steps
-) -> Float[np.ndarray, " group"]:
+def retrieval_scores(loaded: Loaded, found: Retrieved) -> Float[np.ndarray, " group"]:
     """The largest retrieval score of each group's heads, over the needles that were found.
 
     Raises:
         ModelError: if the model found none of them.
     """
-    found = retrieve(loaded, needles, steps=steps)
     assert found.copied_NH is not None
     if not found.found_N.any():
         raise ModelError(
-            f"Expected a model that finds some of {len(needles)} needles to score retrieval, got "
-            f"{loaded.name}, which found none. Use --score distance, which needs no needles."
+            f"Expected a model that finds some of {len(found.needles)} needles to score retrieval, "
+            f"got {loaded.name}, which found none. Use --score distance, which needs no needles."
         )
     score_H = found.copied_NH[found.found_N].mean(0)
     layers = layers_of(loaded.anatomy)

@@ -43,14 +43,14 @@ class JudgedRow:
     right_high: float
     loss: float
     """Mean negative log-likelihood of the right answer, in nats per token."""
-    less: float
+    against_dense: float
     """Share under the plan minus that of the dense model, 0 for itself."""
-    less_low: float
-    less_high: float
-    more: float
+    against_dense_low: float
+    against_dense_high: float
+    against_random: float
     """Share under the plan minus that under random plans, in the mean over them."""
-    more_low: float
-    more_high: float
+    against_random_low: float
+    against_random_high: float
     questions: int
     """Number of questions."""
 
@@ -76,6 +76,10 @@ class CachePlanRecord(Record):
     """Number of last tokens that they keep."""
     cut: float
     """Largest score of a group that streams."""
+    found: int | None
+    """Number of needles that the model found to score retrieval; None if it is not scored."""
+    asked: int | None
+    """Number of needles that it was asked for."""
     start: tuple[str, ...]
     """Tokens in front of every text; none for many models."""
 
@@ -85,7 +89,7 @@ class CachePlanRecord(Record):
 class PlannedCache(Result[CachePlanRecord]):
     """Scores of key/value groups, and what a model finds if the lowest of them stream."""
 
-    DOCUMENTS = ("cache.md",)
+    DOCUMENTS = ("cache.md", "plan.json")
 
     record: CachePlanRecord
     groups: tuple[GroupRow, ...] = table(

@@ -24,7 +24,7 @@ WORDS = "old new red big small green quiet empty narrow wide".split()
 TEXTS = [
     f"The {one} garden was full of {other} people and dogs ." for one in WORDS for other in WORDS
 ]
-OPTIONS = CacheOptions(lengths=(400, 500), texts=3, needles=4, recent=40)
+OPTIONS = CacheOptions(lengths=(400, 500), per_length=3, needles=4, sentences=2, recent=40)
 FULL = ((True, False), (False, False))
 
 
@@ -69,7 +69,9 @@ def test_the_first_choice_is_what_follows(texts: tuple[AskedText, ...]) -> None:
 
 def test_questions_depend_on_the_seed(loaded: Loaded, texts: tuple[AskedText, ...]) -> None:
     assert Questions(loaded, TEXTS, OPTIONS).all == texts
-    other = CacheOptions(lengths=(400, 500), texts=3, needles=4, recent=40, seed=1)
+    other = CacheOptions(
+        lengths=(400, 500), per_length=3, needles=4, sentences=2, recent=40, seed=1
+    )
     assert Questions(loaded, TEXTS, other).all != texts
 
 
@@ -133,15 +135,16 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
         np.reshape(found["both"][0].losses, (4, 3))[:, :2].mean(), abs=1e-6
     )
     for other, mean, low, high in (
-        (DENSE, row.less, row.less_low, row.less_high),
-        (RANDOM, row.more, row.more_low, row.more_high),
+        (DENSE, row.against_dense, row.against_dense_low, row.against_dense_high),
+        (RANDOM, row.against_random, row.against_random_low, row.against_random_high),
     ):
         by_text = (needles_SQ["both"] - needles_SQ[other]).mean(1)
         expected = stats.t.interval(0.95, 3, by_text.mean(), stats.sem(by_text))
         assert mean == pytest.approx(by_text.mean())
         bounds = np.clip(expected, -1, 1)
         np.testing.assert_allclose((low, high), bounds, atol=0.05)
-    assert rows[DENSE, NEXT, 9].less == rows[RANDOM, NEXT, 11].more == 0
+    assert (rows["both", NEXT, 9].right_low, rows["both", NEXT, 9].right_high) != (0, 0)
+    assert rows[DENSE, NEXT, 9].against_dense == rows[RANDOM, NEXT, 11].against_random == 0
     assert rows["both", NEXT, 11].right == right["both"].reshape(4, 3)[2:, 2].mean()
 
 
@@ -157,7 +160,8 @@ def test_what_can_not_be_asked(loaded: Loaded) -> None:
     for given, says in (
         ({"stream": 0.0}, "share of streaming groups above 0 and at most 1, got 0"),
         ({"stream": 1.5}, "got 1.5"),
-        ({"texts": 0}, "of at least 1, got 4, 128, 0, 10, 1"),
+        ({"per_length": 1}, "per_length of at least 2, got 1"),
+        ({"sink": 0}, "sink of at least 1, got 0"),
         ({"recent": 1000}, "lengths above the 4 . 1000 tokens"),
         ({"lengths": ()}, "a number at least in lengths"),
         ({"seed": -1}, "seed"),

@@ -155,18 +155,18 @@ def test_retrieval_is_the_largest_of_a_groups_heads(loaded: Loaded) -> None:
     repeating = replace(loaded, model=model)
     asked = [Needle("same", 0.5, (token,) * 24, (token,) * 3, 5) for token in range(200)]
     asked += [Needle("other", 0.5, tuple(ids(9, 24).tolist()), (3, 4, 5), 5)]
-    found_N = retrieve(repeating, asked).found_N
-    assert 3 < found_N.sum() and not found_N[-1]
+    found = retrieve(repeating, asked)
+    assert 3 < found.found_N.sum() and not found.found_N[-1]
     model.set_attn_implementation("eager")
     shares = [
         copied_shares(model, [*needle.ids], needle.place, 3)[1]
-        for needle, found in zip(asked, found_N, strict=True)
-        if found
+        for needle, is_found in zip(asked, found.found_N, strict=True)
+        if is_found
     ]
     model.set_attn_implementation("sdpa")
     mean_H = np.mean(shares, axis=0)
     expected = [max(mean_H[first : first + 2]) for first in range(0, len(mean_H), 2)]
-    np.testing.assert_allclose(retrieval_scores(repeating, asked), expected)
+    np.testing.assert_allclose(retrieval_scores(repeating, found), expected)
     assert 0 < max(expected)
 
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.cache.groups import groups_of, plan_for_cache, streamable
 from headcount.cache.judging import Answered, answered
 from headcount.cache.options import CacheOptions
-from headcount.cache.plan import CachePlan
+from headcount.cache.plan import CachePlan, Group
 from headcount.cache.questions import AskedText, Questions
 from headcount.cache.scores import GroupScores
 from headcount.core import ModelError, Progress, amount, name_of, silent
@@ -63,6 +63,7 @@ def plan_cache(
         ModelError: if the model's cache can't stream, or it finds no needle to score retrieval.
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or CacheOptions(), time.time()
+    unable = len(groups_of(loaded.anatomy)) - len(_able(loaded))
     lines = [each.text for each in texts]
     half = len(lines) // 2
     asked = Questions(loaded, lines[half:], options).all
@@ -91,7 +92,10 @@ def plan_cache(
             draws=options.draws,
             seed=options.seed,
         ),
-        warnings=few_clusters(options.per_length * len(options.lengths), "text"),
+        warnings=(
+            *_left(unable),
+            *few_clusters(options.per_length * len(options.lengths), "text"),
+        ),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
@@ -133,18 +137,31 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
         ModelError: if no group keeps all tokens now.
     """
     scores = dict(zip(groups_of(loaded.anatomy), score_G.tolist(), strict=True))
-    able = streamable(loaded)
-    if not able:
-        raise ModelError(
-            f"Expected a model with groups that keep all tokens, got {loaded.name}, none of whose "
-            f"{amount(len(scores), 'group')} does. Its cache streams already."
-        )
+    able = _able(loaded)
     random = np.random.default_rng(options.seed)
     order = np.lexsort((random.random(len(able)), [scores[group] for group in able]))
     lowest = order[: max(1, round(options.stream * len(able)))]
     return plan_for_cache(
         loaded, [able[number] for number in lowest], *options.window, loaded.anatomy
     )
+
+
+def _able(loaded: Loaded) -> tuple[Group, ...]:
+    """The groups that can stream, at least one."""
+    if able := streamable(loaded):
+        return able
+    raise ModelError(
+        f"Expected a model with groups that keep all tokens, got {loaded.name}, which has none "
+        f"among {amount(len(groups_of(loaded.anatomy)), 'group')}. Its cache streams already."
+    )
+
+
+def _left(unable: int) -> Iterator[str]:
+    if unable:
+        yield (
+            f"{amount(unable, 'group')} with a sliding window or without a cache of their own stay "
+            "as they are: they stream already, or can't"
+        )
 
 
 def random_plans(loaded: Loaded, options: CacheOptions) -> Iterator[CachePlan]:

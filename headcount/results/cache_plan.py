@@ -21,9 +21,9 @@ class GroupRow:
     group: int
     """Number of its key/value head in the layer."""
     score: float
-    """Its score; groups with higher ones keep all tokens. NaN for one that can't stream."""
+    """Its score; groups with higher ones keep all tokens."""
     full: bool
-    """Whether it keeps all tokens."""
+    """Whether it keeps all the tokens that the model lets it keep."""
 
 
 @final

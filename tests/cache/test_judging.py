@@ -1,23 +1,26 @@
 """Judging a plan: texts with questions, what is answered under masks, and differences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import headcount
 from headcount.cache.judging import Answered, answered
 from headcount.cache.options import CacheOptions
 from headcount.cache.plan import CachePlan
-from headcount.cache.planning import judged
+from headcount.cache.planning import judged, plan_cache, plan_of
 from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError
+from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM
 from headcount.skills import needles as skills
-from tests import saved
+from tests import saved, tiny
 from tests.textbook import streaming
 
 WORDS = "old new red big small green quiet empty narrow wide".split()
@@ -101,6 +104,43 @@ def test_answers_are_those_of_the_whole_text_read_at_once(
     np.testing.assert_allclose(found.losses, losses, rtol=1e-4)
     assert found.right == tuple(right)
     assert True in right or plan
+
+
+def _sliding(loaded: Loaded, *kinds: str) -> Loaded:
+    """A model with layers that keep the last 50 tokens."""
+    config = Qwen2Config(
+        vocab_size=loaded.model.config.vocab_size,
+        hidden_size=24,
+        intermediate_size=31,
+        num_hidden_layers=len(kinds),
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        use_sliding_window=True,
+        sliding_window=50,
+        layer_types=list(kinds),
+    )
+    return Loaded(tiny.seeded(Qwen2ForCausalLM(config)), loaded.tokenizer, "sliding")
+
+
+def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
+    sliding = _sliding(loaded, "sliding_attention", "full_attention")
+    options = replace(OPTIONS, score="distance", lengths=(300,), recent=60)
+    found = plan_cache(sliding, Corpus(TEXTS), options)
+    assert [row.full for row in found.groups[:2]] == [True, True]
+    assert len(plan_of(found).streaming) == 1, "half of the two groups that can stream"
+    assert any("2 groups with a sliding window" in each for each in found.record.warnings)
+    texts = Questions(sliding, TEXTS, options).all[:1]
+    losses = []
+    for each in texts[0].questions:
+        read = [*texts[0].ids[: each.place], *each.cue, *each.answers[0]]
+        with torch.no_grad():
+            logits = sliding.model(torch.tensor([read]), use_cache=False).logits[0]
+        first = len(read) - len(each.answers[0])
+        target = torch.tensor(each.answers[0])
+        losses.append(float(torch.nn.functional.cross_entropy(logits[first - 1 : -1], target)))
+    np.testing.assert_allclose(answered(sliding, texts).losses, losses, rtol=1e-4)
+    with pytest.raises(ModelError, match="none among 4 groups. Its cache streams already"):
+        plan_cache(_sliding(loaded, *["sliding_attention"] * 2), Corpus(TEXTS), options)
 
 
 def test_a_needle_is_found_if_every_token_is_the_likeliest(loaded: Loaded) -> None:

@@ -48,7 +48,7 @@ from headcount.results import (
     write_scores,
 )
 from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
-from headcount.tasks import Evaluation, Task, check_fits, evaluate
+from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 
 
 @final
@@ -94,7 +94,7 @@ def assess(
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
-    check_fits(loaded, task, max_tokens)
+    check_examples_fit(loaded, task, max_tokens)
     options = options or Options()
     if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)

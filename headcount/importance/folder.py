@@ -96,7 +96,7 @@ def _check_same_revision(
 
 def check_same_measurement(
     folder: Path, task: str, quantity: str, replacement: str, signed: "results.Signature"
-) -> None:
+) -> tuple[str, ...]:
     """Check that a folder holds ablations that can be compared with others.
 
     Args:
@@ -104,7 +104,10 @@ def check_same_measurement(
         task: Name of the others' task.
         quantity: Quantity that the others measure: `loss`, or the name of the metric.
         replacement: Replacement for a head's output in the others.
-        signed: Signature of the others, which says how their texts are cut.
+        signed: Signature of the others.
+
+    Returns:
+        A sentence for each part of the signatures that is not known to be the same.
 
     Raises:
         InputError: If it holds no ablations, or they were measured in another way.
@@ -119,8 +122,9 @@ def check_same_measurement(
             f"({', '.join(expected)}), got others ({', '.join(got)}). Effects are compared "
             "across data only."
         )
-    start = {results.START: results.READING[results.START]}
-    signed.check_same(results.Signature.parse(found.signature), start)
+    parts = {**results.MODEL, **results.READING}
+    names = ("these", str(folder))
+    return signed.check_same(results.Signature.parse(found.signature), parts, names)
 
 
 def check_same_assessment(folder: Path, revision: str) -> None:

@@ -43,6 +43,10 @@ class Split:
         self.full, self.streaming = part(True), part(False)
         self._order_H = torch.cat([self.full.heads, self.streaming.heads]).argsort()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Split":
+        """Nothing changes it, so copies of what holds it share it."""
+        return self
+
     @property
     def parts(self) -> tuple[Part, Part]:
         """Those that keep all keys, and those that stream."""

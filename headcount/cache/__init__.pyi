@@ -6,5 +6,6 @@ from .masks import streaming_masks as streaming_masks
 from .plan import CachePlan as CachePlan
 from .plan import Group as Group
 from .streaming import StreamingCache as StreamingCache
+from .streaming import StreamingLayer as StreamingLayer
 from .streaming import cache_bytes as cache_bytes
 from .streaming import streaming_cache as streaming_cache

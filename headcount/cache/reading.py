@@ -30,6 +30,13 @@ class Window:
     mask: Bool[Tensor, "batch 1 query key"] | None
     """What each sees; None for everything."""
 
+    def of(self, held: Tensor, sink: int) -> Tensor:
+        """The slots and these last keys, of all that a layer holds, [batch, group, key, dim]."""
+        begin, end = sink + self.last.start, sink + self.last.stop
+        if (begin, end) == (sink, held.shape[2]):
+            return held
+        return torch.cat([held[:, :, :sink], held[:, :, begin:end]], 2)
+
 
 @final
 class Reading:
@@ -89,19 +96,16 @@ class Reading:
                     "that was read, also before."
                 )
 
-    def filled(self, slots: Tensor, last: Tensor) -> Tensor:
-        """The slots with the keys that this pass reads, [batch, group, slot, dim].
-
-        Args:
-            slots: the slots before.
-            last: the last keys, with those that this pass reads.
-        """
+    def filled(self, held: Tensor) -> Tensor:
+        """Slots and last keys, [batch, group, key, dim], with the slots that this pass fills."""
         if self.before >= max(self.firsts) + self.sink:
-            return slots
+            return held
+        slots, last = held[:, :, : self.sink], held[:, :, self.sink :]
         is_new_BS = (self._slot_BS >= self.before) & (self._slot_BS < self.length)
         source_BS = (self._slot_BS - self.start).clamp(0, last.shape[2] - 1)
         source = source_BS[:, None, :, None].expand(-1, last.shape[1], -1, last.shape[3])
-        return torch.where(is_new_BS[:, None, :, None], last.gather(2, source), slots)
+        slots = torch.where(is_new_BS[:, None, :, None], last.gather(2, source), slots)
+        return torch.cat([slots, last], 2)
 
     def _windows(self) -> Iterator[Window]:
         for begin in range(0, self.num_new, BLOCK):

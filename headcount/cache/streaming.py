@@ -13,7 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from headcount.cache.groups import cache_index, check_cache_plan, layers_of
 from headcount.cache.plan import CachePlan
 from headcount.cache.reading import Reading, Window
-from headcount.cache.split import Split, fused
+from headcount.cache.split import Part, Split, fused
 from headcount.core import InputError
 from headcount.tap import Anatomy, AnyModel, dispatching, examined
 
@@ -100,10 +100,8 @@ class StreamingLayer(DynamicLayer):
         self.attention, self.split = attention, split
         self.full: list[Tensor] = []
         """Those of all tokens, of groups that keep them."""
-        self.slots: list[Tensor] = []
-        """Those of the first tokens, of groups that stream."""
-        self.last: list[Tensor] = []
-        """Those of the last tokens, of groups that stream."""
+        self.streaming: list[Tensor] = []
+        """Those of the first tokens (slots) and of the last, of groups that stream."""
         self.length = 0
         self.record_past = False
         self.firsts: list[int] | None = None
@@ -112,14 +110,12 @@ class StreamingLayer(DynamicLayer):
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Make room for the first tokens, and none for others yet."""
 
-        def room(groups: Tensor, tokens: int) -> list[Tensor]:
-            shapes = ((len(each), len(groups), tokens, each.shape[3]) for each in new)
-            return [each.new_zeros(shape) for each, shape in zip(new, shapes, strict=True)]
+        def room(part: Part, tokens: int) -> list[Tensor]:
+            parts = map(part.of_groups, (key_states, value_states))
+            return [each.new_zeros(*each.shape[:2], tokens, each.shape[3]) for each in parts]
 
-        new = (key_states, value_states)
-        full, streaming = (part.groups for part in self.split.parts)
-        self.full, self.last = room(full, 0), room(streaming, 0)
-        self.slots = room(streaming, self.attention.sink)
+        self.full = room(self.split.full, 0)
+        self.streaming = room(self.split.streaming, self.attention.sink)
         self.is_initialized = True
 
     def update(
@@ -134,38 +130,38 @@ class StreamingLayer(DynamicLayer):
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
 
-        def longer(held: list[Tensor], groups: Tensor) -> list[Tensor]:
-            new = (each.index_select(1, groups) for each in (key_states, value_states))
+        def longer(held: list[Tensor], part: Part) -> list[Tensor]:
+            new = map(part.of_groups, (key_states, value_states))
             return [torch.cat(pair, 2) for pair in zip(held, new, strict=True)]
 
-        self.full = longer(self.full, self.split.full.groups)
-        self.last = longer(self.last, self.split.streaming.groups)
+        self.full = longer(self.full, self.split.full)
+        self.streaming = longer(self.streaming, self.split.streaming)
         self.length += key_states.shape[2]
         return key_states, value_states
 
     def seen(self, reading: Reading) -> Iterator[tuple[Window, Tensor, Tensor]]:
         """Keys and values for each window of a pass; what no later query sees is then dropped."""
-        self.slots = [reading.filled(*pair) for pair in zip(self.slots, self.last, strict=True)]
+        self.streaming = list(map(reading.filled, self.streaming))
         self.firsts = reading.firsts
         for window in reading.windows:
-            keys, values = (
-                torch.cat([slot, last[:, :, window.last]], 2)
-                for slot, last in zip(self.slots, self.last, strict=True)
-            )
+            keys, values = (window.of(each, self.attention.sink) for each in self.streaming)
             yield window, keys, values
         if not self.record_past:
             self._forget()
 
     def _forget(self) -> None:
         """Drop the last keys that no later query sees."""
-        excess = self.num_last - self.attention.recent + 1
+        sink, excess = self.attention.sink, self.num_last - self.attention.recent + 1
         if excess > 0:
-            self.last = [each[:, :, excess:].clone() for each in self.last]
+            self.streaming = [
+                torch.cat([each[:, :, :sink], each[:, :, sink + excess :]], 2)
+                for each in self.streaming
+            ]
 
     @property
     def num_last(self) -> int:
         """The number of last tokens whose keys are held."""
-        return self.last[0].shape[2] if self.last else 0
+        return self.streaming[0].shape[2] - self.attention.sink if self.streaming else 0
 
     def get_seq_length(self) -> int:
         """The number of tokens that were read, whether their keys are kept or not."""
@@ -200,13 +196,14 @@ class StreamingLayer(DynamicLayer):
             )
         self.length = length
         self.full = [each[:, :, :length] for each in self.full]
-        self.last = [each[:, :, :remaining] for each in self.last]
+        held = self.attention.sink + remaining
+        self.streaming = [each[:, :, :held] for each in self.streaming]
         self._forget()
 
     def reset(self) -> None:
         """Forget all tokens."""
         super().reset()
-        self.full, self.slots, self.last = [], [], []
+        self.full, self.streaming = [], []
         self.length, self.firsts, self.record_past = 0, None, False
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
@@ -223,9 +220,8 @@ class StreamingLayer(DynamicLayer):
 
     def _rows(self, change: Callable[[Tensor], Tensor]) -> None:
         """Change the rows of everything that is held."""
-        self.full, self.slots, self.last = (
-            list(map(change, each)) for each in (self.full, self.slots, self.last)
-        )
+        self.full = list(map(change, self.full))
+        self.streaming = list(map(change, self.streaming))
         self.firsts = None
 
 
@@ -281,12 +277,12 @@ class _Attention:
             raise InputError(f"Expected a call with the streaming cache, got one without. {_HOW}")
         split.check(module, key, mask)
         reading, outputs = self._reading_of(layer, query, mask), list[Tensor]()
-        if len(split.full.heads):
-            full = query.index_select(1, split.full.heads)
+        if split.full.groups:
+            full = split.full.of_heads(query)
             is_causal = mask is None and query.shape[2] > 1
             keys, values = layer.full
             outputs.append(fused(module, full, keys, values, mask, kwargs, is_causal))
-        narrow = query.index_select(1, split.streaming.heads)
+        narrow = split.streaming.of_heads(query)
         parts = [
             fused(module, narrow[:, :, window.queries], keys, values, window.mask, kwargs)
             for window, keys, values in layer.seen(reading)

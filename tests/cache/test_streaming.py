@@ -70,9 +70,8 @@ def check_generation(name: str, lengths: tuple[int, ...], new: int, **options: A
             tokens = max(lengths) + new - 1
             num_full = sum(row)
             assert layer.full[0].shape[1:3] == (num_full, tokens)
-            sizes = [each.shape[1:3] for each in (*layer.slots, *layer.last)]
-            streaming = len(row) - num_full
-            assert sizes == 2 * [(streaming, SINK)] + 2 * [(streaming, RECENT - 1)]
+            size = (len(row) - num_full, SINK + RECENT - 1)
+            assert [each.shape[1:3] for each in layer.streaming] == [size, size]
 
 
 @pytest.mark.parametrize("name", FULL)

@@ -18,3 +18,7 @@ from .questions import AskedText as AskedText
 from .questions import Question as Question
 from .questions import Questions as Questions
 from .scores import GroupScores as GroupScores
+from .streaming import StreamingCache as StreamingCache
+from .streaming import StreamingLayer as StreamingLayer
+from .streaming import cache_bytes as cache_bytes
+from .streaming import streaming_cache as streaming_cache

@@ -72,13 +72,13 @@ def streaming_masks(
         outputs = [
             fused(
                 module,
-                query.index_select(1, part.heads),
-                key.index_select(1, part.groups),
-                value.index_select(1, part.groups),
+                part.of_heads(query),
+                part.of_groups(key),
+                part.of_groups(value),
                 seen,
                 kwargs,
             )
-            for part, seen in zip(split.parts, (mask, narrow), strict=True)
+            for part, seen in ((split.full, mask), (split.streaming, narrow))
             if len(part.heads)
         ]
         return split.joined(outputs), None

@@ -21,7 +21,7 @@ from headcount.cache.questions import AskedText, Questions
 from headcount.cache.scores import GroupScores
 from headcount.core import ModelError, Progress, amount, name_of, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, revision, signature
+from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.results import (
     DENSE,
     NEEDLES,
@@ -59,11 +59,12 @@ def plan_cache(
         A row for each group, and for each plan and kind of questions; `plan_of` gives the plan.
 
     Raises:
-        InputError: if the texts are too short, or there is no tokenizer.
+        InputError: if the texts are too short or too long for memory, or there is no tokenizer.
         ModelError: if the model's cache can't stream, or it finds no needle to score retrieval.
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or CacheOptions(), time.time()
     unable = len(groups_of(loaded.anatomy)) - len(_able(loaded))
+    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
     lines = [each.text for each in texts]
     half = len(lines) // 2
     asked = Questions(loaded, lines[half:], options).all

@@ -1,7 +1,6 @@
 """Split: attention of one layer in two calls, of groups with all keys and of groups that stream."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -13,12 +12,45 @@ from headcount.core import ModelError
 
 
 @final
-@dataclass(frozen=True)
 class Part:
-    """Some key/value groups of a layer, with their query heads."""
+    """Some key/value groups of a layer, with their query heads.
 
-    groups: Int64[Tensor, " group"]
-    heads: Int64[Tensor, " head"]
+    Args:
+        groups: the groups, in order.
+        shared: the number of query heads that share a group.
+        device: where the layer computes.
+    """
+
+    def __init__(self, groups: Sequence[int], shared: int, device: torch.device) -> None:
+        self.groups = tuple(groups)
+        self.heads = tuple(group * shared + head for group in groups for head in range(shared))
+        self._groups = _index(self.groups, device)
+        self._heads = _index(self.heads, device)
+
+    def of_groups(self, tensor: Tensor) -> Tensor:
+        """Their part of keys or values, [batch, group, token, dim]."""
+        return _taken(tensor, 1, self._groups)
+
+    def of_heads(self, tensor: Tensor) -> Tensor:
+        """Their part of queries, [batch, head, token, dim]."""
+        return _taken(tensor, 1, self._heads)
+
+
+Index = slice | Int64[Tensor, " chosen"]
+"""Some heads; a slice where they follow each other, which needs no copy."""
+
+
+def _index(chosen: Sequence[int], device: torch.device) -> Index:
+    first = chosen[0] if chosen else 0
+    if list(chosen) == list(range(first, first + len(chosen))):
+        return slice(first, first + len(chosen))
+    return torch.tensor(chosen, device=device)
+
+
+def _taken(tensor: Tensor, dim: int, index: Index) -> Tensor:
+    if isinstance(index, slice):
+        return tensor.narrow(dim, index.start, index.stop - index.start)
+    return tensor.index_select(dim, index)
 
 
 @final
@@ -32,25 +64,25 @@ class Split:
     """
 
     def __init__(self, is_full: Sequence[bool], num_heads: int, device: torch.device) -> None:
-        shared = num_heads // len(is_full)
-
-        def part(kind: bool) -> Part:
-            groups_G = torch.tensor([i for i, each in enumerate(is_full) if each is kind]).long()
-            heads_GS = groups_G[:, None] * shared + torch.arange(shared)
-            return Part(groups_G.to(device), heads_GS.flatten().to(device))
-
+        self.full, self.streaming = (
+            Part(
+                [group for group, each in enumerate(is_full) if each is kind],
+                num_heads // len(is_full),
+                device,
+            )
+            for kind in (True, False)
+        )
         self.num_groups = len(is_full)
-        self.full, self.streaming = part(True), part(False)
-        self._order_H = torch.cat([self.full.heads, self.streaming.heads]).argsort()
+        heads = torch.tensor([*self.full.heads, *self.streaming.heads])
+        self._order = _index(heads.argsort().tolist(), device)
 
-    @property
-    def parts(self) -> tuple[Part, Part]:
-        """Those that keep all keys, and those that stream."""
-        return self.full, self.streaming
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Split":
+        """Nothing changes it, so copies of what holds it share it."""
+        return self
 
     def joined(self, outputs: Sequence[Tensor]) -> Tensor:
         """Outputs of both parts, [batch, query, head, dim], with the heads in their order."""
-        return torch.cat(list(outputs), 2).index_select(2, self._order_H)
+        return _taken(torch.cat(list(outputs), 2), 2, self._order)
 
     def check(self, module: nn.Module, key: Tensor, mask: Tensor | None) -> None:
         """Check that an attention call has the layer's groups, and one boolean mask for all heads.

@@ -4,13 +4,13 @@ from .groups import plan_for_cache as plan_for_cache
 from .groups import streamable as streamable
 from .judging import Answered as Answered
 from .judging import answered as answered
+from .judging import judged as judged
 from .masks import streaming_masks as streaming_masks
 from .options import CacheOptions as CacheOptions
 from .options import ScoreName as ScoreName
 from .plan import CachePlan as CachePlan
 from .plan import Group as Group
 from .planning import cut as cut
-from .planning import judged as judged
 from .planning import plan_cache as plan_cache
 from .planning import plan_of as plan_of
 from .planning import random_plans as random_plans

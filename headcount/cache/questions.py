@@ -107,7 +107,7 @@ class Questions:
         longest, most = max(options.lengths), len(KINDS) * len(NAMES)
         if loaded.max_length is not None and longest + CUE_ROOM > loaded.max_length:
             raise ModelError(
-                f"Expected lengths of at most {loaded.max_length - CUE_ROOM} tokens, as many as "
+                f"Expected lengths of at most {amount(loaded.max_length - CUE_ROOM, 'token')}, as many as "
                 f"{loaded.name} takes with a question, got {longest}. Give smaller --lengths."
             )
         if options.needles > most:
@@ -151,7 +151,7 @@ class Questions:
         last = room - self._options.recent
         if last < 1:
             raise InputError(
-                f"Expected lengths of at least {length - last + 1} tokens, which the needles and "
+                f"Expected lengths of at least {amount(length - last + 1, 'token')}, which the needles and "
                 f"the recent tokens behind them take, got {length}. Give larger --lengths, or "
                 "fewer --needles."
             )

@@ -204,14 +204,19 @@ def options_of_method(name: str) -> type[MethodOptions]:
 
 
 def check_budget(
-    keep: object, share: float | None, max_drop: float | None, latency: float | None
+    keep: object,
+    share: float | None,
+    cache: float | None,
+    max_drop: float | None,
+    latency: float | None,
 ) -> None:
     """Check that there is exactly one budget, and that it is a possible one for some model.
 
     Raises:
         InputError: If there is none, or several, or a number that no model can meet.
     """
-    budgets = {"--keep": keep, "--share": share, "--max-drop": max_drop, "--latency": latency}
+    budgets = {"--keep": keep, "--share": share, "--keep-cache": cache}
+    budgets |= {"--max-drop": max_drop, "--latency": latency}
     given = [name for name, value in budgets.items() if value is not None]
     if len(given) != 1:
         raise InputError(
@@ -220,6 +225,8 @@ def check_budget(
         )
     if share is not None:
         check_share(share)
+    if cache is not None and not 0 < cache <= 1:
+        raise InputError(f"Expected a share of the cache above 0 and up to 1, got {cache}.")
     if max_drop is not None and not isfinite(max_drop):
         raise InputError(f"Expected a finite largest drop, got {max_drop}.")
     if latency is not None and not 0 < latency < inf:

@@ -10,6 +10,7 @@ from .encoder_lm import EncoderForCausalLM as EncoderForCausalLM
 from .encoder_lm import EncoderForMaskedLM as EncoderForMaskedLM
 from .fingerprint import GATES as GATES
 from .fingerprint import check_plan as check_plan
+from .fingerprint import check_revision as check_revision
 from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature

@@ -10,6 +10,13 @@ from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord
 from .cache import cache_rows as cache_rows
+from .cache_plan import DENSE as DENSE
+from .cache_plan import NEEDLES as NEEDLES
+from .cache_plan import NEXT as NEXT
+from .cache_plan import CachePlanRecord as CachePlanRecord
+from .cache_plan import GroupRow as GroupRow
+from .cache_plan import JudgedRow as JudgedRow
+from .cache_plan import PlannedCache as PlannedCache
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison

@@ -42,6 +42,7 @@ from .options import SCORE_COLUMNS as SCORE_COLUMNS
 from .options import SCORES as SCORES
 from .options import MethodName as MethodName
 from .options import Options as Options
+from .options import score_of as score_of
 from .relevance_score import RelevanceScore as RelevanceScore
 from .score import Score as Score
 from .score_agreement import Agreement as Agreement

@@ -32,7 +32,7 @@ from headcount.importance.ablations.measured import (
 )
 from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
 from headcount.importance.folder import SWEEP, check_same_model, scored_table, write_scores
-from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options
+from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options, score_of
 from headcount.importance.score_agreement import Agreement, across, agreement
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores
@@ -129,7 +129,7 @@ class _Assessing:
             if name == "ablation":
                 record = self._ablation(record)
             else:
-                one = self.options.score(name)
+                one = score_of(name, self.options)
                 found = one.of(self.loaded, self._watched(name), self.max_tokens)
                 self.columns[one.column.key] = column(found, self.heads)
             self.seconds[name] = round(perf_counter() - start, 2)
@@ -189,7 +189,7 @@ class _Assessing:
 
     def _signed_scores(self) -> Mapping[str, object]:
         """The options of all scores, also of those that are not measured."""
-        scores = map(self.options.score, SCORES)
+        scores = [score_of(name, self.options) for name in SCORES]
         return dict(chain.from_iterable(each.signed(self.max_tokens).items() for each in scores))
 
     def _ablation(self, record: ImportanceRecord) -> ImportanceRecord:

@@ -13,46 +13,21 @@ later steps (rearranging within layers by blocks, tuning the kept gates) are not
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from headcount import numbers
+from headcount import numbers, tap, tasks
 from headcount.core import MAX_TOKENS
-from headcount.importance.score import Score
-from headcount.vocabulary import WORTH, ColumnEntry
+from headcount.importance.score import Score, score_column
 
 if TYPE_CHECKING:
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tap import Anatomy, AnyModel
-    from headcount.tasks import Task
-
-
-@dataclass(frozen=True)
-class FisherScore(Score):
-    """Fisher information of a head's gate."""
-
-    name: ClassVar[str] = "fisher"
-    column: ClassVar[ColumnEntry] = ColumnEntry(
-        "fisher",
-        "Fisher information",
-        WORTH,
-        "mean square of what an example's loss would change by its gate",
-        numbers.significant,
-        "Kwon et al., NeurIPS 2022, arXiv:2204.09656, section 4.1",
-    )
-    definition: ClassVar[str] = (
-        "Mean over examples of the squared derivative of an example's loss with respect to the "
-        "head's gate, on one scale for all layers."
-    )
-    needs_gradients: ClassVar[bool] = True
-
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
-        """The diagonal Fisher information of every head's gate."""
-        return fisher(loaded.model, task, loaded.anatomy, max_tokens)
 
 
 def fisher(
-    model: "AnyModel", task: "Task", anatomy: "Anatomy | None" = None, max_tokens: int = MAX_TOKENS
+    model: "tap.AnyModel",
+    task: "tasks.Task",
+    anatomy: "tap.Anatomy | None" = None,
+    max_tokens: int = MAX_TOKENS,
 ) -> "Scores":
     """The diagonal Fisher information of every head's gate.
 
@@ -66,3 +41,23 @@ def fisher(
 
     sums, _ = summed(model, task, lambda slope_EH: slope_EH.square().sum(0), anatomy, max_tokens)
     return {place: sum_H / task.num_examples for place, sum_H in sums.items()}
+
+
+@dataclass(frozen=True)
+class FisherScore(Score):
+    """Fisher information of a head's gate."""
+
+    name = "fisher"
+    measure = staticmethod(fisher)
+    column = score_column(
+        "fisher",
+        "Fisher information",
+        "mean square of what an example's loss would change by its gate",
+        "Kwon et al., NeurIPS 2022, arXiv:2204.09656, section 4.1",
+        numbers.significant,
+    )
+    definition = (
+        "Mean over examples of the squared derivative of an example's loss with respect to the "
+        "head's gate, on one scale for all layers."
+    )
+    needs_gradients = True

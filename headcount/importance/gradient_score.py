@@ -16,21 +16,18 @@ The code prunes in steps of 0.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import float_info
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from headcount import numbers
+from headcount import tap, tasks
 from headcount.core import MAX_TOKENS, check_choice
 from headcount.importance.choices import Level
-from headcount.importance.score import Score
-from headcount.vocabulary import MICHEL, WORTH, ColumnEntry
+from headcount.importance.score import Score, score_column
+from headcount.vocabulary import MICHEL
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tap import Anatomy, AnyModel
-    from headcount.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -43,47 +40,12 @@ class GradientOptions:
     """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
 
 
-@dataclass(frozen=True)
-class GradientScore(GradientOptions, Score):
-    """Sensitivity of the loss to a head's gate."""
-
-    name: ClassVar[str] = "gradient"
-    column: ClassVar[ColumnEntry] = ColumnEntry(
-        "gradient",
-        "gradient",
-        WORTH,
-        "how much the loss would change if its gate were lowered",
-        numbers.effect,
-        f"{MICHEL}, section 4.1",
-    )
-    definition: ClassVar[str] = (
-        "Mean over examples of the absolute derivative of the loss with respect to the head's "
-        "gate, divided by the norm over its layer unless the run says otherwise."
-    )
-    needs_gradients: ClassVar[bool] = True
-    by_default: ClassVar[bool] = True
-
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
-        """Gradient importance of every head."""
-        return gradient(loaded.model, task, self.level, self.normalise, loaded.anatomy, max_tokens)
-
-    @property
-    def depends_on_batches(self) -> bool:
-        """Gradients that are summed over a batch depend on its size."""
-        return self.level == "batch"
-
-    def signed(self, max_tokens: int) -> Mapping[str, object]:
-        """The level, the size of batches on which it depends, and whether layers compare."""
-        batches = max_tokens if self.depends_on_batches else None
-        return {"level": self.level, "batches": batches, "normalise": self.normalise}
-
-
 def gradient(
-    model: "AnyModel",
-    task: "Task",
+    model: "tap.AnyModel",
+    task: "tasks.Task",
     level: Level = "sample",
     normalise: bool = True,
-    anatomy: "Anatomy | None" = None,
+    anatomy: "tap.Anatomy | None" = None,
     max_tokens: int = MAX_TOKENS,
 ) -> "Scores":
     """Gradient importance of every head.
@@ -102,22 +64,43 @@ def gradient(
     from headcount.importance.gate_gradient import summed  # only here: it needs torch
 
     check_choice("a level", level, Level)
-    size = _size_of_sum if level == "batch" else _sum_of_sizes
+
+    def size(slope: "Tensor") -> "Tensor":
+        return slope.sum(0).abs() if level == "batch" else slope.abs().flatten(0, -2).sum(0)
+
     sums, count = summed(model, task, size, anatomy, max_tokens, level)
-    return {
-        place: _normalised(total / count) if normalise else total / count
-        for place, total in sums.items()
-    }
+    means = {place: total_H / count for place, total_H in sums.items()}
+    if not normalise:
+        return means
+    tiny = float_info.min  # zeros stay zeros
+    return {place: mean_H / mean_H.norm().clamp_min(tiny) for place, mean_H in means.items()}
 
 
-def _size_of_sum(gradient: "Tensor") -> "Tensor":
-    return gradient.sum(0).abs()
+@dataclass(frozen=True)
+class GradientScore(GradientOptions, Score):
+    """Sensitivity of the loss to a head's gate."""
 
+    name = "gradient"
+    measure = staticmethod(gradient)
+    column = score_column(
+        "gradient",
+        "gradient",
+        "how much the loss would change if its gate were lowered",
+        f"{MICHEL}, section 4.1",
+    )
+    definition = (
+        "Mean over examples of the absolute derivative of the loss with respect to the head's "
+        "gate, divided by the norm over its layer unless the run says otherwise."
+    )
+    needs_gradients = True
+    by_default = True
 
-def _sum_of_sizes(gradient: "Tensor") -> "Tensor":
-    return gradient.abs().flatten(0, -2).sum(0)
+    @property
+    def depends_on_batches(self) -> bool:
+        """Gradients that are summed over a batch depend on its size."""
+        return self.level == "batch"
 
-
-def _normalised(scores_H: "Tensor") -> "Tensor":
-    """The scores divided by their L2 norm; zeros stay zeros."""
-    return scores_H / scores_H.norm().clamp_min(float_info.min)
+    def signed(self, max_tokens: int) -> Mapping[str, object]:
+        """The level, the size of batches on which it depends, and whether layers compare."""
+        batches = max_tokens if self.depends_on_batches else None
+        return {"level": self.level, "batches": batches, "normalise": self.normalise}

@@ -12,56 +12,39 @@ Reference: Identifying and Evaluating Inactive Heads in Pretrained LLMs (Sandova
 from collections.abc import Collection
 from dataclasses import dataclass
 from sys import float_info
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, final
 
-from headcount import numbers
+from headcount import tap, tasks
 from headcount.core import MAX_TOKENS, Head
-from headcount.importance.score import Score
-from headcount.vocabulary import WORTH, ColumnEntry
+from headcount.importance.score import Score, score_column
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from headcount.importance.query_means import Seen
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tap import Anatomy, AnyModel
-    from headcount.tasks import Task
 
 
-@dataclass(frozen=True)
-class NormScore(Score):
-    """Length of what a head adds to the residual stream."""
+@final
+class OutputNorm:
+    """||A v W_O|| of every query, as ||A (v R)||, without making vectors of the model's width."""
 
-    name: ClassVar[str] = "norm"
-    column: ClassVar[ColumnEntry] = ColumnEntry(
-        "norm_score",
-        "output norm",
-        WORTH,
-        "mean norm of its output; 1 is its layer's mean",
-        numbers.effect,
-        "Sandoval-Segura et al., 2025, arXiv:2504.03889",
-    )
-    definition: ClassVar[str] = (
-        "Mean length of what the head adds to the residual stream, divided by the mean of its "
-        "layer."
-    )
-    by_default: ClassVar[bool] = True
+    def columns(self, seen: "Seen") -> "Tensor":
+        """The products v R, with one column per dimension of a head."""
+        if seen.root_HDD is None:
+            return seen.value_BHKD[..., :1].new_full(seen.value_BHKD[..., :1].shape, float("nan"))
+        return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
 
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
-        """Layer-normalised norms of what the heads add."""
-        return norm(loaded.model, task, loaded.anatomy, max_tokens)
-
-    def without(self, found: "Scores", pruned: Collection[Head]) -> "Scores":
-        """The norms, relative to a layer in which pruned heads add nothing."""
-        added = {place: score_H.clone() for place, score_H in found.items()}
-        for head in pruned:
-            added[head.layer_id][head.index] = 0
-        return {place: score_H / added[place].mean() for place, score_H in found.items()}
+    def per_query(self, masses_BHQC: "Tensor") -> "Tensor":
+        """The length of A v R."""
+        return masses_BHQC.norm(dim=-1)
 
 
 def norm(
-    model: "AnyModel", task: "Task", anatomy: "Anatomy | None" = None, max_tokens: int = MAX_TOKENS
+    model: "tap.AnyModel",
+    task: "tasks.Task",
+    anatomy: "tap.Anatomy | None" = None,
+    max_tokens: int = MAX_TOKENS,
 ) -> "Scores":
     """Layer-normalised mean norm of every head's output, from one forward over a task.
 
@@ -78,16 +61,27 @@ def norm(
     return {place: mean_H / mean_H.mean().clamp_min(tiny) for place, mean_H in means.items()}
 
 
-@final
-class OutputNorm:
-    """||A v W_O|| of every query, as ||A (v R)||, without making vectors of the model's width."""
+@dataclass(frozen=True)
+class NormScore(Score):
+    """Length of what a head adds to the residual stream."""
 
-    def columns(self, seen: "Seen") -> "Tensor":
-        """The products v R, with one column per dimension of a head."""
-        if seen.root_HDD is None:
-            return seen.value_BHKD[..., :1].new_full(seen.value_BHKD[..., :1].shape, float("nan"))
-        return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
+    name = "norm"
+    measure = staticmethod(norm)
+    column = score_column(
+        "norm_score",
+        "output norm",
+        "mean norm of its output; 1 is its layer's mean",
+        "Sandoval-Segura et al., 2025, arXiv:2504.03889",
+    )
+    definition = (
+        "Mean length of what the head adds to the residual stream, divided by the mean of its "
+        "layer."
+    )
+    by_default = True
 
-    def per_query(self, masses_BHQC: "Tensor") -> "Tensor":
-        """The length of A v R."""
-        return masses_BHQC.norm(dim=-1)
+    def without(self, found: "Scores", pruned: Collection[Head]) -> "Scores":
+        """The norms, relative to a layer in which pruned heads add nothing."""
+        added = {place: score_H.clone() for place, score_H in found.items()}
+        for head in pruned:
+            added[head.layer_id][head.index] = 0
+        return {place: score_H / added[place].mean() for place, score_H in found.items()}

@@ -91,7 +91,8 @@ class Options(RelevanceOptions, GradientOptions, Chosen):
                 "for as many as the number of heads needs."
             )
 
-    def score(self, name: str) -> Score:
-        """A score with its options."""
-        kind = SCORES[name]
-        return kind(**{each: getattr(self, each) for each in kind.__match_args__})
+
+def score_of(name: str, options: object) -> Score:
+    """A score with those of some options that are its own, e.g. of an assessment or a method."""
+    kind = SCORES[name]
+    return kind(**{each: getattr(options, each) for each in kind.__match_args__})

@@ -6,18 +6,16 @@ Departure: pruning in its order is ours, the paper prunes by gates.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from headcount import numbers
+from headcount import models, tasks
 from headcount.core import MAX_TOKENS
 from headcount.importance.choices import Average, Rules
-from headcount.importance.score import Score
-from headcount.vocabulary import VOITA, WORTH, ColumnEntry
+from headcount.importance.score import Score, score_column
+from headcount.vocabulary import VOITA
 
 if TYPE_CHECKING:
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -35,26 +33,26 @@ class RelevanceOptions:
 class RelevanceScore(RelevanceOptions, Score):
     """Contribution to the model's prediction; heads that oppose it have negative relevance."""
 
-    name: ClassVar[str] = "relevance"
-    column: ClassVar[ColumnEntry] = ColumnEntry(
+    name = "relevance"
+    column = score_column(
         "relevance",
         "relevance",
-        WORTH,
         "its share of what the heads of its layer contribute to the output",
-        numbers.effect,
         f"{VOITA}, section 4",
         has_signs=True,
     )
-    definition: ClassVar[str] = (
+    definition = (
         "Share of the top prediction that layer-wise relevance propagation assigns to the head, "
         "among the heads of its layer. The paper takes the mean over target steps, each normalised "
         "on its own (--average per-step). By default the steps of an example are normalised "
         "together."
     )
-    needs_gradients: ClassVar[bool] = True
-    by_default: ClassVar[bool] = True
+    needs_gradients = True
+    by_default = True
 
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
+    def of(
+        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
+    ) -> "Scores":
         """Relevance of every head."""
         from headcount.importance.lrp.relevance import relevance  # only here: it needs torch
 

@@ -4,28 +4,41 @@ A score is one file: its options, what it computes, its column in the table of
 heads and its words. `importance`, `follow`, `curve` and `prune` take the same object.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from headcount import models, numbers, tasks
 from headcount.core import MAX_TOKENS, Head, options_of
-from headcount.vocabulary import ColumnEntry
+from headcount.vocabulary import WORTH, ColumnEntry
 
 if TYPE_CHECKING:
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tasks import Task
+
+
+def score_column(
+    key: str,
+    label: str,
+    about: str,
+    source: str,
+    show: Callable[[float], str] = numbers.effect,
+    has_signs: bool = False,
+) -> ColumnEntry:
+    """A score's column: its key, its name in sentences, what it says of a head, and its paper."""
+    return ColumnEntry(key, label, WORTH, about, show, source, has_signs)
 
 
 @dataclass(frozen=True)
-class Score(ABC):
+class Score:
     """One number for every head; higher means more important."""
 
     name: ClassVar[str]
     """Name of the score, as given to `--methods` and `--method`."""
     column: ClassVar[ColumnEntry]
-    """Its column in the table of heads, with its name in sentences, its meaning and its source."""
+    """Its column in the table of heads."""
+    measure: ClassVar[Callable[..., Any]]
+    """Scores the heads of a model on a task; it takes the options by name, the anatomy and the size
+    of batches."""
     definition: ClassVar[str]
     """How it is computed, in a few sentences for the page."""
     needs_gradients: ClassVar[bool] = False
@@ -33,8 +46,9 @@ class Score(ABC):
     by_default: ClassVar[bool] = False
     """Whether an assessment computes it when no method is named."""
 
-    @abstractmethod
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
+    def of(
+        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
+    ) -> "Scores":
         """The score of every head.
 
         Args:
@@ -42,6 +56,9 @@ class Score(ABC):
             task: the task; its labels are used by gradients only.
             max_tokens: largest number of padded tokens in a batch.
         """
+        options = {each: getattr(self, each) for each in self.__match_args__}
+        how = {"anatomy": loaded.anatomy, "max_tokens": max_tokens}
+        return self.measure(loaded.model, task, **options, **how)
 
     def without(self, found: "Scores", pruned: Collection[Head]) -> "Scores":
         """The scores while some heads are pruned, which were gated to 0 when they were measured."""

@@ -9,61 +9,17 @@ https://arxiv.org/abs/2601.06787
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, final
 
-from headcount import numbers
+from headcount import tap, tasks
 from headcount.core import MAX_TOKENS
-from headcount.importance.score import Score
-from headcount.vocabulary import WORTH, ColumnEntry
+from headcount.importance.score import Score, score_column
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from headcount.importance.query_means import Seen
     from headcount.importance.scores import Scores
-    from headcount.models import Loaded
-    from headcount.tap import Anatomy, AnyModel
-    from headcount.tasks import Task
-
-
-@dataclass(frozen=True)
-class SinkScore(Score):
-    """Negated attention on the first token."""
-
-    name: ClassVar[str] = "sink"
-    column: ClassVar[ColumnEntry] = ColumnEntry(
-        "sink_score",
-        "sink score",
-        WORTH,
-        "minus the mean weight on the first token",
-        numbers.effect,
-        "Sok et al., 2026, arXiv:2601.06787",
-    )
-    definition: ClassVar[str] = (
-        "Minus the mean weight on the first token: heads that look there do little."
-    )
-    by_default: ClassVar[bool] = True
-
-    def of(self, loaded: "Loaded", task: "Task", max_tokens: int = MAX_TOKENS) -> "Scores":
-        """Negated attention on the first token, for every head."""
-        return sink(loaded.model, task, loaded.anatomy, max_tokens)
-
-
-def sink(
-    model: "AnyModel", task: "Task", anatomy: "Anatomy | None" = None, max_tokens: int = MAX_TOKENS
-) -> "Scores":
-    """The negative mean weight on the first token, from one forward over a task.
-
-    Args:
-        model: Model to score.
-        task: Task that provides the examples; its labels are not used.
-        anatomy: Result of `examine(model)`; examined now if None.
-        max_tokens: Number of padded tokens in a batch.
-    """
-    from headcount.importance.query_means import query_means  # only here: it needs torch
-
-    means = query_means(model, task, FirstMass(), anatomy, max_tokens)
-    return {place: -mean_H for place, mean_H in means.items()}
 
 
 @final
@@ -79,3 +35,39 @@ class FirstMass:
     def per_query(self, masses_BHQC: "Tensor") -> "Tensor":
         """The weight of each query."""
         return masses_BHQC.squeeze(-1)
+
+
+def sink(
+    model: "tap.AnyModel",
+    task: "tasks.Task",
+    anatomy: "tap.Anatomy | None" = None,
+    max_tokens: int = MAX_TOKENS,
+) -> "Scores":
+    """The negative mean weight on the first token, from one forward over a task.
+
+    Args:
+        model: Model to score.
+        task: Task that provides the examples; its labels are not used.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+    """
+    from headcount.importance.query_means import query_means  # only here: it needs torch
+
+    means = query_means(model, task, FirstMass(), anatomy, max_tokens)
+    return {place: -mean_H for place, mean_H in means.items()}
+
+
+@dataclass(frozen=True)
+class SinkScore(Score):
+    """Negated attention on the first token."""
+
+    name = "sink"
+    measure = staticmethod(sink)
+    column = score_column(
+        "sink_score",
+        "sink score",
+        "minus the mean weight on the first token",
+        "Sok et al., 2026, arXiv:2601.06787",
+    )
+    definition = "Minus the mean weight on the first token: heads that look there do little."
+    by_default = True

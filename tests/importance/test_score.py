@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import headcount
-from headcount.importance import COLUMNS, METHODS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess
+from headcount.importance import (
+    COLUMNS,
+    METHODS,
+    READ_BY,
+    SCORE_COLUMNS,
+    SCORES,
+    Options,
+    assess,
+    score_of,
+)
 from headcount.pruning import BY_SCORE, METHOD_OPTIONS, RankingMethod, method
 from headcount.reports.names import MEASURES
 from headcount.reports.page.method_notes import WORTH_NOTES
@@ -43,7 +52,7 @@ def test_every_score_has_options_of_its_own_and_words() -> None:
         assert MEASURES[entry.key] is entry
         assert notes[entry.label.lower()].how == kind.definition
         assert READ_BY[name] == kind.__match_args__
-        assert Options().score(name) == kind(), "an assessment's defaults are the score's"
+        assert score_of(name, Options()) == kind(), "an assessment's defaults are the score's"
 
 
 def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, make_dataclass
 from random import Random as Chance
 from typing import final
 
-from headcount.importance import SCORES, Score, Scores
+from headcount.importance import SCORES, Scores, score_of
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Order, Ranking
@@ -32,14 +32,15 @@ class Random(RandomOptions, Ranking):
 
 
 @dataclass(frozen=True)
-class ByScore(Score, Stepwise):
+class ByScore(Stepwise):
     """Prunes in ascending order of a score, which is measured again after every step."""
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The score of every head, while pruned heads are gated to 0."""
-        found = self.of(context.loaded, context.scored(self.name), context.max_tokens)
+        score = score_of(self.name, self)
+        found = score.of(context.loaded, context.scored(self.name), context.max_tokens)
         pruned = [head for unit in {*context.units.units} - {*left} for head in unit]
-        return self.without(found, pruned)
+        return score.without(found, pruned)
 
 
 def _by_score(options: type[MethodOptions]) -> type[ByScore]:

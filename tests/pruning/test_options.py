@@ -12,9 +12,9 @@ import transformers as hf
 
 from headcount.core import Head, InputError
 from headcount.pruning import (
+    BY_SCORE,
     BudgetSpec,
     Compensation,
-    Gradient,
     Keep,
     Method,
     Pruning,
@@ -58,7 +58,8 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
 
 def test_options() -> None:
     found = method("gradient", step=0.1, normalise=False, level="token")
-    assert found == RankingMethod(Gradient(0.1, "token", False))
+    assert isinstance(found, RankingMethod) and isinstance(found.ranking, BY_SCORE["gradient"])
+    assert vars(found.ranking) == {"step": 0.1, "level": "token", "normalise": False}
     tuning = replace(L0().tuning, updates=7, trained="encoder")
     assert method("l0", tuning=tuning) == L0(tuning)
     assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
@@ -107,7 +108,7 @@ def test_presets_are_what_the_papers_did() -> None:
     made = {
         name: with_options(each(["encoder.self"], "translation")) for name, each in PRESETS.items()
     }
-    assert made["michel2019"] == RankingMethod(Gradient(0.1, "sample", True))
+    assert made["michel2019"] == method("gradient", step=0.1, level="sample", normalise=True)
     voita, li = made["voita2019"], made["li2021"]
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
     assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1

@@ -21,7 +21,9 @@ from .artifact import export as export
 from .artifact import save as save
 from .artifact import save_compact as save_compact
 from .artifact import save_pruned as save_pruned
+from .cache import CacheOptions as CacheOptions
 from .cache import CachePlan as CachePlan
+from .cache import plan_cache as plan_cache
 from .cache import streaming_cache as streaming_cache
 from .cache import streaming_masks as streaming_masks
 from .compaction import compact as compact

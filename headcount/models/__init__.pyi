@@ -25,6 +25,7 @@ from .loaded import check_is_loaded as check_is_loaded
 from .loaded import max_length as max_length
 from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import load as load
+from .memory import CUT as CUT
 from .memory import attention_bytes as attention_bytes
 from .memory import check_memory as check_memory
 from .model_files import NotLookedUpError as NotLookedUpError

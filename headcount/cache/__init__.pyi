@@ -1,3 +1,7 @@
+from .formats import read_pattern as read_pattern
+from .formats import read_scores as read_scores
+from .formats import write_pattern as write_pattern
+from .formats import write_scores as write_scores
 from .groups import check_cache_plan as check_cache_plan
 from .groups import check_can_stream as check_can_stream
 from .groups import plan_for_cache as plan_for_cache

@@ -64,7 +64,8 @@ class CacheOptions:
         if min(self.lengths) <= self.sink + self.recent:
             raise InputError(
                 f"Expected lengths above the {self.sink} + {amount(self.recent, 'token')} that a "
-                f"streaming group keeps, got {min(self.lengths)}. A plan can't be judged on what it keeps."
+                f"streaming group keeps, got {min(self.lengths)}. A plan can't be judged on what "
+                "it keeps."
             )
 
     @property

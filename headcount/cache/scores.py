@@ -154,8 +154,8 @@ class GroupScores:
         size = min(WINDOW, self._loaded.max_length or WINDOW, len(start) + len(flat))
         if size <= sink + recent:
             raise InputError(
-                f"Expected more than {sink} + {amount(recent, 'token')} to score groups that keep these, got "
-                f"{size}. Give longer texts, half of which score groups, or a smaller --recent."
+                f"Expected more than {sink} + {amount(recent, 'token')} to score groups that keep "
+                f"these, got {size}. Give longer texts, half of which score groups, or a smaller --recent."
             )
         body = size - len(start)
         number = min(WINDOWS, len(flat) // body)

@@ -69,9 +69,7 @@ from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
-from .importance import scored_table as scored_table
 from .importance import signed as signed
-from .importance import write_scores as write_scores
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching

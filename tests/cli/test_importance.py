@@ -15,8 +15,8 @@ import pytest
 from transformers import AutoModel
 
 from headcount import load
+from headcount.importance import COLUMNS
 from headcount.models import Loaded
-from headcount.results.importance import COLUMNS
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved

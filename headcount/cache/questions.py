@@ -108,7 +108,8 @@ class Questions:
         if loaded.max_length is not None and longest + CUE_ROOM > loaded.max_length:
             raise ModelError(
                 f"Expected lengths of at most {amount(loaded.max_length - CUE_ROOM, 'token')}, as "
-                f"many as {loaded.name} takes with a question, got {longest}. Give smaller --lengths."
+                f"many as {loaded.name} takes with a question, got {longest}. Give smaller "
+                "--lengths."
             )
         if options.needles > most:
             raise InputError(
@@ -152,8 +153,8 @@ class Questions:
         if last < 1:
             raise InputError(
                 f"Expected lengths of at least {amount(length - last + 1, 'token')}, which the "
-                f"needles and the recent tokens behind them take, got {length}. Give larger --lengths, or "
-                "fewer --needles."
+                f"needles and the recent tokens behind them take, got {length}. Give larger "
+                "--lengths, or fewer --needles."
             )
         hay = list(self._hay(random, room))
         cuts = np.cumsum([0, *map(len, hay)])[:-1]  # between sentences only

@@ -155,7 +155,8 @@ class GroupScores:
         if size <= sink + recent:
             raise InputError(
                 f"Expected more than {sink} + {amount(recent, 'token')} to score groups that keep "
-                f"these, got {size}. Give longer texts, half of which score groups, or a smaller --recent."
+                f"these, got {size}. Give longer texts, half of which score groups, or a smaller "
+                "--recent."
             )
         body = size - len(start)
         number = min(WINDOWS, len(flat) // body)

@@ -192,7 +192,7 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
 def test_what_can_not_be_asked(loaded: Loaded) -> None:
     with pytest.raises(InputError, match="texts of at least 500 tokens to judge a plan, got 5 "):
         Questions(loaded, TEXTS[:5], OPTIONS)
-    with pytest.raises(ModelError, match="lengths of at most 1988 tokens, .* got 4000.*--lengths"):
+    with pytest.raises(ModelError, match="lengths of at most 1,988 tokens, .* got 4000.*--lengths"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(4000,)))
     with pytest.raises(InputError, match="at most 50 needles in a text"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(500,), needles=51))
@@ -203,7 +203,7 @@ def test_what_can_not_be_asked(loaded: Loaded) -> None:
         ({"stream": 1.5}, "got 1.5"),
         ({"per_length": 1}, "per_length of at least 2, got 1"),
         ({"sink": 0}, "sink of at least 1, got 0"),
-        ({"recent": 1000}, "lengths above the 4 . 1000 tokens"),
+        ({"recent": 1000}, "lengths above the 4 . 1,000 tokens"),
         ({"lengths": ()}, "a number at least in lengths"),
         ({"seed": -1}, "seed"),
     ]

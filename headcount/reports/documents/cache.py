@@ -64,8 +64,8 @@ def _chosen(found: PlannedCache) -> str:
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
         f"{record.sink} and the last {amount(record.recent, 'token')} only: those with the lowest "
-        f"scores, chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds {kept:.0%} of "
-        f"what it would.{scored}"
+        f"scores, chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds "
+        f"{kept:.0%} of what it would.{scored}"
     )
 
 

@@ -111,12 +111,14 @@ from .signature import READING as READING
 from .signature import SAME_MODEL as SAME_MODEL
 from .signature import START as START
 from .signature import Signature as Signature
+from .skills import SKILLS as SKILLS
 from .skills import NeedleRow as NeedleRow
 from .skills import Overlap as Overlap
 from .skills import RecallRow as RecallRow
 from .skills import SkillRow as SkillRow
 from .skills import Skills as Skills
 from .skills import SkillsRecord as SkillsRecord
+from .skills import TaskRow as TaskRow
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord
 from .speed import Speedup as Speedup

@@ -111,7 +111,6 @@ from .signature import READING as READING
 from .signature import SAME_MODEL as SAME_MODEL
 from .signature import START as START
 from .signature import Signature as Signature
-from .skills import SKILLS as SKILLS
 from .skills import NeedleRow as NeedleRow
 from .skills import Overlap as Overlap
 from .skills import RecallRow as RecallRow

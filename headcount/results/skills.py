@@ -1,19 +1,11 @@
 """Skills: what the heads of a language model do with needles, tasks and repeated tokens."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import final
 
 from headcount.results.store import Record, Result, table
-
-SKILLS: Mapping[str, str] = {
-    "retrieval": "copies {} of a needle's answer",
-    "function_vector": "carries {} of the probability of a few-shot task's answer",
-    "induction": "gives {} of its weight to the token after an earlier copy",
-    "duplicate_token": "gives {} of its weight to an earlier copy",
-    "previous_token": "gives {} of its weight to the token before",
-}
-"""What a head does, by the column of its score."""
+from headcount.vocabulary import SKILLS
 
 
 @final
@@ -63,6 +55,21 @@ class SkillRow:
         """A score with the lower and the upper end of its interval."""
         mean, low, high = (getattr(self, skill + end) for end in ("", "_low", "_high"))
         return mean, low, high
+
+    def said(self, skill: str) -> str:
+        """A score with its interval: `0.97 (0.93 to 1.00)`; empty if it was not measured."""
+        mean, low, high = self.score(skill)
+        within = "" if isnan(low) else f" ({low:.2f} to {high:.2f})"
+        return "" if isnan(mean) else f"{mean:.2f}{within}"
+
+    @property
+    def does(self) -> tuple[str, ...]:
+        """What the head does, by the skills whose thresholds it reaches."""
+        return tuple(
+            skill.does.format(self.said(skill.key))
+            for skill in SKILLS.values()
+            if self.score(skill.key)[0] >= skill.least
+        )
 
 
 @final
@@ -184,3 +191,8 @@ class Skills(Result[SkillsRecord]):
     """A row for each needle."""
     tasks: tuple[TaskRow, ...] = table("tasks.parquet", "how well few-shot tasks are done")
     """A row for each few-shot task."""
+
+    def ranked(self, skill: str) -> list[SkillRow]:
+        """The heads that have a score, the best first."""
+        known = [row for row in self.heads if not isnan(row.score(skill)[0])]
+        return sorted(known, key=lambda row: row.score(skill)[0], reverse=True)

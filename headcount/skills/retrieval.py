@@ -31,8 +31,6 @@ from headcount.tap import AttentionLayer, Block, Returned
 
 FOUND = 0.5
 """Share of an answer's tokens above which the needle is found (ROUGE-1 recall)."""
-RETRIEVAL_HEAD = 0.1
-"""Least score of a retrieval head."""
 ROWS = 8
 """Number of prompts in a batch."""
 

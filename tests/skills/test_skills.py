@@ -12,13 +12,14 @@ import headcount
 from headcount.core import silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
-from headcount.results import SKILLS, Skills
+from headcount.results import Skills
 from headcount.skills import SkillOptions, skills
 from headcount.skills.few_shot import Prompts, read_tasks
 from headcount.skills.forward import Removal, gates_without, mean_outputs
 from headcount.skills.function_vectors import answer
 from headcount.skills.removals import Asked, Removals
 from headcount.skills.scores import Score, head_rows, overlaps
+from headcount.vocabulary import SKILLS
 from tests import saved
 from tests.textbook.function_vectors import last_inputs
 
@@ -84,7 +85,7 @@ def test_tasks_that_are_done_are_scored_and_the_others_named(
     kept, bias = output.weight.detach().clone(), torch.zeros(len(output.weight))
     bias[word] = 3.0
     hook = output.register_forward_hook(lambda module, given, logits: logits * 0.01 + bias)
-    lines = (f"{n} {n}\t{tokenizer.decode([word]).strip()}\n" for n in range(12))
+    lines = (f"{n} {n}\t{str(tokenizer.decode([word])).strip()}\n" for n in range(12))
     (tmp_path / "same.tsv").write_text("".join(lines))
     try:
         found = skills(

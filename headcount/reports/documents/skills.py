@@ -1,10 +1,11 @@
 """What skills show: the best heads, what is right without them, and which of them are the same."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isnan
 
 from headcount.core import Block, Document, Heading, Table, Text, amount
-from headcount.results import SKILLS, Overlap, RecallRow, Skills, TaskRow
+from headcount.results import Overlap, RecallRow, Skills, TaskRow
+from headcount.vocabulary import SKILLS, SkillEntry
 
 SHOWN = 10
 """Number of heads in a table."""
@@ -12,51 +13,24 @@ SHOWN = 10
 
 def skills_document(found: Skills) -> Document:
     """The document of skills."""
-    record, dense = found.record, {row.asked: row for row in found.recalls if not row.heads}
+    record = found.record
     first = " ".join(record.first) or "one more random token"
     return Document(
         "What the heads of a language model do",
         (
-            Text(f"{record.model} {_finds(dense['needles'])}. {_does(found.tasks)}", "lede"),
+            Text(f"{record.model} {_finds(found)}. {_does(found.tasks)}", "lede"),
             Heading("The best heads"),
             Text(
-                "retrieval: share of an answer that the head copies, over the needles that were "
-                "found; a retrieval head has 0.1 or more. function vector: by how much the head's "
-                "mean output in clean few-shot prompts raises the probability of the answer in "
-                "prompts with shuffled examples. The others are weights on repeated random tokens "
-                f"behind {first}. Each with its 95 % interval, and with the means of both halves."
+                f"Repeated random tokens stand behind {first}. Intervals are of means over needles "
+                "that were found, over prompts and over texts (95 %, Student)."
             ),
-            *(_best(found, skill) for skill in SKILLS if not isnan(found.heads[0].score(skill)[0])),
-            Heading("Answers without some heads"),
-            Text(
-                "The best heads by retrieval and by function vectors were chosen on the other "
-                "half of the needles and prompts. Removed heads give zero, or their mean output "
-                "over the texts. Intervals are over needles and prompts (Wilson)."
+            *(
+                block
+                for skill in SKILLS.values()
+                if found.ranked(skill.key)
+                for block in _best(found, skill)
             ),
-            Table.of(
-                (
-                    "asked",
-                    "removed",
-                    "heads",
-                    "replaced by",
-                    "right",
-                    "95 %",
-                    "share of the answer",
-                ),
-                (
-                    (
-                        row.asked,
-                        _words(row.removed),
-                        str(row.heads),
-                        row.replaced,
-                        f"{row.exact:.0%}",
-                        f"{row.exact_low:.0%} to {row.exact_high:.0%}",
-                        f"{row.recall:.0%}",
-                    )
-                    for row in found.recalls
-                ),
-                "Right answers without some heads",
-            ),
+            *_without(found.recalls),
             *_overlaps(record.overlaps),
             Heading("Few-shot tasks"),
             Table.of(
@@ -68,11 +42,44 @@ def skills_document(found: Skills) -> Document:
     )
 
 
+def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
+    """What is answered without some heads."""
+    title = "Right answers without some heads"
+    headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
+    rows = (
+        (
+            *(row.asked, _words(row.removed), str(row.heads), row.replaced, f"{row.exact:.0%}"),
+            f"{row.exact_low:.0%} to {row.exact_high:.0%}",
+            f"{row.recall:.0%}",
+        )
+        for row in recalls
+    )
+    return (
+        Heading(title),
+        Text(
+            "The best heads by retrieval and by function vectors were chosen on the other half of "
+            "the needles and prompts. Removed heads give zero, or their mean output over the "
+            "texts. Intervals are over needles and prompts (Wilson)."
+        ),
+        Table.of(headers, rows, title),
+    )
+
+
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _finds(dense: RecallRow) -> str:
+def skills_answer(found: Skills) -> str:
+    """What a model finds and does, and its best heads by skill, for the opening of a page."""
+    best = []
+    for skill in SKILLS.values():
+        if (ranked := found.ranked(skill.key)) and (top := ranked[0]).score(skill.key)[0] > 0:
+            best.append(f"{top.head} {skill.does.format(top.said(skill.key))}")
+    return f"It {_finds(found)}. {_does(found.tasks)} {'; '.join(best)}."
+
+
+def _finds(found: Skills) -> str:
+    dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
     return (
         f"finds {dense.recall:.0%} of what the needles say, and {dense.exact:.0%} of "
         f"{amount(dense.cases, 'needle')} exactly ({dense.exact_low:.0%} to {dense.exact_high:.0%})"
@@ -97,18 +104,26 @@ def _task(row: TaskRow) -> tuple[str, ...]:
     )
 
 
-def _best(found: Skills, skill: str) -> Table:
+def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
     """The heads with the largest scores of a skill."""
-    order = sorted(found.heads, key=lambda row: row.score(skill)[0], reverse=True)
-    rows = []
-    for row in order[:SHOWN]:
-        mean, low, high = row.score(skill)
-        halves = [getattr(row, f"{skill}_{half}") for half in ("first", "second")]
-        rows.append(
-            (row.head, f"{mean:.2f}", f"{low:.2f} to {high:.2f}", "{:.2f}, {:.2f}".format(*halves))
-        )
-    name = _words(skill)
-    return Table.of(("head", name, "95 %", "halves"), rows, f"The best heads by {name}")
+    ranked = found.ranked(skill.key)
+    having = sum(row.score(skill.key)[0] >= skill.least for row in ranked)
+    yield Text(
+        f"{skill.label}: {skill.about}. {amount(having, 'head')} of {len(ranked)} reach "
+        f"{skill.least:g}."
+    )
+    yield Table.of(
+        ("head", skill.label, "first half", "second half"),
+        (
+            (
+                row.head,
+                row.said(skill.key),
+                *(f"{getattr(row, f'{skill.key}_{half}'):.2f}" for half in ("first", "second")),
+            )
+            for row in ranked[:SHOWN]
+        ),
+        f"The best heads by {skill.label}",
+    )
 
 
 def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
@@ -120,7 +135,7 @@ def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
     return (
         Heading("Which of the best heads are the same"),
         Text(
-            f"Of the {overlaps[0].heads} best heads by each score, so many are the same; chance "
+            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; chance "
             f"shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best heads "
             "of two halves of its texts, which is the most that can be hoped for."
         ),

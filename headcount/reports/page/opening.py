@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports.documents.pruned import pruned_answer
+from headcount.reports.documents.skills import skills_answer
 from headcount.reports.kinds import Leading
 from headcount.reports.page.answer_view import next_steps, pruning_answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
@@ -49,6 +50,7 @@ def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
         found: what leads each head.
     """
     answers = (
+        ("What it can do", "" if run.skills is None else skills_answer(run.skills)),
         ("Which matter", answer(run)),
         ("How many can be pruned", pruning_answer(run)),
         ("Pruned", pruned_answer(run)),

@@ -308,7 +308,12 @@ def read_run(folder: Path, pruned: Path | None = None, confirming: Path | None =
     """
     found = Analysis.read(folder)
     beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
-    scored = folder / ImportanceRecord.FILE
+    scored, skills = folder / ImportanceRecord.FILE, beside["skills"]
+    if skills and [row.head for row in skills.heads] != [row.head for row in found.rows]:
+        raise InputError(
+            f"Expected skills of the analysed model in {folder}, got those of one with other heads "
+            f"({skills.record.model}). Run `headcount skills` again."
+        )
     return replace(
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,

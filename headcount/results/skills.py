@@ -58,9 +58,9 @@ class SkillRow:
 
     def said(self, skill: str) -> str:
         """A score with its interval: `0.97 (0.93 to 1.00)`; empty if it was not measured."""
-        mean, low, high = self.score(skill)
-        within = "" if isnan(low) else f" ({low:.2f} to {high:.2f})"
-        return "" if isnan(mean) else f"{mean:.2f}{within}"
+        (mean, low, high), show = self.score(skill), SKILLS[skill].show
+        within = "" if isnan(low) else f" ({show(low)} to {show(high)})"
+        return "" if isnan(mean) else f"{show(mean)}{within}"
 
     @property
     def does(self) -> tuple[str, ...]:

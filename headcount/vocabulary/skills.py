@@ -22,6 +22,12 @@ class SkillEntry:
     """Paper that describes the skill, and where the threshold is from."""
     has_signs: bool = False
     """Whether scores lie on both sides of zero."""
+    digits: int = 2
+    """Number of decimals of its scores."""
+
+    def show(self, score: float) -> str:
+        """A score as text."""
+        return f"{score:z.{self.digits}f}"
 
     @property
     def label(self) -> str:
@@ -49,6 +55,7 @@ SKILLS: Mapping[str, SkillEntry] = {
             "mean output in clean prompts of the task",
             "Todd et al., 2024, arXiv:2310.15213, who take the best heads; here a point",
             has_signs=True,
+            digits=3,
         ),
         SkillEntry(
             "induction",

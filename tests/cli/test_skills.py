@@ -39,7 +39,7 @@ def test_beside_an_analysis_its_page_opens_with_them(llama: Path, tmp_path: Path
         status, _, errors = headcount(*command, "--out", out)
         assert status == 0, errors
     page = (out / "report.html").read_text()
-    assert page.index("What it can do") < page.index('<section id="skills"')
+    assert page.index("of what the needles say") < page.index('<section id="skills"')
     status, _, errors = headcount("skills", llama, *FEW, "--out", out)
     assert status == 2 and "--overwrite" in errors
 

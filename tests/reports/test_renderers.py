@@ -24,7 +24,7 @@ from tests.reports.test_head_relation_views import alignment
 from tests.reports.test_skills_view import made_skills
 
 RESULTS: dict[str, Result[Any]] = {
-    "skills": made_skills(["enc.0.1", "enc.1.2"]),
+    "skills": made_skills([f"enc.{layer}.{index}" for layer in range(4) for index in range(3)]),
     "clusters": clusters(0.01),
     "coreference": coreference(0.65),
     "alignment": alignment(),

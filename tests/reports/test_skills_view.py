@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headcount.core import InputError
 from headcount.reports import report_view, story
 from headcount.reports.documents.results import document_of
 from headcount.reports.page.map_view import maps
@@ -94,27 +95,32 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
     view = report_view(run)
     assert view.sections[0].key == "skills" and view.sections[1].key == "worth"
     title, text = view.opening.answers[0]
-    assert title == "What it can do" and text == (
+    assert view.opening.headline == (
         "It finds 90% of what the needles say, and 85% of 20 needles exactly (64% to 95%). Of 2 "
-        "few-shot tasks it does 1: plural 90%. dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's "
-        "answer; dec.0.0 raises the probability of a few-shot answer by 0.20 (0.19 to 0.22); "
+        "few-shot tasks it does 1: plural 90%."
+    )
+    assert title == "Best heads" and text == (
+        "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 raises the probability "
+        "of a few-shot answer by 0.200 (0.190 to 0.220); "
         "dec.0.0 gives 0.80 (0.79 to 0.82) of its weight to the token after an earlier copy; "
         "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy; dec.0.0 gives 0.10 "
         "(0.09 to 0.12) of its weight to the token before."
     )
-    assert text in story(run)
+    looks = report_view(replace(run, skills=None)).opening.headline
+    assert view.opening.answers[1] == ("What heads look at", looks)
+    assert story(run)[:3] == [view.opening.headline, text, looks]
 
 
 def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:
     cards = report_view(run).cards
     assert cards[0].does == (
         "It copies 0.97 (0.96 to 0.99) of a needle's answer; it raises the probability of a "
-        "few-shot answer by 0.20 (0.19 to 0.22); it gives 0.80 (0.79 to 0.82) of its weight to "
+        "few-shot answer by 0.200 (0.190 to 0.220); it gives 0.80 (0.79 to 0.82) of its weight to "
         "the token after an earlier copy."
     )
     assert [(each.label, each.text, each.rank) for each in cards[2].skills][:2] == [
         ("retrieval", "0.32 (0.31 to 0.34)", "3rd of 6"),
-        ("function vector", "0.07 (0.06 to 0.09)", "3rd of 6"),
+        ("function vector", "0.067 (0.057 to 0.087)", "3rd of 6"),
     ]
     assert [each.label for each in cards[0].skills] == [each.label for each in SKILLS.values()]
     assert "previous" not in cards[0].does
@@ -129,10 +135,19 @@ def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> 
     assert not [each for each in maps(replace(run, skills=None)) if each.group == "Skills"]
 
 
+def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", Wish(layers=1, heads=2))
+    made_skills(["enc.0.0", "enc.0.1"]).write(folder)
+    assert read_run(folder).skills is not None
+    made_skills(["enc.0.0"]).write(folder)
+    with pytest.raises(InputError, match=r"skills of the analysed model in .* \(decoder\)"):
+        read_run(folder)
+
+
 def test_without_skills_nothing_is_said(run: Analysis) -> None:
     view = report_view(replace(run, skills=None))
     assert "skills" not in {section.key for section in view.sections}
-    assert view.opening.answers[0][0] != "What it can do"
+    assert view.opening.answers[0][0] != "Best heads"
     assert {card.does for card in view.cards} == {""} and not any(c.skills for c in view.cards)
 
 
@@ -141,7 +156,7 @@ def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
     card = report_view(replace(run, skills=found)).cards[0]
     assert "needle" not in card.does and len(card.skills) == 3
     text = _told(found)
-    assert "share of an answer that the head copies" not in text and "does 0." in text
+    assert "The best heads by retrieval\n" not in text and "does 0." in text
     assert "| french | 12 | 10% | 1% to 35% | 0.12 | not measured | left out |" in text
 
 

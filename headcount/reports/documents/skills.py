@@ -69,13 +69,18 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def skills_answer(found: Skills) -> str:
-    """What a model finds and does, and its best heads by skill, for the opening of a page."""
+def skills_headline(found: Skills) -> str:
+    """What a model finds and does, for the opening of a page."""
+    return f"It {_finds(found)}. {_does(found.tasks)}"
+
+
+def best_heads(found: Skills) -> str:
+    """The best head by each skill, for the opening of a page."""
     best = []
     for skill in SKILLS.values():
         if (ranked := found.ranked(skill.key)) and (top := ranked[0]).score(skill.key)[0] > 0:
             best.append(f"{top.head} {skill.does.format(top.said(skill.key))}")
-    return f"It {_finds(found)}. {_does(found.tasks)} {'; '.join(best)}."
+    return f"{'; '.join(best)}." if best else ""
 
 
 def _finds(found: Skills) -> str:
@@ -108,9 +113,11 @@ def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
     """The heads with the largest scores of a skill."""
     ranked = found.ranked(skill.key)
     having = sum(row.score(skill.key)[0] >= skill.least for row in ranked)
+    title = f"The best heads by {skill.label}"
+    yield Heading(title, level=3)
     yield Text(
-        f"{skill.label}: {skill.about}. {amount(having, 'head')} of {len(ranked)} reach "
-        f"{skill.least:g}."
+        f"{skill.about[0].upper()}{skill.about[1:]}. "
+        f"{amount(having, 'head')} of {len(ranked)} reach {skill.least:g}."
     )
     yield Table.of(
         ("head", skill.label, "first half", "second half"),
@@ -118,11 +125,11 @@ def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
             (
                 row.head,
                 row.said(skill.key),
-                *(f"{getattr(row, f'{skill.key}_{half}'):.2f}" for half in ("first", "second")),
+                *(skill.show(getattr(row, f"{skill.key}_{half}")) for half in ("first", "second")),
             )
             for row in ranked[:SHOWN]
         ),
-        f"The best heads by {skill.label}",
+        title,
     )
 
 
@@ -135,9 +142,9 @@ def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
     return (
         Heading("Which of the best heads are the same"),
         Text(
-            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; chance "
-            f"shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best heads "
-            "of two halves of its texts, which is the most that can be hoped for."
+            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; "
+            f"chance shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best "
+            "heads of its two halves, which is the most that can be hoped for."
         ),
         Table.of(("best by", *map(_words, names)), rows, title),
     )

@@ -115,7 +115,7 @@ def _skill_maps(run: Analysis) -> Iterator[Map]:
             skill.label,
             "Skills",
             about=skill.about,
-            show=numbers.weight,
+            show=skill.show,
             values=[found[row.head][0] for row in run.rows],
             diverging=skill.has_signs,
             words=f"{skill.label} skill {skill.about}".lower(),

@@ -43,6 +43,9 @@ Smaller models:
     FurtherTraining: train any model further and measure the change (`FurtherTrained`,
         `FinetuneConfig`)
     score: a model's loss and score on a task
+    CachePlan: which groups of a language model keep all keys, and what the others keep
+    streaming_cache: a cache that keeps no more (`cache.cache_bytes`); streaming_masks: the same
+        by masks alone
 
 More of what commands do:
     papers: a paper's tables and figures on your model and data, beside the published numbers

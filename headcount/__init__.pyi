@@ -1,3 +1,4 @@
+from . import cache as cache
 from . import importance as importance
 from . import papers as papers
 from . import probes as probes
@@ -20,6 +21,11 @@ from .artifact import export as export
 from .artifact import save as save
 from .artifact import save_compact as save_compact
 from .artifact import save_pruned as save_pruned
+from .cache import CacheOptions as CacheOptions
+from .cache import CachePlan as CachePlan
+from .cache import plan_cache as plan_cache
+from .cache import streaming_cache as streaming_cache
+from .cache import streaming_masks as streaming_masks
 from .compaction import compact as compact
 from .core import CorpusError as CorpusError
 from .core import Head as Head

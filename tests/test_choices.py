@@ -3,6 +3,7 @@
 Runs in a separate process, like a user's: the tests' own type checks would come first.
 """
 
+from headcount.importance import METHODS
 from tests.forked import Forked
 
 SCRIPT = """
@@ -51,7 +52,7 @@ for make in (
         print(error)
 """
 
-TOLD = """\
+TOLD = f"""\
 Expected a metric (one of accuracy, f1, matthews), got 'acc'.
 Expected a metric (one of bleu, chrf), got 'BLEU'. Did you mean bleu?
 Expected a pooling (one of mean, cls), got 'CLS'. Did you mean cls?
@@ -65,7 +66,7 @@ Expected a level (one of token, sample, batch), got 'word'.
 Expected a replacement (one of zero, mean, uniform), got 'noise'.
 Expected a quantity (one of loss, score), got 'bleu'.
 Expected a quantity (one of loss, score), got 'bleu'.
-Expected a method (one of gradient, relevance, ablation, norm, sink, fisher), got 'taylor'.
+Expected a method (one of {", ".join(METHODS)}), got 'taylor'.
 Expected modes out of forward, generate, got train.
 Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
 Did you mean attention?

@@ -25,6 +25,7 @@ LAYERS = (
     ("tasks", "measures", "skills"),
     ("analysis",),
     ("importance", "gates", "compaction", "probes"),
+    ("cache",),
     ("training", "speed"),
     ("pruning",),
     ("artifact", "reports"),

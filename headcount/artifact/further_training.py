@@ -40,7 +40,7 @@ from headcount.results import (
 from headcount.speed import cache_record
 from headcount.statistics import few_examples
 from headcount.tap import body_path
-from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
+from headcount.tasks import Evaluation, Task, TaskSplits, check_examples_fit, evaluate
 from headcount.training import (
     FinetuneConfig,
     TrainingRun,
@@ -214,6 +214,8 @@ class FurtherTraining:
         if self.teacher is not None:
             check_is_loaded(self.teacher)
             check_teacher(self.loaded, self.teacher)
+        for task in self.splits.measured.values():
+            check_examples_fit(self.loaded, task, self.max_tokens)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ GROUPS = {
         "prune": "Prune",
         "curve": "Curve",
         "compact": "Compact",
+        "cache": "CacheCommand",
         "speed": "SpeedCommand",
         "export": "Export",
     },

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
-from headcount.cli.console import Report, plain_console, print_document
+from headcount.cli.console import Report, plain_console, print_document, print_warnings
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.cli.next_steps import after_importance, group_size
@@ -71,7 +71,7 @@ class Importance(
         loaded = self.load()
         self._check_same_models(loaded)
         task = self.task_on(loaded, self.data, self.how.seed)
-        self._check_same_ways(task)
+        self._check_same_ways(loaded, task)
         return loaded, task
 
     def start_over(self) -> None:
@@ -132,13 +132,15 @@ class Importance(
         if self.against is not None:
             importance.check_same_assessment(self.against, found)
 
-    def _check_same_ways(self, task: "tasks.Task") -> None:
+    def _check_same_ways(self, loaded: "models.Loaded", task: "tasks.Task") -> None:
         if self.against is not None:
+            signed = models.signature(loaded, task.sha256, **task.signed_options)
             quantity = "loss" if self.how.quantity == "loss" else task.metric
-            importance.check_same_measurement(
+            open_parts = importance.check_same_measurement(
                 self.against,
                 self.task,
                 quantity,
                 self.how.instead,
-                results.Signature.of(**task.signed_options),
+                results.Signature.parse(signed),
             )
+            print_warnings(open_parts, plain_console())

@@ -162,7 +162,7 @@ def after_importance(
         return
     yield "Next: see how good the model is with fewer heads:"
     shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
-    by_column = {each.column: each.name for each in SCORES.values()}
+    by_column = {each.column.key: each.name for each in SCORES.values()}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
     more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
     yield f"  {command('curve', [on.model], shared, *more)}"

@@ -38,6 +38,9 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """Budget: number of heads to keep, in total or, with --site, one number per site."""
     share: float | None = None
     """Budget: share of the prunable heads to keep."""
+    keep_cache: float | None = None
+    """Budget: keep as many heads as possible whose keys and values take at most this share of the
+    cache's bytes; entire key/value groups are pruned."""
     max_drop: float | None = None
     """Budget: keep as few heads as possible while the score on --dev drops by at most this."""
     latency: float | None = None
@@ -86,7 +89,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             raise InputError("Expected one of --method and --preset, got both. Leave one out.")
         self.on.check()
         keep = self.to_keep()
-        pruning.check_budget(keep, self.share, self.max_drop, self.latency)
+        pruning.check_budget(keep, *self.limits)
         self.on.check_heads(keep, self.analysis)
         self._recovery()
         if self.corpus and self.analysis is None:
@@ -141,7 +144,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             read.loaded,
             read.splits,
             self.chosen,
-            keep=pruning.BudgetSpec(self.to_keep(), self.share, self.max_drop, self.latency),
+            keep=pruning.BudgetSpec(self.to_keep(), *self.limits),
             compensation=self._stages(),
             settings=self.on.settings(artifact.state_of(self.out), progress, roles),
         )
@@ -188,6 +191,11 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     ) -> Iterable[str]:
         """What to do with the pruned model."""
         return after_prune(self.on, found, self.out, group_size(read.loaded))
+
+    @property
+    def limits(self) -> tuple[float | None, ...]:
+        """All budgets but a number of heads, in the order of `BudgetSpec`."""
+        return self.share, self.keep_cache, self.max_drop, self.latency
 
     def to_keep(self) -> "pruning.Keep | None":
         """The number of heads to keep, in total or site by site."""

@@ -59,7 +59,7 @@ class _Found:
     def at(cls, path: Path) -> "_Found | None":
         """What a lock file says; None if it has gone."""
         try:
-            # Opening asks a network file system anew. Ages are by its clock: machines' differ.
+            # Opening makes a network file system look. Ages are by its clock; machines differ.
             with TemporaryFile(dir=path.parent) as new, path.open(encoding="utf-8") as file:
                 age = os.fstat(new.fileno()).st_mtime - os.fstat(file.fileno()).st_mtime
                 text = file.read()

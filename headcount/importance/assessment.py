@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypedDict, final
@@ -30,9 +31,8 @@ from headcount.importance.ablations.measured import (
     whole_sites,
 )
 from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
-from headcount.importance.folder import SWEEP, check_same_model
-from headcount.importance.options import METHODS, Options
-from headcount.importance.score import SCORES, score_of
+from headcount.importance.folder import SWEEP, check_same_model, scored_table, write_scores
+from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options, score_of
 from headcount.importance.score_agreement import Agreement, across, agreement
 from headcount.importance.score_significance import score_deltas
 from headcount.importance.scores import Scores
@@ -44,11 +44,9 @@ from headcount.results import (
     Signature,
     SiteEffect,
     read_assessment,
-    scored_table,
-    write_scores,
 )
 from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
-from headcount.tasks import Evaluation, Task, check_fits, evaluate
+from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 
 
 @final
@@ -94,7 +92,7 @@ def assess(
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
-    check_fits(loaded, task, max_tokens)
+    check_examples_fit(loaded, task, max_tokens)
     options = options or Options()
     if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)
@@ -133,7 +131,7 @@ class _Assessing:
             else:
                 one = score_of(name, self.options)
                 found = one.of(self.loaded, self._watched(name), self.max_tokens)
-                self.columns[one.column] = column(found, self.heads)
+                self.columns[one.column.key] = column(found, self.heads)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
         return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
@@ -181,11 +179,7 @@ class _Assessing:
             task=self.task.name,
             n=self.task.num_examples,
             metric=self.task.signature,
-            level=options.level,
-            batches=self.max_tokens if options.level == "batch" else None,
-            normalise=options.normalise,
-            rules=options.rules,
-            average="per-step" if options.average == "per-step" else None,
+            **self._signed_scores(),
             instead=options.instead,
             quantity=options.quantity,
             test=options.score_test if options.quantity == "score" else None,
@@ -193,17 +187,18 @@ class _Assessing:
             seed=options.seed,
         )
 
+    def _signed_scores(self) -> Mapping[str, object]:
+        """The options of all scores, also of those that are not measured."""
+        scores = [score_of(name, self.options) for name in SCORES]
+        return dict(chain.from_iterable(each.signed(self.max_tokens).items() for each in scores))
+
     def _ablation(self, record: ImportanceRecord) -> ImportanceRecord:
         """The record with the results of ablation; its columns are added to the others."""
         swept = self._sweep()
         num_heads = len(self.heads)
         deltas = self._deltas(self._base(swept), self._evaluations(swept, range(num_heads)))
-        self.columns |= {
-            "ablation_delta": deltas.delta,
-            "ablation_low": deltas.low,
-            "ablation_high": deltas.high,
-            "ablation_p": holm(deltas.p),
-        }
+        numbers = (deltas.delta, deltas.low, deltas.high, holm(deltas.p))
+        self.columns |= dict(zip(ABLATION_COLUMNS, numbers, strict=True))
         facts = AblationFacts(
             replacement=self.options.instead,
             quantity=self.options.quantity,

@@ -3,11 +3,13 @@
 Needs neither torch nor pandas, so that a taken folder is refused at once.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from headcount import results
 from headcount.core import (
     Heads,
+    HeadTable,
     InputError,
     ResumePolicy,
     amount,
@@ -19,6 +21,7 @@ from headcount.core import (
     make_folder,
     remove_leftovers,
 )
+from headcount.importance.options import COLUMNS
 
 SWEEP = "sweep.safetensors"
 """File of the losses under ablations."""
@@ -96,7 +99,7 @@ def _check_same_revision(
 
 def check_same_measurement(
     folder: Path, task: str, quantity: str, replacement: str, signed: "results.Signature"
-) -> None:
+) -> tuple[str, ...]:
     """Check that a folder holds ablations that can be compared with others.
 
     Args:
@@ -104,7 +107,10 @@ def check_same_measurement(
         task: Name of the others' task.
         quantity: Quantity that the others measure: `loss`, or the name of the metric.
         replacement: Replacement for a head's output in the others.
-        signed: Signature of the others, which says how their texts are cut.
+        signed: Signature of the others.
+
+    Returns:
+        A sentence for each part of the signatures that is not known to be the same.
 
     Raises:
         InputError: If it holds no ablations, or they were measured in another way.
@@ -119,8 +125,9 @@ def check_same_measurement(
             f"({', '.join(expected)}), got others ({', '.join(got)}). Effects are compared "
             "across data only."
         )
-    start = {results.START: results.READING[results.START]}
-    signed.check_same(results.Signature.parse(found.signature), start)
+    parts = {**results.MODEL, **results.READING}
+    names = ("these", str(folder))
+    return signed.check_same(results.Signature.parse(found.signature), parts, names)
 
 
 def check_same_assessment(folder: Path, revision: str) -> None:
@@ -136,3 +143,19 @@ def check_same_assessment(folder: Path, revision: str) -> None:
             f"Expected an assessment of this model (revision {revision}) in {folder}, got one of "
             f"another (revision {assessed}). Effects are compared across data, not models."
         )
+
+
+def scored_table(heads: Heads, columns: Mapping[str, object], folder: Path) -> HeadTable:
+    """The head table of a folder, or a new one, with the columns of a new assessment only."""
+    table = results.read_head_table(folder)
+    if table is None:
+        return HeadTable.of(heads, columns)
+    frame = table.frame.drop(columns=[name for name in COLUMNS if name in table.frame])
+    return HeadTable(frame.assign(**dict(columns)))
+
+
+def write_scores(folder: Path, table: HeadTable, record: "results.ImportanceRecord") -> None:
+    """Write the table and, last, the record."""
+    table.write(folder / "heads.parquet")
+    columns = ["head", *(name for name in COLUMNS if name in table.frame)]
+    record.write(folder, {"heads.parquet": columns})

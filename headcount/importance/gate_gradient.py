@@ -1,96 +1,49 @@
-r"""Gate gradients: the sensitivity of the loss to a head's gate, and its Fisher information.
+"""Gate gradients: the gradients of the loss at gates of heads, summed over a task.
 
-$$I_h = \frac{1}{N} \sum_x \left| \frac{\partial L(x)}{\partial g_h} \right|
-= \frac{1}{N} \sum_x \Big| \sum_q \Big\langle o_{h,q}, \frac{\partial L(x)}{\partial o_{h,q}}
-\Big\rangle \Big|$$
-
-L(x) is the summed loss of one example, g_h the head's gate at 1, o_h its output, and N the number
-of examples or predicted tokens that the task's loss averages over. One backward pass per batch
-gives all heads and all examples, since every example has its own gates. Higher = more important.
-
-Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4.1, https://arxiv.org/abs/1905.10650
-Departure: none at level `sample`. The authors' code takes the absolute value per position
-(`token`), and later ports take it per batch (`batch`, which depends on how examples are batched).
-
-$$F_h = \frac{1}{N} \sum_x \left( \frac{\partial L(x)}{\partial g_h} \right)^2$$
-
-To second order around a converged model, the loss rises by half the sum of the Fisher information F
-over the pruned heads, all layers on one scale. Its unit is the square of the task's unit of loss.
-
-Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.1
-(the diagonal Fisher information of masks), https://arxiv.org/abs/2204.09656
-Departure: only heads are scored, and pruned under a budget of heads instead of FLOPs. The paper's
-later steps (rearranging within layers by blocks, tuning the kept gates) are not part of the score.
+One backward pass per batch gives all heads and all examples, since every example has its own gates.
 """
+
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, LayerId, check_choice
+from headcount.core import MAX_TOKENS, LayerId
 from headcount.importance.choices import Level
-from headcount.importance.scores import Scores, frozen, slopes
+from headcount.importance.scores import frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
 
-def gradient(
+def summed(
     model: AnyModel,
     task: Task,
-    level: Level = "sample",
-    normalise: bool = True,
+    part: Callable[[Tensor], Float64[Tensor, " head"]],
     anatomy: Anatomy | None = None,
     max_tokens: int = MAX_TOKENS,
-) -> Scores:
-    """Gradient importance of every head.
+    level: Level = "sample",
+) -> tuple[dict[LayerId, Float64[Tensor, " head"]], int]:
+    """A sum over batches by layer, and the number of terms in the losses.
 
     Args:
         model: Model to score.
         task: Task that defines the loss.
-        level: Quantity whose absolute value is summed.
-        normalise: Whether to divide by the L2 norm over the layer's heads, to compare layers.
+        part: What a batch adds to a layer's sum, of its gradients (`gate_gradients`).
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
-
-    Returns:
-        One score per head, by site and layer, in the unit of the task's loss unless normalised.
+        level: Unit that has a gate of its own.
     """
-    check_choice("a level", level, Level)
     model, anatomy = examined(model, anatomy)
     sums: dict[LayerId, Tensor] = {}
     count = 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
-            parts, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
-            sums = {place: sums.get(place, 0) + _size(each, level) for place, each in parts.items()}
+            found, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
+            sums = {place: sums.get(place, 0) + part(each).cpu() for place, each in found.items()}
             count += num
-    return {
-        place: _normalised(total / count) if normalise else total / count
-        for place, total in sums.items()
-    }
-
-
-def fisher(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
-) -> Scores:
-    """The diagonal Fisher information of every head's gate.
-
-    Args:
-        model: Model to score.
-        task: Task that defines the loss.
-        anatomy: Result of `examine(model)`; examined now if None.
-        max_tokens: Number of padded tokens in a batch.
-    """
-    model, anatomy = examined(model, anatomy)
-    sums: dict[LayerId, Tensor] = {}
-    with evaluating(model), frozen(model):
-        for batch in task.batches(max_tokens):
-            gradients, _ = gate_gradients(model, task, anatomy, batch.to(model.device))
-            for place, gradient_EH in gradients.items():
-                part_H = gradient_EH.square().sum(0).cpu()
-                sums[place] = sums.get(place, torch.zeros_like(part_H)) + part_H
-    return {place: sum_H / task.num_examples for place, sum_H in sums.items()}
+    return sums, count
 
 
 @torch.enable_grad()
@@ -116,12 +69,6 @@ def gate_gradients(
     return found, int(losses.count_E.sum())
 
 
-def _size(gradient: Tensor, level: Level) -> Tensor:
-    """The sum of absolute values, or, at level `batch`, the absolute value of the sum."""
-    size_H = gradient.sum(0).abs() if level == "batch" else gradient.abs().flatten(0, -2).sum(0)
-    return size_H.cpu()
-
-
 def _gates(
     anatomy: Anatomy, batch: TaskBatch, level: Level, model: PreTrainedModel
 ) -> dict[LayerId, Tensor]:
@@ -134,8 +81,3 @@ def _gates(
         gate = torch.ones(*shape, layer.num_heads, device=model.device, dtype=model.dtype)
         gates[layer.layer_id] = gate.requires_grad_()
     return gates
-
-
-def _normalised(scores_H: Tensor) -> Tensor:
-    """The scores divided by their L2 norm; zeros stay zeros."""
-    return scores_H / scores_H.norm().clamp_min(torch.finfo(scores_H.dtype).tiny)

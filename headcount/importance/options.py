@@ -1,19 +1,40 @@
-"""Options of an assessment: the methods, and how each of them scores heads. Needs no torch."""
+"""The scores by name, and the options of an assessment. Needs no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
-from headcount.importance.choices import Average, DeltaOf, Instead, Level, Rules, ScoreTest
-from headcount.importance.score import SCORES
+from headcount.importance.choices import Average, DeltaOf, Instead, Level, ScoreTest
+from headcount.importance.fisher_score import FisherScore
+from headcount.importance.gradient_score import GradientOptions, GradientScore
+from headcount.importance.norm_score import NormScore
+from headcount.importance.relevance_score import RelevanceOptions, RelevanceScore
+from headcount.importance.score import Score
+from headcount.importance.sink_score import SinkScore
+
+SCORES: Mapping[str, type[Score]] = {
+    each.name: each for each in (GradientScore, RelevanceScore, NormScore, SinkScore, FisherScore)
+}
+"""Every score by its name; ablation, which has intervals and tests, is a method of its own."""
 
 MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher"]
 
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
-"""Every method; ablation is no `Score`, since its numbers have intervals and tests."""
-BY_DEFAULT: tuple[MethodName, ...] = METHODS[:5]
+"""Every method, in the order in which they are measured."""
+BY_DEFAULT: tuple[MethodName, ...] = tuple(
+    name for name in METHODS if name == "ablation" or SCORES[name].by_default
+)
 """The methods of an assessment by default."""
+ABLATION_COLUMNS = ("ablation_delta", "ablation_low", "ablation_high", "ablation_p")
+SCORE_COLUMNS = ("ablation_delta", *(each.column.key for each in SCORES.values()))
+"""Columns of the head table that score importance; higher = more important."""
+COLUMNS = tuple(
+    column
+    for name in METHODS
+    for column in ((SCORES[name].column.key,) if name in SCORES else ABLATION_COLUMNS)
+)
+"""Columns that assessments write."""
 READ_BY: Mapping[str, tuple[str, ...]] = {
     **{name: kind.__match_args__ for name, kind in SCORES.items()},
     "ablation": ("instead", "quantity", "layers", "one_left", "score_test", "samples"),
@@ -21,26 +42,25 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
 """Options that only one method reads."""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What heads are scored by."""
+
+    methods: tuple[MethodName, ...] = BY_DEFAULT
+    """Scores to compute."""
+
+
 @final
 @dataclass(frozen=True)
-class Options:
+class Options(RelevanceOptions, GradientOptions, Chosen):
     """The methods to run, and their options, in Python and as options of the command.
+
+    Those of scores are inherited; the last base has the first options.
 
     Raises:
         InputError: If a method, level, average, replacement, quantity or test is unknown.
     """
 
-    methods: tuple[MethodName, ...] = BY_DEFAULT
-    """Scores to compute."""
-    level: Level = "sample"
-    """Gradient: unit whose absolute value is taken; sample as in Michel et al. (2019)."""
-    normalise: bool = True
-    """Gradient: divide each score by the norm over the layer's heads, so that layers compare."""
-    rules: Rules = "voita2019"
-    """Relevance: rule set for LRP."""
-    average: Average = "per-example"
-    """Relevance: per-step is the average of Voita et al. (2019), with a backward pass per target
-    step; per-example, the fast one, normalises the steps of an example together."""
     instead: Instead = "zero"
     """Ablation: replacement for the head's output."""
     quantity: DeltaOf = "loss"
@@ -70,3 +90,9 @@ class Options:
                 f"Expected at least 1 swap or resample, got samples={self.samples}. Leave it out "
                 "for as many as the number of heads needs."
             )
+
+
+def score_of(name: str, options: object) -> Score:
+    """A score with those of some options that are its own, e.g. of an assessment or a method."""
+    kind = SCORES[name]
+    return kind(**{each: getattr(options, each) for each in kind.__match_args__})

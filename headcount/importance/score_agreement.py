@@ -17,12 +17,9 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
-from headcount.importance.score import SCORES
+from headcount.importance.options import SCORE_COLUMNS, SCORES
 from headcount.results import Across, Correlation, ImportanceRecord, Matrix, signed
 from headcount.statistics import correlated
-
-SCORE_COLUMNS = ("ablation_delta", *(each.column for each in SCORES.values()))
-"""Columns of the head table that score importance; higher = more important."""
 
 MEASURES = ("confidence", "entropy", "positional_share")
 """Columns of the head table that describe what a head does, for comparison."""
@@ -266,7 +263,7 @@ def _by_chance(found: Correlation) -> bool:
 
 
 def _plain(name: str) -> str:
-    names = {each.column: each.label for each in SCORES.values()}
+    names = {each.column.key: each.column.label for each in SCORES.values()}
     return {"ablation_delta": "measured ablation", **names}.get(name, name.replace("_", " "))
 
 

@@ -10,6 +10,7 @@ from .encoder_lm import EncoderForCausalLM as EncoderForCausalLM
 from .encoder_lm import EncoderForMaskedLM as EncoderForMaskedLM
 from .fingerprint import GATES as GATES
 from .fingerprint import check_plan as check_plan
+from .fingerprint import check_revision as check_revision
 from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature
@@ -24,6 +25,7 @@ from .loaded import check_is_loaded as check_is_loaded
 from .loaded import max_length as max_length
 from .loading import OWN_CLASSES as OWN_CLASSES
 from .loading import load as load
+from .memory import CUT as CUT
 from .memory import attention_bytes as attention_bytes
 from .memory import check_memory as check_memory
 from .model_files import NotLookedUpError as NotLookedUpError

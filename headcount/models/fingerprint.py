@@ -118,12 +118,21 @@ def check_plan(plan: Plan, model: PreTrainedModel, anatomy: Anatomy) -> None:
         InputError: for another model, or one that lacks a head, layer or site of the plan.
         ModelError: for heads of a vision layer if the model was examined on text.
     """
-    if plan.model is not None and plan.model != (found := revision(model)):
-        raise InputError(
-            f"Expected the model with revision {plan.model}, for which the plan was made, got "
-            f"revision {found}. Give the model that was measured, in the same number format "
-            "(--dtype), or make a plan for this one."
-        )
+    check_revision(plan.model, model)
     for site in plan.kept:
         anatomy.check_saw_images(site)
     plan.check_heads(anatomy.heads)
+
+
+def check_revision(made_for: str | None, model: PreTrainedModel) -> None:
+    """Check that a model is the one that a plan was made for; None fits any.
+
+    Raises:
+        InputError: if its revision is another.
+    """
+    if made_for is not None and made_for != (found := revision(model)):
+        raise InputError(
+            f"Expected the model with revision {made_for}, for which the plan was made, got "
+            f"revision {found}. Give the model that was measured, in the same number format "
+            "(--dtype), or make a plan for this one."
+        )

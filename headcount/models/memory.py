@@ -6,8 +6,8 @@ the square of a text's length is
 - the mask, if there is one: what may be seen, its opposite, and numbers to add, 1 + 1 + 4 bytes for
   each pair of tokens. Causal models always have one, others if texts of a batch differ in length;
 - the bias of each distance, in models such as T5: 12 bytes for each pair and head;
-- all weights of a layer, in modules that take a softmax of their own: 16 bytes for each pair and
-  head, of scores, weights and copies of both.
+- all weights of a layer, in modules that take a softmax of their own and where a layer is read in
+  one block: 16 bytes for each pair and head, of scores, weights and copies of both.
 
 These are measured (`tests/models/test_memory.py`), and less than what a run needs in all.
 """
@@ -22,15 +22,18 @@ MASK, BIAS, OWN = 6, 12, 16
 
 WINDOW = "Read longer texts in windows, for example with --window 2048"
 """What to do about texts that do not fit, where they can be read in windows."""
+CUT = "Leave out longer texts, or cut them"
+"""What to do elsewhere."""
 
 
-def attention_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
+def attention_bytes(loaded: Loaded, num_rows: int, length: int, *, whole: bool = False) -> int:
     """Bytes that attention needs over texts of a length that are read at once.
 
     Args:
         loaded: the model.
         num_rows: the number of texts.
         length: tokens of each.
+        whole: whether a layer's weights are read in one block.
     """
     layers, config = loaded.anatomy.layers, loaded.config.get_text_config()
     heads = max((layer.num_heads for layer in layers), default=0)
@@ -38,13 +41,19 @@ def attention_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
     each = MASK * num_rows if has_mask else 0
     if getattr(config, "relative_attention_num_buckets", None):
         each += BIAS * heads
-    if any(layer.by_own_softmax for layer in layers):
+    if whole or any(layer.by_own_softmax for layer in layers):
         each += OWN * heads * num_rows
     return each * length**2
 
 
 def check_memory(
-    loaded: Loaded, longest: int, num_texts: int = 1, max_tokens: int = 1, advice: str = WINDOW
+    loaded: Loaded,
+    longest: int,
+    num_texts: int = 1,
+    max_tokens: int = 1,
+    advice: str = WINDOW,
+    *,
+    whole: bool = False,
 ) -> None:
     """Check that attention over the longest texts fits into the memory that is free.
 
@@ -54,18 +63,19 @@ def check_memory(
         num_texts: the number of texts.
         max_tokens: the largest number of padded tokens in a batch; a longer text is one.
         advice: what to do if a single text of a model with one side does not fit, for the error.
+        whole: whether a layer's weights are read in one block.
 
     Raises:
         InputError: if it does not.
     """
     free = _free(loaded.model.device)
     rows = min(num_texts, max(1, max_tokens // max(1, longest)))
-    needed = attention_bytes(loaded, rows, longest)
+    needed = attention_bytes(loaded, rows, longest, whole=whole)
     if free is None or needed <= free:
         return
     if loaded.config.is_encoder_decoder:
-        advice = "Leave out longer texts, or cut them"
-    if attention_bytes(loaded, 1, longest) <= free:
+        advice = CUT
+    if attention_bytes(loaded, 1, longest, whole=whole) <= free:
         advice = f"Lower --max-tokens to {longest}, so that each is read alone"
     texts = f"{amount(rows, 'text')} of {amount(longest, 'token')}"
     raise InputError(

@@ -37,7 +37,7 @@ from headcount.corpora import (
     pairs_of_words,
     read_links,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import CUT, Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.link_scores import (
     Found,
     GoldCounts,
@@ -305,6 +305,8 @@ def _find(
 ) -> dict[Place, Found]:
     """The links of every head and layer, by pair."""
     model, anatomy = loaded.model, loaded.anatomy
+    lengths = [each.length for each in work.tokens]
+    check_memory(loaded, max(lengths), len(lengths), options.max_tokens, CUT, whole=True)
     has_cross = any(layer.site == CROSS for layer in anatomy.layers)
     layers = [layer for layer in anatomy.layers if (layer.site == CROSS) == has_cross]
     finder, counting = LinkFinder(model, layers), _Counting(work, layers)
@@ -313,7 +315,7 @@ def _find(
     with evaluating(model), torch.inference_mode():
         with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
             for places in groups_by_length(
-                range(len(work.tokens)), lambda at: work.tokens[at].length, options.max_tokens
+                range(len(lengths)), lengths.__getitem__, options.max_tokens
             ):
                 batch = pair_batch(
                     [work.tokens[place] for place in places],

@@ -38,7 +38,7 @@ from headcount.corpora import (
     present,
     read_documents,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.antecedents import (
     BASELINES,
     NameAnswers,
@@ -253,9 +253,9 @@ def _choose(
         questions = [documents[window.document].question for window in windows]
         return tuple(map(_choices, maps.maps_BHGG.cpu(), windows, questions))
 
-    batches = list(
-        groups_by_length(range(len(encoded)), lambda at: len(encoded[at].ids), max_tokens)
-    )
+    lengths = [len(each.ids) for each in encoded]
+    check_memory(loaded, max(lengths, default=0), len(lengths), max_tokens)
+    batches = list(groups_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     units = ((str(number), partial(of_batch, each)) for number, each in enumerate(batches))
     chosen = dict[int, Choices]()
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, maps):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from headcount.core import MAX_TOKENS, Head, Kept, Progress, check_disk, fill, silent
 from headcount.corpora import Encoder, groups_by_length, padded, present
-from headcount.models import Loaded, random_copy
+from headcount.models import CUT, Loaded, check_memory, random_copy
 from headcount.probes.features import (
     AFTER,
     BEFORE,
@@ -101,14 +101,15 @@ def extract(
         max_tokens: number of padded tokens in a batch.
         stage: name of this stage for the progress.
         progress: called with the number of sentences.
+
+    Raises:
+        InputError: if the longest sentence does not fit into memory.
     """
     kept = Kept(folder / "features.json", key, "the progress of word-level features", int)
     sentences = features.sentences
-    batches = list(
-        groups_by_length(
-            range(len(sentences)), lambda at: len(sentences[at].encoded.ids), max_tokens
-        )
-    )
+    lengths = [len(each.encoded.ids) for each in sentences]
+    check_memory(loaded, max(lengths, default=0), len(lengths), max_tokens, CUT)
+    batches = list(groups_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     stored = [each for each in (features.maps, features.states) if each is not None]
     for each in stored:
         each.open()

@@ -12,7 +12,7 @@ from .curves import curve as curve
 from .curves import trained as trained
 from .limit import BudgetSpec as BudgetSpec
 from .methods.ablation import Greedy as Greedy
-from .methods.by_score import Gradient as Gradient
+from .methods.by_score import BY_SCORE as BY_SCORE
 from .methods.by_score import Random as Random
 from .methods.learned import Subset as Subset
 from .methods.learned import plan_of as plan_of

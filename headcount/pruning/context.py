@@ -11,7 +11,7 @@ from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
 from headcount.pruning.protecting import Roles, known_roles, protected_heads
-from headcount.tasks import Task, check_fits, drawn
+from headcount.tasks import Task, check_examples_fit, drawn
 from headcount.training import TrainingRun
 
 
@@ -110,7 +110,7 @@ class PruneSettings:
             InputError: for texts that do not fit into memory, a site or a protected head that the
                 model does not have, or a protected role that no head has.
         """
-        check_fits(loaded, train, self.max_tokens)
+        check_examples_fit(loaded, train, self.max_tokens)
         units = Units.of(loaded.anatomy, self.sites or None, self.whole_groups)
         roles: Roles = {}
         if self.protect or with_roles:

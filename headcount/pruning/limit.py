@@ -1,9 +1,10 @@
 """Limit: a budget as a user gives it, and the choice of heads that meets it.
 
-A budget is a number of heads, a share, a number for each site, the fewest heads whose score drops
-no further than allowed, or the most heads that are fast enough. The last two are searched by
-bisection: the method chooses heads for each budget tried. Measurements are saved in the state
-folder, if there is one, so that a killed search resumes and ends with the same budget.
+A budget is a number of heads, a share, a share of the cache, a number for each site, the fewest
+heads whose score drops no further than allowed, or the most heads that are fast enough. The last
+two are searched by bisection: the method chooses heads for each budget tried. Measurements are
+saved in the state folder, if there is one, so that a killed search resumes and ends with the same
+budget.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +15,12 @@ from typing import final
 from headcount.core import InputError, Kept, amount
 from headcount.models import Loaded, signature
 from headcount.pruning.before_after import drop, evaluate_gated
-from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
+from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, cached, dense, share
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.options import check_budget
 from headcount.speed import Machine
+from headcount.tap import Anatomy
 from headcount.tasks import Evaluation, Task
 
 
@@ -70,7 +72,7 @@ def last_within(
 @final
 @dataclass(frozen=True)
 class BudgetSpec:
-    """Exactly one of four kinds of budget for `prune`.
+    """Exactly one of five kinds of budget for `prune`.
 
     >>> BudgetSpec(max_drop=0.3).keep is None
     True
@@ -83,23 +85,27 @@ class BudgetSpec:
     """Number of heads to keep."""
     share: float | None = None
     """Share of the prunable heads to keep."""
+    cache: float | None = None
+    """Largest share of the bytes of the key/value cache; entire groups are pruned."""
     max_drop: float | None = None
     """Largest drop of the score on the development set, in the score's unit."""
     latency: float | None = None
     """Largest latency of the compact model, in milliseconds."""
 
     def __post_init__(self) -> None:
-        check_budget(self.keep, self.share, self.max_drop, self.latency)
+        check_budget(self.keep, self.share, self.cache, self.max_drop, self.latency)
         if self.keep is not None:
             object.__setattr__(self, "keep", dense(self.keep))
 
-    def budget(self, units: Units) -> Keep | None:
+    def budget(self, units: Units, anatomy: Anatomy) -> Keep | None:
         """The number of heads to keep, or None if it must be searched.
 
         Raises:
             InputError: if the units can't meet it; the error names the nearest possible number.
         """
         keep = share(units, self.share) if self.share is not None else self.keep
+        if self.cache is not None:
+            keep = cached(units, anatomy, self.cache)
         if keep is None:
             return None
         by_site(units, keep)
@@ -141,7 +147,7 @@ def choose(
     Raises:
         InputError: if the limit can't be met, or the state belongs to another search.
     """
-    keep = limit.budget(context.units)
+    keep = limit.budget(context.units, context.loaded.anatomy)
     if keep is not None:
         return Chosen(method.choose(context, keep), keep)
     budgets, largest, what = _search_space(limit, context.units.possible(), dev)

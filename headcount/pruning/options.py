@@ -19,19 +19,12 @@ https://arxiv.org/abs/1905.10650; Li et al. (2021), https://arxiv.org/abs/2108.0
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from math import inf, isfinite
 from typing import ClassVar
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.importance import (
-    DeltaOf,
-    FisherScore,
-    GradientScore,
-    NormScore,
-    RelevanceScore,
-    SinkScore,
-)
+from headcount.importance import METHODS, SCORES, DeltaOf, Score
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -63,29 +56,11 @@ class StepOptions(MethodOptions):
             )
 
 
-@dataclass(frozen=True)
-class GradientOptions(GradientScore, StepOptions):
-    """Options of `gradient`."""
-
-
-@dataclass(frozen=True)
-class RelevanceOptions(RelevanceScore, StepOptions):
-    """Options of `relevance`; pruning in its order is ours, the paper prunes by gates."""
-
-
-@dataclass(frozen=True)
-class NormOptions(NormScore, StepOptions):
-    """Options of `norm`."""
-
-
-@dataclass(frozen=True)
-class SinkOptions(SinkScore, StepOptions):
-    """Options of `sink`."""
-
-
-@dataclass(frozen=True)
-class FisherOptions(FisherScore, StepOptions):
-    """Options of `fisher`."""
+def _by_score(score: type[Score]) -> type[StepOptions]:
+    """The options of pruning by a score: the step, and those of the score."""
+    name = f"{score.__name__.removesuffix('Score')}Options"
+    about = {"__module__": __name__, "__doc__": f"Options of `{score.name}`."}
+    return make_dataclass(name, (), bases=(score, StepOptions), namespace=about, frozen=True)
 
 
 @dataclass(frozen=True)
@@ -186,8 +161,8 @@ class SubsetOptions(MethodOptions):
 METHOD_OPTIONS: Mapping[str, type[MethodOptions]] = {
     each.name: each
     for each in (
-        *(GradientOptions, RelevanceOptions, AblationOptions, NormOptions, SinkOptions),
-        *(FisherOptions, RandomOptions, AutoOptions, L0Options, SubsetOptions),
+        *(_by_score(SCORES[name]) if name in SCORES else AblationOptions for name in METHODS),
+        *(RandomOptions, AutoOptions, L0Options, SubsetOptions),
     )
 }
 """Options of every method, by its name."""
@@ -204,14 +179,19 @@ def options_of_method(name: str) -> type[MethodOptions]:
 
 
 def check_budget(
-    keep: object, share: float | None, max_drop: float | None, latency: float | None
+    keep: object,
+    share: float | None,
+    cache: float | None,
+    max_drop: float | None,
+    latency: float | None,
 ) -> None:
     """Check that there is exactly one budget, and that it is a possible one for some model.
 
     Raises:
         InputError: If there is none, or several, or a number that no model can meet.
     """
-    budgets = {"--keep": keep, "--share": share, "--max-drop": max_drop, "--latency": latency}
+    budgets = {"--keep": keep, "--share": share, "--keep-cache": cache}
+    budgets |= {"--max-drop": max_drop, "--latency": latency}
     given = [name for name, value in budgets.items() if value is not None]
     if len(given) != 1:
         raise InputError(
@@ -220,6 +200,8 @@ def check_budget(
         )
     if share is not None:
         check_share(share)
+    if cache is not None and not 0 < cache <= 1:
+        raise InputError(f"Expected a share of the cache above 0 and up to 1, got {cache}.")
     if max_drop is not None and not isfinite(max_drop):
         raise InputError(f"Expected a finite largest drop, got {max_drop}.")
     if latency is not None and not 0 < latency < inf:
@@ -249,10 +231,11 @@ def voita2019(sites: Sequence[str], task: str) -> L0Options:
     return L0Options(tuning, sweep=8, voita2019=True)
 
 
-def michel2019(sites: Sequence[str] = (), task: str = "") -> GradientOptions:
+def michel2019(sites: Sequence[str] = (), task: str = "") -> MethodOptions:
     """The way of Michel et al. (2019), for any sites and task."""
     del sites, task
-    return GradientOptions(step=0.1, level="sample", normalise=True)
+    options = {"step": 0.1, "level": "sample", "normalise": True}
+    return METHOD_OPTIONS["gradient"](**options)
 
 
 def li2021(sites: Sequence[str], task: str) -> SubsetOptions:

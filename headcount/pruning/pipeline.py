@@ -187,7 +187,7 @@ class Pruning:
 
     def _check(self) -> None:
         """Raise the errors of impossible requests before time is spent on them."""
-        self.limit.budget(self.context.units)
+        self.limit.budget(self.context.units, self.context.loaded.anatomy)
         with self._step("trial cut"):
             check_prunable(self.context.loaded, self.context.units)
         check_finetunings(self.context, self.method, self.stages.recovery)

@@ -56,10 +56,7 @@ def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
         f"(p < {SURE} after correction for {numbers.of(len(tested), 'test', 'tests')})"
     ]
     if helping:
-        least = LARGE.get(record.quantity, LARGE_SHARE)
-        large = sum(each.delta > least for each in helping)
-        number = numbers.count(large) if large else "none"
-        parts.append(f"{number} by more than {least:g} {_unit(record)}")
+        parts.append(large([each.delta for each in helping], record))
     if harmful:
         verb = "harms" if len(harmful) == 1 else "harm"
         names = f" ({', '.join(harmful)})" if len(harmful) <= NAMED else ""
@@ -67,6 +64,13 @@ def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:
     if open_:
         parts.append(f"for {numbers.of(open_, 'head', 'heads')} the effect is within noise")
     return [f"{numbers.listed(parts)}.", *_seen(tested, record)]
+
+
+def large(deltas: Iterable[float], record: ImportanceRecord) -> str:
+    """How many effects are large, in words: `3 by more than 0.05 nats`."""
+    least = LARGE.get(record.quantity, LARGE_SHARE)
+    number = sum(delta > least for delta in deltas)
+    return f"{numbers.count(number) if number else 'none'} by more than {least:g} {_unit(record)}"
 
 
 def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:

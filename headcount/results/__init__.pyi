@@ -10,6 +10,13 @@ from .analysis import read_run as read_run
 from .cache import CachePart as CachePart
 from .cache import CacheRecord as CacheRecord
 from .cache import cache_rows as cache_rows
+from .cache_plan import DENSE as DENSE
+from .cache_plan import NEEDLES as NEEDLES
+from .cache_plan import NEXT as NEXT
+from .cache_plan import CachePlanRecord as CachePlanRecord
+from .cache_plan import GroupRow as GroupRow
+from .cache_plan import JudgedRow as JudgedRow
+from .cache_plan import PlannedCache as PlannedCache
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison
@@ -62,9 +69,7 @@ from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
-from .importance import scored_table as scored_table
 from .importance import signed as signed
-from .importance import write_scores as write_scores
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from headcount.core import SITES, Heads, HeadTable, InputError, LayerId, omitted, reading
+from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
 from headcount.results.store import Record
 
 if TYPE_CHECKING:
@@ -244,19 +244,6 @@ class ImportanceRecord(Record):
 ONE_STEP = ("classification", "image-classification", "similarity")
 """Tasks with one target step in each example, so that both averages of relevance are equal."""
 
-COLUMNS = (
-    "gradient",
-    "relevance",
-    "ablation_delta",
-    "ablation_low",
-    "ablation_high",
-    "ablation_p",
-    "norm_score",
-    "sink_score",
-    "fisher",
-)
-"""Columns that assessments write."""
-
 
 def read_head_table(folder: Path) -> HeadTable | None:
     """The table of heads in a run folder; None if there is none.
@@ -273,22 +260,6 @@ def read_head_table(folder: Path) -> HeadTable | None:
         if not all(isinstance(name, str) for name in table.frame["head"]):
             raise ValueError("the column head does not hold names of heads")
     return table
-
-
-def scored_table(heads: Heads, columns: Mapping[str, object], folder: Path) -> HeadTable:
-    """The head table of a folder, or a new one, with the columns of a new assessment only."""
-    table = read_head_table(folder)
-    if table is None:
-        return HeadTable.of(heads, columns)
-    frame = table.frame.drop(columns=[name for name in COLUMNS if name in table.frame])
-    return HeadTable(frame.assign(**dict(columns)))
-
-
-def write_scores(folder: Path, table: HeadTable, record: ImportanceRecord) -> None:
-    """Write the table and, last, the record."""
-    table.write(folder / "heads.parquet")
-    columns = ["head", *(name for name in COLUMNS if name in table.frame)]
-    record.write(folder, {"heads.parquet": columns})
 
 
 def read_assessment(folder: Path, method: str) -> "tuple[pd.DataFrame, ImportanceRecord]":

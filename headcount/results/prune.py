@@ -129,7 +129,8 @@ class ChoiceRecord:
     options: str
     """The method with all its options, as Python writes it."""
     limit: Mapping[str, Any]
-    """The budget as it was given: its kind (`keep`, `share`, `max_drop` or `latency`) and value."""
+    """The budget as it was given: its kind (`keep`, `share`, `cache`, `max_drop` or
+    `latency`) and value."""
     keep: int | Mapping[str, int]
     """Number of heads to keep, in all or at each site named."""
     tried: Mapping[int, float] | None = None

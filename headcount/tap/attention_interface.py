@@ -53,19 +53,23 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
 
 @contextmanager
 def dispatching(
-    model: PreTrainedModel, attend: Callable[..., Any], implementation: str | None = None
+    model: PreTrainedModel,
+    attend: Callable[..., Any],
+    implementation: str | None = None,
+    explicit: bool = True,
 ) -> Iterator[str]:
     """Send every attention call that the model dispatches through the interface to `attend`.
 
     The model sees its own implementation's name if that is "sdpa" or "eager", otherwise "sdpa".
     Masks have the form of that implementation: under "sdpa" boolean (True = visible), under "eager"
-    added to the scores. Causal masks are always explicit, so no mask means that everything is
-    visible.
+    added to the scores. Causal masks are explicit, so no mask means that everything is visible.
 
     Args:
         model: any transformers model.
         attend: an attention function of transformers' kind.
         implementation: "sdpa" or "eager", which the model sees instead of its own.
+        explicit: whether causal masks are always explicit under "sdpa"; otherwise, as in the stock
+            model, there may be none for single queries and for whole texts without padding.
     """
     holders = [(vars(config), _FIELD) for config in configurations(model)]
     holders += [
@@ -78,7 +82,8 @@ def dispatching(
     names = {base: _Name(base) for base in ("sdpa", "eager")}
     for base, name in names.items():
         AttentionInterface.register(name, attend)
-        AttentionMaskInterface.register(name, eager_mask if base == "eager" else _explicit_mask)
+        fused_mask = _explicit_mask if explicit else sdpa_mask
+        AttentionMaskInterface.register(name, eager_mask if base == "eager" else fused_mask)
     try:
         for fields, field, stock in before:
             fields[field] = names[_known(implementation or stock)]

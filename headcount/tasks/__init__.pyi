@@ -23,7 +23,7 @@ from .regression import Regression as Regression
 from .regression import activation_of as activation_of
 from .regression import is_regression as is_regression
 from .scoring import Scored as Scored
-from .scoring import check_fits as check_fits
+from .scoring import check_examples_fit as check_examples_fit
 from .scoring import evaluate as evaluate
 from .scoring import score as score
 from .similarity import Similarity as Similarity

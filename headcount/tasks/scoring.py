@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, ModelError, amount, check_is_folder, write_text
-from headcount.models import Loaded, as_loaded, check_memory, signature
+from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
 from headcount.tap import AnyModel, evaluating, model_of
 from headcount.tasks.task import Evaluation, Losses, Task
@@ -48,7 +48,7 @@ def evaluate(
     return task.with_texts(evaluation, model, max_tokens) if texts else evaluation
 
 
-def check_fits(loaded: Loaded, task: Task, max_tokens: int) -> None:
+def check_examples_fit(loaded: Loaded, task: Task, max_tokens: int) -> None:
     """Check that attention over the longest example fits into memory, before the model reads one.
 
     Raises:
@@ -60,7 +60,7 @@ def check_fits(loaded: Loaded, task: Task, max_tokens: int) -> None:
         return
     has_pieces = task.name in ("causal-lm", "masked-lm")
     advice = "Cut texts into shorter pieces, for example with --max-length 2048"
-    advice = advice if has_pieces else "Leave out longer texts, or cut them"
+    advice = advice if has_pieces else CUT
     check_memory(loaded, longest, task.num_examples, max_tokens, advice)
 
 
@@ -115,9 +115,11 @@ def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = MAX_TO
         max_tokens: Largest number of padded tokens in a batch.
 
     Raises:
+        InputError: If the longest example does not fit into memory.
         ModelError: If a loss is not finite.
     """
     loaded = as_loaded(loaded)
+    check_examples_fit(loaded, task, max_tokens)
     evaluation = evaluate(loaded.model, task, max_tokens, texts=True)
     scores, signatures = {task.metric: float(task.score(evaluation))}, {}
     num_truncated = 0

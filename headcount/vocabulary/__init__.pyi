@@ -15,6 +15,7 @@ from .roles import BORDERLINE as BORDERLINE
 from .roles import CLARK as CLARK
 from .roles import CLEAR as CLEAR
 from .roles import KOVALEVA as KOVALEVA
+from .roles import MICHEL as MICHEL
 from .roles import ROLES as ROLES
 from .roles import VOITA as VOITA
 from .roles import RoleEntry as RoleEntry

@@ -48,6 +48,7 @@ class RoleEntry:
 
 VOITA = "Voita et al., ACL 2019, arXiv:1905.09418"
 CLARK = "Clark et al., BlackboxNLP 2019, arXiv:1906.04341"
+MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
 KOVALEVA = "Kovaleva et al., EMNLP 2019, arXiv:1908.08593"
 _OLSSON = "Olsson et al., 2022, arXiv:2209.11895"
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,8 @@ import pytest
 from transformers import AutoModel
 
 from headcount import load
+from headcount.importance import COLUMNS
 from headcount.models import Loaded
-from headcount.results.importance import COLUMNS
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved
@@ -148,6 +149,20 @@ def test_effects_on_texts_that_were_cut_in_another_way_are_refused(tmp_path: Pat
     assert status == 2 and "Expected the same first token of pieces (start) in both" in errors
     status, _, errors = headcount(*run, "--no-start", *against, "--out", tmp_path / "new")
     assert status == 0, errors
+    file = tmp_path / "old/importance.json"
+    record = json.loads(file.read_text())
+    del record["sha256"]
+    _rewrite(file, record, "kernel:sdpa", "kernel:eager")
+    status, _, errors = headcount(*run, "--no-start", *against, "--out", tmp_path / "eager")
+    assert status == 2 and "Expected the same kernel of attention (kernel) in both" in errors
+    _rewrite(file, record, "|kernel:sdpa", "")
+    status, said, _ = headcount(*run, "--no-start", *against, "--out", tmp_path / "later")
+    assert status == 0 and "the kernel of attention (kernel, sdpa in these) is not" in said
+
+
+def _rewrite(file: Path, record: dict[str, Any], part: str, other: str) -> None:
+    assert part in record["signature"]
+    file.write_text(json.dumps(record | {"signature": record["signature"].replace(part, other)}))
 
 
 def test_refusals(encoder: Path, pairs: Path, tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def test_a_damaged_state_costs_a_batch_and_changes_no_number(bert: Path, tmp_pat
         out = tmp_path / name
         shutil.copytree(whole, out)
         (out / STATE).write_bytes(damaged)
-        with pytest.warns(UserWarning, match=r"done again: it holds \d+ batch(es)?, \d sentences"):
+        with pytest.warns(
+            UserWarning, match=r"computed again: it holds \d+ batch(es)?, \d sentences"
+        ):
             status, _, errors = headcount(*arguments, out, "--resume")
         assert status == 0, errors
         same_results(whole, out)

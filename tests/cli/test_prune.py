@@ -229,6 +229,21 @@ def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert status == 2 and "Expected a latency in ms of at most 1e-06, got" in errors
 
 
+def test_a_share_of_the_cache(tmp_path: Path) -> None:
+    llama, out = saved.llama(tmp_path / "llama"), tmp_path / "out"
+    asked = ("--task", "causal-lm", "--data", PARALLEL, "--dev", PARALLEL)
+    asked += ("--columns", "text=0", "--max-length", 9)
+    asked += ("--limit", 6, "--method", "fisher", "--no-fold", "--no-rescale")
+    asked += ("--keep-cache", 0.8, "--out", out)
+    status, _, errors = headcount("prune", llama, *asked)
+    assert status == 0, errors
+    record = json.loads((out / "prune.json").read_text())
+    assert record["limit"] == {"cache": 0.8} and record["keep"] == 6
+    dense, pruned = (record["cache"][each][0]["bytes_per_token"] for each in ("dense", "pruned"))
+    assert pruned == 0.75 * dense
+    assert "cache 0.8" in (out / "README.md").read_text()
+
+
 def test_functions_by_the_analysis_own_thresholds(
     bert: Path, data: list[Path], tmp_path: Path
 ) -> None:

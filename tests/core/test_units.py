@@ -245,7 +245,7 @@ def test_a_damaged_state_says_what_is_done_again_and_ends_with_the_same_results(
     whole = [*kept(tmp_path / "whole.json").results(units([]))]
     path.write_bytes(path.read_bytes()[:-9])
     says = r"rows in .*done\.json, but it can't be read: .* The state saved before it takes its "
-    with pytest.warns(UserWarning, match=rf"{says}.* done again: it holds 1 unit: one$"):
+    with pytest.warns(UserWarning, match=rf"{says}.* computed again: it holds 1 unit: one$"):
         again = kept(path)
     assert [*again.results(units(done := []))] == whole and done == ["two", "three"]
     put_back()

@@ -11,10 +11,10 @@ from transformers.activations import ACT2FN
 
 from headcount.core import InputError, ModelError
 from headcount.importance import token_relevance
+from headcount.importance.choices import Rules
 from headcount.importance.lrp import rule_sets as lrp_rule_sets
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rules import passed
-from headcount.importance.options import Rules
 from tests import tiny
 from tests.examined import examined
 from tests.importance.lrp_cases import (

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, LayerId, ModelError
 from headcount.importance import norm, sink
-from headcount.importance import norm_and_sink as from_measures
-from headcount.importance.norm_and_sink import QuerySums
+from headcount.importance import query_means as from_measures
+from headcount.importance.query_means import QuerySums
 from headcount.tap import Anatomy, Tap
 from headcount.tasks import TaskBatch
 from tests import tiny

@@ -1,33 +1,86 @@
-"""Scores by name: the same numbers to show, to follow and to prune by."""
+"""Scores by name: the same numbers to show, to follow and to prune by, and one row of words."""
+
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
-from headcount.importance import METHODS, READ_BY, SCORE_COLUMNS, SCORES, Options, assess, score_of
-from headcount.pruning import METHOD_OPTIONS, RankingMethod, method
-from headcount.results.importance import COLUMNS
+import headcount
+from headcount.importance import (
+    COLUMNS,
+    METHODS,
+    READ_BY,
+    SCORE_COLUMNS,
+    SCORES,
+    Options,
+    assess,
+    score_of,
+)
+from headcount.pruning import BY_SCORE, METHOD_OPTIONS, RankingMethod, method
+from headcount.reports.names import MEASURES
+from headcount.reports.page.method_notes import WORTH_NOTES
+from headcount.vocabulary import WORTH
 from tests.pruning.context import context
+
+DOCS = Path(headcount.__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_what_is_shown_is_what_prunes(name: str) -> None:
     given = context("masked-bert")
     found = assess(given.loaded, given.sample, Options((name,)))  # type: ignore[arg-type]
-    kind = SCORES[name]
-    assert [*found.columns] == [kind.column] and kind.column in SCORE_COLUMNS
+    column = SCORES[name].column.key
+    assert [*found.columns] == [column] and column in SCORE_COLUMNS
     chosen = method(name)
     assert isinstance(chosen, RankingMethod)
     pruned = chosen.ranking.order(given).scores
-    shown = dict(zip(given.loaded.heads, found.columns[kind.column], strict=True))
+    shown = dict(zip(given.loaded.heads, found.columns[column], strict=True))
     assert {*pruned} == {*shown}
     np.testing.assert_allclose([pruned[head] for head in shown], [*shown.values()], rtol=1e-6)
 
 
 def test_every_score_has_options_of_its_own_and_words() -> None:
     assert {*METHODS} == {*SCORES, "ablation"} <= {*METHOD_OPTIONS}
+    notes = {each.what.lower(): each for each in WORTH_NOTES}
     for name, kind in SCORES.items():
-        assert issubclass(METHOD_OPTIONS[name], kind)
-        assert kind.name == name and kind.label and kind.says
-        assert kind.column in COLUMNS, "an assessment that is repeated deletes the old column"
+        entry = kind.column
+        assert issubclass(METHOD_OPTIONS[name], kind) and issubclass(BY_SCORE[name], kind)
+        assert kind.name == name and entry.label and entry.about and entry.group == WORTH
+        assert entry.key in COLUMNS, "an assessment that is repeated deletes the old column"
+        assert MEASURES[entry.key] is entry
+        assert notes[entry.label.lower()].how == kind.definition
         assert READ_BY[name] == kind.__match_args__
         assert score_of(name, Options()) == kind(), "an assessment's defaults are the score's"
+
+
+def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:
+    """An option that two scores shared would be set for both; one unsigned would not be resumed."""
+    names = [each for kind in SCORES.values() for each in kind.__match_args__]
+    assert len({*names}) == len(names) and not {*names} & {*READ_BY["ablation"], "seed", "methods"}
+    for name, kind in SCORES.items():
+        for option, hint in get_type_hints(kind).items():
+            if option in kind.__match_args__:
+                usual = getattr(kind(), option)
+                others = get_args(hint) or (usual + 1 if hint in (int, float) else not usual,)
+                other = next(each for each in others if each != usual)
+                assert kind(**{option: other}).signed(7) != kind().signed(7), (name, option)
+
+
+def rows(page: str, cell: str) -> list[str]:
+    """The rows of the tables of a page that begin with a name."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^\| `{cell}` \|.*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_docs_have_a_row_with_the_paper(name: str) -> None:
+    entry = SCORES[name].column
+    (row,) = rows("importance.md", entry.key)
+    for paper in re.findall(r"arXiv:(\S+?)(?:,|$)", entry.source):
+        assert f"https://arxiv.org/abs/{paper}" in row
+    options = SCORES[name].__match_args__
+    assert [
+        each for each in options if f"`--{each}" not in row and f"`--no-{each}" not in row
+    ] == []

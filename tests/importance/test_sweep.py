@@ -207,7 +207,7 @@ def test_resumes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="losses of 5 examples"):
         sweep(AblationSetting(model, task, anatomy), ablations[1:], state=tmp_path / "s", key="a")
     (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="is done again: it holds 3 of 5 examples$"):
+    with pytest.warns(UserWarning, match="is computed again: it holds 3 of 5 examples$"):
         again = run(task := TinyTask(model))
     assert task.runs, "the last batch"
     np.testing.assert_array_equal(again.loss_AN, dense.loss_AN)

@@ -9,9 +9,9 @@ import torch
 import transformers as hf
 
 import headcount
-from headcount import analysis, tasks
+from headcount import analysis, papers, probes, tasks, training
 from headcount.core import InputError, free_memory
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, Links
 from headcount.importance import assess
 from headcount.models import Loaded, attention_bytes
 from headcount.pruning import PruneSettings
@@ -91,7 +91,7 @@ def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
 ):
     model = loaded("llama")
     model.anatomy  # noqa: B018
-    text = "dog " * 299_998
+    text = "the dog " * 149_999
 
     def read(*_: object, **__: object) -> None:
         raise AssertionError("the model was run")
@@ -109,9 +109,25 @@ def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
     for ask in (
         lambda: assess(model, task),
         lambda: PruneSettings().context(model, task),
+        lambda: tasks.score(model, task),
+        lambda: training.check_finetuning(model, task, training.FinetuneConfig()),
     ):
         with pytest.raises(InputError, match="shorter pieces, for example with --max-length 2048"):
             ask()
+    with pytest.raises(InputError, match="llama over 1 text .* Leave out longer texts, or cut"):
+        papers.evolve([model], corpus, papers.EvolutionOptions(occurrences=100), tmp_path)
+
+
+def test_links_of_pairs_hold_whole_maps(tmp_path: Path):
+    """Where a layer is one block, all of its weights count: 16 bytes a pair and head, not 6."""
+    model, free = loaded("llama"), free_memory()
+    assert free is not None
+    assert attention_bytes(model, 1, 1000, whole=True) == (6 + 16 * 4) * 10**6
+    length = int((free / 30) ** 0.5)  # a mask would fit
+    (tmp_path / "a.txt").write_text("dog " * (length // 2))
+    pairs = Corpus(source=tmp_path / "a.txt", target=tmp_path / "a.txt")
+    with pytest.raises(InputError, match="free memory for the attention .* Leave out longer"):
+        probes.align(model, pairs, [Links(frozenset({(0, 0)}), frozenset({(0, 0)}))])
 
 
 def test_fewer_texts_at_a_time_are_advised_where_that_helps(monkeypatch: pytest.MonkeyPatch):

@@ -112,6 +112,27 @@ def test_kappa_is_the_textbook() -> None:
     assert noise.low < 0 < noise.high
 
 
+def test_a_word_has_the_classes_of_its_tag_relation_and_form() -> None:
+    words = ("Nobody", "told", "him", "nothing", "not", "Rome")
+    tags = ("PRON", "VERB", "PRON", "PRON", "PART", "PROPN")
+    relations = ("nsubj:outer", "root", "iobj", "obj", "advmod", "obl")
+    tree = Tree((1, -1, 1, 1, 1, 1), relations, tags)
+    found_WC = classes_of(Sentence(" ".join(words), words, tree))
+    named = [{WORD_CLASSES[c] for c in np.flatnonzero(row_C)} for row_C in found_WC]
+    assert named == [
+        {"pronoun", "subject"},
+        {"verb"},
+        {"pronoun", "object"},
+        {"pronoun", "object", "negation"},
+        {"negation"},
+        {"noun"},
+    ]
+    untagged = Sentence("dogs bark", ("dogs", "bark"), Tree((1, -1), ("nsubj", "root"), ("_", "_")))
+    for lacking in (untagged, Sentence("dogs bark", ("dogs", "bark"))):
+        with pytest.raises(CorpusError, match="expected words with tags and relations"):
+            classes_of(lacking)
+
+
 def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
     spans = ((0, 3), (4, 8), (4, 8), (9, 15))  # "can" and "not" are one multiword token
     tree = Tree((1, 3, 3, -1), ("nsubj", "aux", "advmod", "root"), ("PRON", "AUX", "PART", "VERB"))

@@ -233,12 +233,14 @@ def test_a_recovery_resumes_with_batches_of_another_size(tmp_path: Path) -> None
     )
     assert first.results[-1].after == pytest.approx(again.results[-1].after)
     record = json.loads((tmp_path / "recovery" / "training.json").read_text())
-    assert record["mended by"] == next(gain.stage for gain in first.results if gain.kept)
+    assert record["compensated by"] == next(gain.stage for gain in first.results if gain.kept)
     fewer = replace(context, calibration=3)
-    with pytest.raises(InputError, match="was begun with mended "):
+    with pytest.raises(InputError, match="was begun with compensated "):
         run_stages(Selection(plan, loaded), stages, fewer, task)
     stages = Compensation(fold=False, recovery=recovery)
-    with pytest.raises(InputError, match="was begun with mended by .*, and this command has resc"):
+    with pytest.raises(
+        InputError, match="was begun with compensated by .*, and this command has resc"
+    ):
         run_stages(Selection(plan, loaded), stages, context, task)
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers as hf
 
-from headcount.core import InputError
+from headcount.core import Head, InputError
 from headcount.pruning import (
+    BY_SCORE,
     BudgetSpec,
     Compensation,
-    Gradient,
     Keep,
     Method,
     Pruning,
@@ -22,6 +23,7 @@ from headcount.pruning import (
     RankingMethod,
     Selection,
     Subset,
+    Units,
     method,
     preset,
     with_options,
@@ -32,7 +34,9 @@ from headcount.pruning.methods.learned import L0, swept
 from headcount.pruning.methods.registry import METHODS
 from headcount.pruning.options import METHOD_OPTIONS, PRESETS
 from headcount.pruning.pipeline import milliseconds
+from headcount.tap import examine
 from headcount.tasks import evaluate, some
+from tests import tiny
 from tests.pruning.context import context
 
 
@@ -54,7 +58,8 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
 
 def test_options() -> None:
     found = method("gradient", step=0.1, normalise=False, level="token")
-    assert found == RankingMethod(Gradient(0.1, "token", False))
+    assert isinstance(found, RankingMethod) and isinstance(found.ranking, BY_SCORE["gradient"])
+    assert vars(found.ranking) == {"step": 0.1, "level": "token", "normalise": False}
     tuning = replace(L0().tuning, updates=7, trained="encoder")
     assert method("l0", tuning=tuning) == L0(tuning)
     assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
@@ -103,7 +108,7 @@ def test_presets_are_what_the_papers_did() -> None:
     made = {
         name: with_options(each(["encoder.self"], "translation")) for name, each in PRESETS.items()
     }
-    assert made["michel2019"] == RankingMethod(Gradient(0.1, "sample", True))
+    assert made["michel2019"] == method("gradient", step=0.1, level="sample", normalise=True)
     voita, li = made["voita2019"], made["li2021"]
     assert isinstance(voita, L0) and voita.voita2019 and voita.tuning.trained == "encoder"
     assert voita.sweep == 8 and voita.coefficient is None and voita.tuning.label_smoothing == 0.1
@@ -178,12 +183,38 @@ def test_one_limit() -> None:
         ({"max_drop": math.nan}, "Expected a finite largest drop, got nan"),
         ({"latency": math.nan}, "Expected a finite latency above 0 ms, got nan"),
         ({"latency": 0.0}, "Expected a finite latency above 0 ms, got 0.0"),
+        ({"cache": 0.0}, "Expected a share of the cache above 0 and up to 1, got 0.0"),
+        ({"cache": 90.0}, "Expected a share of the cache above 0 and up to 1, got 90.0"),
     ):
         with pytest.raises(InputError, match=reported):
             BudgetSpec(**given)  # pyright: ignore[reportArgumentType]
     for given, came in (({}, "none"), ({"keep": 3, "max_drop": 0.5}, "--keep and --max-drop")):
         with pytest.raises(InputError, match=f"--max-drop and --latency, got {came}"):
             BudgetSpec(**given)
+
+
+def test_a_share_of_the_cache_counts_groups() -> None:
+    """Of 4 layers with 2 groups of 2 heads, 0.6 of the cache is at most 4 groups, not 5."""
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "vocab_size": 50,
+        "num_hidden_layers": 4,
+    }
+    config = hf.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **sizes)
+    anatomy = examine(hf.LlamaForCausalLM(config))
+    units = Units.of(anatomy)
+    for part, heads in ((0.6, 8), (0.5, 8), (0.625, 10), (1.0, 16), (0.124, 0)):
+        assert BudgetSpec(cache=part).budget(units, anatomy) == heads
+    single = Units.of(anatomy, whole_groups=False)
+    with pytest.raises(InputError, match="Leave out --no-groups"):
+        BudgetSpec(cache=0.5).budget(single, anatomy)
+    guarded = units.protecting([Head("decoder.self", 0, 0), Head("decoder.self", 1, 3)])
+    with pytest.raises(InputError, match="from 4 of 16 heads in groups of 2, got 0.2. Raise it"):
+        BudgetSpec(cache=0.2).budget(guarded, anatomy)
+    bert = examine(tiny.MODELS["bert"]())
+    with pytest.raises(InputError, match="Expected a causal language model .* at encoder.self"):
+        BudgetSpec(cache=0.5).budget(Units.of(bert), bert)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.4, 0.99, 1.0, 2.7, 20.0])

@@ -13,10 +13,11 @@ import torch
 
 from headcount.core import Head, InputError, LayerId, ModelError, Plan
 from headcount.importance import Scores, gradient, norm, relevance, sink
-from headcount.importance.norm_and_sink import OutputNorm, query_means
+from headcount.importance.norm_score import OutputNorm
+from headcount.importance.query_means import query_means
 from headcount.models import Loaded
 from headcount.pruning import (
-    Gradient,
+    BY_SCORE,
     Greedy,
     PruningContext,
     Random,
@@ -26,7 +27,6 @@ from headcount.pruning import (
     choose_heads,
 )
 from headcount.pruning.budget import Unit
-from headcount.pruning.methods.by_score import Fisher, Norm, Relevance, Sink
 from headcount.pruning.methods.method import ascending
 from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import tapped
@@ -40,15 +40,8 @@ from tests.pruning.context import context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
 
-RANKINGS: list[Ranking] = [
-    Gradient(),
-    Relevance(),
-    Greedy(step=0.3),
-    Norm(),
-    Sink(),
-    Fisher(),
-    Random(),
-]
+Gradient, Norm = BY_SCORE["gradient"], BY_SCORE["norm"]
+RANKINGS: list[Ranking] = [*(each() for each in BY_SCORE.values()), Greedy(step=0.3), Random()]
 
 
 def names(heads: Sequence[Head]) -> list[str]:
@@ -87,7 +80,7 @@ def test_scores_are_those_of_importance() -> None:
         "norm": norm(model, task, anatomy),
         "sink": sink(model, task, anatomy),
     }
-    for ranking in (Gradient(), Relevance(), Norm(), Sink()):
+    for ranking in (BY_SCORE[name]() for name in expected):
         order, scores = ranking.order(given), expected[ranking.name]
         values = [float(scores[head.layer_id][head.index]) for head in order.heads]
         assert values == pytest.approx(sorted(values), rel=1e-12)
@@ -99,7 +92,7 @@ def test_fisher_is_the_mean_of_squared_derivatives(name: str) -> None:
     model, anatomy = examined_double(name)
     loaded = Loaded(model, None, name)
     given = PruningContext(loaded, TinyTask(model), Units.of(anatomy))
-    found = Fisher().scores(given, given.units.units)
+    found = BY_SCORE["fisher"]().scores(given, given.units.units)
     for place, heads in by_differences(model, anatomy).items():
         expected = [textbook.fisher(derivatives) for derivatives in heads]
         torch.testing.assert_close(

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, JsonObject
+from headcount.importance import write_scores
 from headcount.results import (
     PROFILE_COLUMNS,
     Analysis,
@@ -17,7 +18,6 @@ from headcount.results import (
     read_head_table,
     read_run,
     read_sealed,
-    write_scores,
     write_sealed,
 )
 from headcount.results.sealing import record_sha256

@@ -61,7 +61,7 @@ class Lrp(TorchFunctionMode):
         self._stack = ExitStack()
 
     def __enter__(self) -> "Lrp":
-        if self._rules.direct:  # positive and negative weights are told apart
+        if self._rules.direct:  # positive and negative weights have rules of their own
             check_weights_read(self.model, f"relevance by {self.name}")
         with ExitStack() as stack:
             for context in (evaluating(self.model), frozen(self.model), torch.enable_grad()):

@@ -33,6 +33,7 @@ from torch import Tensor
 
 from headcount.core import Kept, ModelError, Progress, fill, memory_map
 from headcount.corpora import groups_by_length, padded, present
+from headcount.models import CUT, check_memory
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens
 from headcount.tap import StateId, evaluating, heard, without_cache
@@ -182,9 +183,12 @@ def write_states(
         progress: called with the number of inputs.
 
     Raises:
+        InputError: if the longest input does not fit into memory.
         ModelError: if a state is too large for float16.
     """
     kept = Kept(store.path.with_suffix(".json"), key, "the progress of a state store", int)
+    longest = max(map(length, rows), default=0)
+    check_memory(subject.loaded, longest, len(rows), max_tokens, CUT)
     batches = list(groups_by_length(rows, length, max_tokens))
     store.open()
     writer = _Writer(subject, store)

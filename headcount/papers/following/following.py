@@ -51,7 +51,7 @@ from headcount.papers.following.record import (
     FollowRecord,
 )
 from headcount.results import Correlation
-from headcount.tasks import Task, evaluate, some
+from headcount.tasks import Task, check_examples_fit, evaluate, some
 
 _NUMBERS = "numbers"
 """Name of the one unit of a checkpoint, which has a key of its own."""
@@ -205,6 +205,7 @@ class _Run:
                 "Expected at least 2 examples, since importance is measured on two halves, got "
                 f"{task.num_examples}. Give more data."
             )
+        check_examples_fit(loaded, task, self.max_tokens)
         base = evaluate(loaded.model, task, self.max_tokens, texts=options.scores)
         halves_2H = self._halves(loaded, task)
         pruned = prunability(

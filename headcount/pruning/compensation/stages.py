@@ -128,9 +128,9 @@ def run_stages(
     state = context.state and context.state / "recovery"
     # Least squares give slightly different weights with other batch sizes.
     compensated = next((each.stage for each in done.results if each.kept), "nothing")
-    made = {"model": revision(selection.loaded.model), "mended by": compensated}
+    made = {"model": revision(selection.loaded.model), "compensated by": compensated}
     if compensated != "nothing":
-        made["mended on"] = context.sample.sha256
+        made["compensated on"] = context.sample.sha256
     tuned = recover(
         replace(context, state=state), done.loaded, selection.plan, stages.recovery, made
     )

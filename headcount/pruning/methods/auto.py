@@ -16,11 +16,13 @@ from headcount.core import InputError
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import Keep
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Sink
+from headcount.pruning.methods.by_score import BY_SCORE
 from headcount.pruning.methods.method import Method, RankingMethod, Selection
-from headcount.pruning.methods.stepwise import Stepwise
 from headcount.pruning.options import AutoOptions
 from headcount.tasks import Task, some
+
+CANDIDATES = ("gradient", "fisher", "norm", "sink")
+"""The scores to try."""
 
 
 @final
@@ -48,13 +50,7 @@ class Auto(AutoOptions, Method):
         return replace(self._candidates()[best].choose(context, keep), compared=losses)
 
     def _candidates(self) -> Mapping[str, RankingMethod]:
-        rankings: tuple[Stepwise, ...] = (
-            Gradient(self.step),
-            Fisher(self.step),
-            Norm(self.step),
-            Sink(self.step),
-        )
-        return {ranking.name: RankingMethod(ranking) for ranking in rankings}
+        return {name: RankingMethod(BY_SCORE[name](self.step)) for name in CANDIDATES}
 
 
 def halves(task: Task, seed: int) -> tuple[Task, Task]:

@@ -1,28 +1,21 @@
-"""By score: heads are pruned in ascending order of their importance (`importance/score.py`).
+"""By score: heads are pruned in ascending order of their importance (`importance/options.py`).
 
 Random: heads are pruned in a random order, which every other method should beat.
 
 Several seeds give a mean and a range. No data is used.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, make_dataclass
 from random import Random as Chance
 from typing import final
 
-from headcount.importance import Score, Scores
+from headcount.importance import SCORES, Scores, score_of
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Order, Ranking
 from headcount.pruning.methods.stepwise import Stepwise
-from headcount.pruning.options import (
-    FisherOptions,
-    GradientOptions,
-    NormOptions,
-    RandomOptions,
-    RelevanceOptions,
-    SinkOptions,
-)
+from headcount.pruning.options import METHOD_OPTIONS, MethodOptions, RandomOptions
 
 
 @final
@@ -39,44 +32,23 @@ class Random(RandomOptions, Ranking):
 
 
 @dataclass(frozen=True)
-class ByScore(Score, Stepwise):
+class ByScore(Stepwise):
     """Prunes in ascending order of a score, which is measured again after every step."""
 
     def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
         """The score of every head, while pruned heads are gated to 0."""
-        found = self.of(context.loaded, context.scored(self.name), context.max_tokens)
+        score = score_of(self.name, self)
+        found = score.of(context.loaded, context.scored(self.name), context.max_tokens)
         pruned = [head for unit in {*context.units.units} - {*left} for head in unit]
-        return self.without(found, pruned)
+        return score.without(found, pruned)
 
 
-@final
-@dataclass(frozen=True)
-class Gradient(GradientOptions, ByScore):
-    """Prunes heads whose gates have the smallest loss gradient first.
-
-    The paper's code takes steps of 0.1 (Michel et al., 2019, section 4).
-    """
+def _by_score(options: type[MethodOptions]) -> type[ByScore]:
+    """The method that has the options of a score and a step."""
+    name = options.__name__.removesuffix("Options")
+    about = {"__module__": __name__, "__doc__": ByScore.__doc__}
+    return make_dataclass(name, (), bases=(options, ByScore), namespace=about, frozen=True)
 
 
-@final
-@dataclass(frozen=True)
-class Relevance(RelevanceOptions, ByScore):
-    """Prunes heads that contribute least to the prediction first; those that oppose it lead."""
-
-
-@final
-@dataclass(frozen=True)
-class Norm(NormOptions, ByScore):
-    """Prunes heads that add the shortest vectors, relative to their layer, first."""
-
-
-@final
-@dataclass(frozen=True)
-class Sink(SinkOptions, ByScore):
-    """Prunes heads that put most of their attention on the first token first."""
-
-
-@final
-@dataclass(frozen=True)
-class Fisher(FisherOptions, ByScore):
-    """Prunes heads whose gates carry the least Fisher information first."""
+BY_SCORE: Mapping[str, type[ByScore]] = {name: _by_score(METHOD_OPTIONS[name]) for name in SCORES}
+"""The method of every score, by its name."""

@@ -6,15 +6,14 @@ from dataclasses import fields
 from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.auto import Auto
-from headcount.pruning.methods.by_score import Fisher, Gradient, Norm, Random, Relevance, Sink
+from headcount.pruning.methods.by_score import BY_SCORE, Random
 from headcount.pruning.methods.learned import L0, Subset
 from headcount.pruning.methods.method import Method, Ranking, RankingMethod
 from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
 
-METHODS: Mapping[str, type[Method | Ranking]] = {
-    each.name: each
-    for each in (Gradient, Relevance, Greedy, Norm, Sink, Fisher, Random, Auto, L0, Subset)
-}
+_BY_NAME = {**BY_SCORE, **{each.name: each for each in (Greedy, Random, Auto, L0, Subset)}}
+
+METHODS: Mapping[str, type[Method | Ranking]] = {name: _BY_NAME[name] for name in METHOD_OPTIONS}
 """Methods that rank, the best of some of them, and methods that learn gates in training."""
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from headcount.core import Document
 from headcount.reports.documents.alignment import alignment_document
+from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
 from headcount.reports.documents.coreference import coreference_document
 from headcount.reports.documents.curve import curve_document
@@ -16,6 +17,7 @@ from headcount.results import (
     Clusters,
     Coreference,
     Curve,
+    PlannedCache,
     Probed,
     Result,
     Sensitivity,
@@ -27,6 +29,7 @@ DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Clusters: clusters_document,
     Coreference: coreference_document,
     Curve: curve_document,
+    PlannedCache: cache_document,
     Probed: probes_document,
     Sensitivity: sensitivity_document,
     Skills: skills_document,

@@ -19,7 +19,6 @@ def skills_document(found: Skills) -> Document:
         "What the heads of a language model do",
         (
             Text(f"{record.model} {_finds(found)}. {_does(found.tasks)}", "lede"),
-            Heading("The best heads"),
             Text(
                 f"Repeated random tokens stand behind {first}. Intervals are of means over needles "
                 "that were found, over prompts and over texts (95 %, Student)."
@@ -114,7 +113,7 @@ def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
     ranked = found.ranked(skill.key)
     having = sum(row.score(skill.key)[0] >= skill.least for row in ranked)
     title = f"The best heads by {skill.label}"
-    yield Heading(title, level=3)
+    yield Heading(title)
     yield Text(
         f"{skill.about[0].upper()}{skill.about[1:]}. "
         f"{amount(having, 'head')} of {len(ranked)} reach {skill.least:g}."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount import numbers
+from headcount.reports.effects import large
 from headcount.reports.kinds import Leading, counted, num_borderline, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.untested import nothing_words
@@ -65,8 +66,8 @@ class Legend:
     verdicts: tuple[tuple[str, str, str], ...]
     """Verdict, its name and the number of its heads."""
     chips: tuple[Chip, ...]
-    num_mattering: int | None
-    """Number of heads that matter; None if that was not tested."""
+    mattering: str | None
+    """Number of heads that matter, and of those that matter much; None if that was not tested."""
 
 
 def legend(run: Analysis, found: Found) -> Legend:
@@ -76,12 +77,15 @@ def legend(run: Analysis, found: Found) -> Legend:
     if some := num_borderline(found.values()):
         counts[0] += f" ({numbers.count(some)} borderline)"
     chips = [Chip(kind, numbers.count(number)) for kind, number in counted(found.values())]
+    return Legend(tuple(zip(*names, counts, strict=True)), tuple(chips), _num_mattering(run))
+
+
+def _num_mattering(run: Analysis) -> str | None:
     matter = mattering(run)
-    return Legend(
-        tuple(zip(*names, counts, strict=True)),
-        tuple(chips),
-        None if matter is None else len(matter),
-    )
+    if matter is None or run.importance is None:
+        return None
+    deltas = [row.values["ablation_delta"] for row in run.rows if row.head in matter]
+    return f"{numbers.count(len(matter))} ({large(deltas, run.importance)})"
 
 
 def grids(run: Analysis, found: Found) -> tuple[Grid, ...]:

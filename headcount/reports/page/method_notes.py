@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.corpora import LEAST_UNITS, SEGMENT
-from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, TEXTS, VOITA, Inputs
+from headcount.importance import SCORES
+from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, MICHEL, TEXTS, VOITA, Inputs
 
 
 @final
@@ -150,8 +151,6 @@ NOTES = (
 )
 """Definitions and references for everything in the report."""
 
-_MICHEL = "Michel et al., NeurIPS 2019, arXiv:1905.10650"
-
 WORTH_NOTES = (
     Note(
         "Ablation effect",
@@ -160,32 +159,12 @@ WORTH_NOTES = (
         "each head alone and inverts the head's test: the studentized bootstrap for losses, paired "
         "approximate randomization for BLEU, chrF and classes. Only the p-values are corrected "
         "over heads, by Holm's method.",
-        f"{_MICHEL}, section 3",
+        f"{MICHEL}, section 3",
     ),
-    Note(
-        "Gradient",
-        "Mean over examples of the absolute derivative of the loss with respect "
-        "to the head's gate, divided by the norm over its layer unless the run says otherwise.",
-        f"{_MICHEL}, section 4.1",
-    ),
-    Note(
-        "Relevance",
-        "Share of the top prediction that layer-wise relevance propagation assigns "
-        "to the head, among the heads of its layer. The paper takes the mean over target steps, "
-        "each normalised on its own (--average per-step). By default the steps of an example are "
-        "normalised together.",
-        f"{VOITA}, section 4",
-    ),
-    Note(
-        "Output norm",
-        "Mean length of what the head adds to the residual stream, divided by the "
-        "mean of its layer.",
-        "Sandoval-Segura et al., 2025, arXiv:2504.03889",
-    ),
-    Note(
-        "Sink score",
-        "Minus the mean weight on the first token: heads that look there do little.",
-        "Sok et al., 2026, arXiv:2601.06787",
+    *(
+        Note(label[0].upper() + label[1:], each.definition, each.column.source)
+        for each in SCORES.values()
+        if (label := each.column.label)
     ),
     Note(
         "Agreement",

@@ -26,7 +26,7 @@ from headcount.models import (
     tokenizer_revision,
 )
 from headcount.tap import AnyModel, model_of
-from headcount.tasks import Task
+from headcount.tasks import Task, check_examples_fit
 from headcount.training.bucketed import Batches
 from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
 from headcount.training.claiming import claim
@@ -179,11 +179,13 @@ def check_finetuning(
 
     Raises:
         InputError: if nothing would be trained, the model has no encoder to train or no dropout to
-            set, the task has no such loss, or the Trainer would use another GPU.
+            set, the task has no such loss, the longest example does not fit into memory, or the
+            Trainer would use another GPU.
     """
     check_gpu(loaded.model.device)
     check_not_quantized(loaded.model)
     check_distillation(task, tuning)
+    check_examples_fit(loaded, task, tuning.batch_tokens)
     if tuning.dropout and not rates(loaded.model):
         raise InputError(
             f"Expected a model with dropout to set its rate to {tuning.dropout:g}, got "

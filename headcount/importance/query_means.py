@@ -1,4 +1,4 @@
-"""From measures: scores that average a quantity of attention over queries, without any labels.
+"""Query means: scores that average a quantity of attention over queries, without any labels.
 
 They take one forward over the task's batches. The quantity is appended to the values as extra
 columns: the product that makes the heads' outputs also makes it, and no attention map is stored.
@@ -109,7 +109,9 @@ class _Averaging:
         self._per_query_BHQ = torch.empty(0)
         self.without_root = {layer.layer_id for layer, root in self._roots.items() if root is None}
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor:
+    def begin(
+        self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int
+    ) -> Float[Tensor, "row head key column"]:
         """Start a layer, and return the quantity's columns."""
         assert self.batch is not None
         # Keys are the tokens that attend at the site; in cross-attention, the encoder's tokens.
@@ -145,68 +147,3 @@ def _check_finite(means: dict[LayerId, Tensor], without_root: Container[LayerId]
                 f"Expected finite numbers for all heads, but head {head} gave NaN or infinity. "
                 "Check the model's parameters, or load it in float32."
             )
-
-
-@final
-class OutputNorm:
-    """||A v W_O|| of every query, as ||A (v R)||, without making vectors of the model's width."""
-
-    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
-        """The products v R, with one column per dimension of a head."""
-        if seen.root_HDD is None:
-            return torch.full_like(seen.value_BHKD[..., :1], torch.nan)
-        return seen.value_BHKD @ seen.root_HDD.to(seen.value_BHKD)
-
-    def per_query(
-        self, masses_BHQC: Float[Tensor, "row head query column"]
-    ) -> Float[Tensor, "row head query"]:
-        """The length of A v R."""
-        return torch.linalg.vector_norm(masses_BHQC, dim=-1)
-
-
-def norm(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
-) -> dict[LayerId, Float64[Tensor, " head"]]:
-    """Layer-normalised mean norm of every head's output, from one forward over a task.
-
-    Args:
-        model: Model to score.
-        task: Task that provides the examples; its labels are not used.
-        anatomy: Result of `examine(model)`; examined now if None.
-        max_tokens: Number of padded tokens in a batch.
-    """
-    means = query_means(model, task, OutputNorm(), anatomy, max_tokens)
-    tiny = torch.finfo(torch.float64).tiny  # heads of zeros stay zeros
-    return {place: mean_H / mean_H.mean().clamp_min(tiny) for place, mean_H in means.items()}
-
-
-@final
-class FirstMass:
-    """The weight of every query on the first token."""
-
-    def columns(self, seen: Seen) -> Float[Tensor, "row head key column"]:
-        """One column: 1 at the first token."""
-        rows, heads, keys, _ = seen.value_BHKD.shape
-        column = seen.value_BHKD.new_zeros(rows, heads, keys, 1)
-        return column.scatter_(2, seen.first_B[:, None, None, None].expand(rows, heads, 1, 1), 1.0)
-
-    def per_query(
-        self, masses_BHQC: Float[Tensor, "row head query column"]
-    ) -> Float[Tensor, "row head query"]:
-        """The weight of each query."""
-        return masses_BHQC.squeeze(-1)
-
-
-def sink(
-    model: AnyModel, task: Task, anatomy: Anatomy | None = None, max_tokens: int = MAX_TOKENS
-) -> dict[LayerId, Float64[Tensor, " head"]]:
-    """The negative mean weight on the first token, from one forward over a task.
-
-    Args:
-        model: Model to score.
-        task: Task that provides the examples; its labels are not used.
-        anatomy: Result of `examine(model)`; examined now if None.
-        max_tokens: Number of padded tokens in a batch.
-    """
-    means = query_means(model, task, FirstMass(), anatomy, max_tokens)
-    return {place: -mean_H for place, mean_H in means.items()}

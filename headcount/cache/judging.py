@@ -1,0 +1,108 @@
+"""Judging a plan: what a model answers under the masks of a plan, and intervals of differences.
+
+A text is read once under the masks, as far as each question; every question goes on from a copy of
+the keys and values there, under the same masks. Questions about one text share its reading, so the
+95 % intervals are over texts (`statistics.Bootstrap`), and differences are paired.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headcount.cache.masks import streaming_masks
+from headcount.cache.plan import CachePlan
+from headcount.cache.questions import AskedText, Question
+from headcount.core import Steps, silent_steps
+from headcount.models import Loaded
+from headcount.tap import evaluating, fewest_logits
+
+ROWS = 8
+"""Number of answers in a batch."""
+
+
+@final
+@dataclass(frozen=True)
+class Answered:
+    """What a model made of some questions, in their order."""
+
+    right: tuple[bool, ...]
+    """Whether the answer was right."""
+    losses: tuple[float, ...]
+    """Negative log-likelihood of the right answer, in nats per token."""
+
+
+def answered(
+    loaded: Loaded,
+    texts: Sequence[AskedText],
+    plan: CachePlan | None = None,
+    steps: Steps = silent_steps,
+) -> Answered:
+    """Ask a model all questions about some texts, under the masks of a plan.
+
+    Args:
+        loaded: a causal language model.
+        texts: the texts with their questions.
+        plan: which groups stream; None if none does.
+        steps: called with the number of texts so far, and of all.
+    """
+    masked = nullcontext() if plan is None else streaming_masks(loaded, plan)
+    found = list[tuple[bool, float]]()
+    with evaluating(loaded.model), torch.inference_mode(), masked:
+        for number, text in enumerate(texts, 1):
+            found += _answers(loaded.model, text)
+            steps(number, len(texts))
+    right, losses = zip(*found, strict=True)
+    return Answered(right, losses)
+
+
+def _answers(model: Any, text: AskedText) -> Iterator[tuple[bool, float]]:
+    past, done, fewest = None, 0, fewest_logits(model)
+    for place, questions in groupby(text.questions, key=lambda each: each.place):
+        ids = torch.tensor([text.ids[done:place]], device=model.device)
+        read = model(input_ids=ids, past_key_values=past, use_cache=True, **fewest)
+        past, done = read.past_key_values, place
+        yield from _asked(model, past, list(questions))
+
+
+def _asked(model: Any, past: Any, questions: Sequence[Question]) -> Iterator[tuple[bool, float]]:
+    """Whether each question at one place was answered right, and the loss of its answer."""
+    rows = [(each.cue, answer) for each in questions for answer in each.answers]
+    losses, likeliest = list[float](), list[bool]()
+    for first in range(0, len(rows), ROWS):
+        some = rows[first : first + ROWS]
+        for loss_T, is_top_T in _followed(model, past, some):
+            losses.append(float(loss_T.mean()))
+            likeliest.append(bool(is_top_T.all()))
+    first = 0
+    for each in questions:
+        own = slice(first, first + len(each.answers))
+        best = int(np.argmin(losses[own]))
+        is_right = best == 0 if len(each.answers) > 1 else likeliest[first]
+        yield is_right, losses[first]
+        first = own.stop
+
+
+def _followed(
+    model: Any, past: Any, rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The loss of every token of an answer behind its cue, and whether it was the likeliest."""
+    longest = max(len(cue) + len(answer) for cue, answer in rows) - 1
+    ids_BN = torch.zeros(len(rows), longest, dtype=torch.long)
+    for row, (cue, answer) in enumerate(rows):  # no token sees what is behind it
+        given = (*cue, *answer)[:-1]
+        ids_BN[row, : len(given)] = torch.tensor(given)
+    own = deepcopy(past)
+    own.batch_repeat_interleave(len(rows))
+    logits = model(input_ids=ids_BN.to(model.device), past_key_values=own, use_cache=True).logits
+    for row, (cue, answer) in enumerate(rows):
+        logits_TV = logits[row, len(cue) - 1 : len(cue) + len(answer) - 1].float()
+        target_T = torch.tensor(answer, device=logits_TV.device)
+        loss_T = torch.nn.functional.cross_entropy(logits_TV, target_T, reduction="none")
+        yield loss_T, logits_TV.argmax(-1) == target_T

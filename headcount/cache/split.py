@@ -1,0 +1,127 @@
+"""Split: attention of one layer in two calls, of groups with all keys and of groups that stream."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from headcount.core import ModelError
+
+
+@final
+class Part:
+    """Some key/value groups of a layer, with their query heads.
+
+    Args:
+        groups: the groups, in order.
+        shared: the number of query heads that share a group.
+        device: where the layer computes.
+    """
+
+    def __init__(self, groups: Sequence[int], shared: int, device: torch.device) -> None:
+        self.groups = tuple(groups)
+        self.heads = tuple(group * shared + head for group in groups for head in range(shared))
+        self._groups = _index(self.groups, device)
+        self._heads = _index(self.heads, device)
+
+    def of_groups(self, tensor: Tensor) -> Tensor:
+        """Their part of keys or values, [batch, group, token, dim]."""
+        return _taken(tensor, 1, self._groups)
+
+    def of_heads(self, tensor: Tensor) -> Tensor:
+        """Their part of queries, [batch, head, token, dim]."""
+        return _taken(tensor, 1, self._heads)
+
+
+Index = slice | Int64[Tensor, " chosen"]
+"""Some heads; a slice where they follow each other, which needs no copy."""
+
+
+def _index(chosen: Sequence[int], device: torch.device) -> Index:
+    first = chosen[0] if chosen else 0
+    if list(chosen) == list(range(first, first + len(chosen))):
+        return slice(first, first + len(chosen))
+    return torch.tensor(chosen, device=device)
+
+
+def _taken(tensor: Tensor, dim: int, index: Index) -> Tensor:
+    if isinstance(index, slice):
+        return tensor.narrow(dim, index.start, index.stop - index.start)
+    return tensor.index_select(dim, index)
+
+
+@final
+class Split:
+    """The groups of one layer, those that keep all keys and those that stream.
+
+    Args:
+        is_full: whether a group keeps all keys.
+        num_heads: the number of the layer's query heads.
+        device: where the layer computes.
+    """
+
+    def __init__(self, is_full: Sequence[bool], num_heads: int, device: torch.device) -> None:
+        self.full, self.streaming = (
+            Part(
+                [group for group, each in enumerate(is_full) if each is kind],
+                num_heads // len(is_full),
+                device,
+            )
+            for kind in (True, False)
+        )
+        self.num_groups = len(is_full)
+        heads = torch.tensor([*self.full.heads, *self.streaming.heads])
+        self._order = _index(heads.argsort().tolist(), device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Split":
+        """Nothing changes it, so copies of what holds it share it."""
+        return self
+
+    def joined(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Outputs of both parts, [batch, query, head, dim], with the heads in their order."""
+        return _taken(torch.cat(list(outputs), 2), 2, self._order)
+
+    def check(self, module: nn.Module, key: Tensor, mask: Tensor | None) -> None:
+        """Check that an attention call has the layer's groups, and one boolean mask for all heads.
+
+        Raises:
+            ModelError: if it has not.
+        """
+        if key.shape[1] != self.num_groups:
+            raise ModelError(
+                f"Expected {self.num_groups} key heads in {type(module).__name__}, as when the "
+                f"model was examined, got {key.shape[1]}. Its cache can't stream."
+            )
+        if mask is not None and (mask.dtype != torch.bool or mask.shape[1] != 1):
+            raise ModelError(
+                f"Expected a boolean mask that all heads of {type(module).__name__} share, got one "
+                f"of {str(mask.dtype).removeprefix('torch.')} for {mask.shape[1]}. Pass the "
+                "tokenizer's attention_mask, [row, token]."
+            )
+
+
+def fused(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Bool[Tensor, "batch one query key"] | None,
+    kwargs: dict[str, Any],
+    is_causal: bool = False,
+) -> Tensor:
+    """Attention by torch's fused function, [batch, query, head, dim].
+
+    Raises:
+        ModelError: for arguments that it does not know.
+    """
+    for name in ("softcap", "s_aux", "position_bias"):
+        if kwargs.get(name) is not None:
+            raise ModelError(
+                f"Expected attention that torch's fused function computes, got `{name}` from "
+                f"{type(module).__name__}. Its cache can't stream."
+            )
+    known = {name: kwargs[name] for name in ("scaling", "dropout") if name in kwargs}
+    return sdpa_attention_forward(module, query, key, value, mask, is_causal=is_causal, **known)[0]

@@ -1,0 +1,305 @@
+"""A cache that streams: groups of one layer keep different numbers of keys, and are read apart."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from headcount.cache.groups import cache_index, check_cache_plan, layers_of
+from headcount.cache.plan import CachePlan
+from headcount.cache.reading import Reading, Window
+from headcount.cache.split import Part, Split, fused
+from headcount.core import InputError
+from headcount.tap import Anatomy, AnyModel, dispatching, examined
+
+_HOW = "Write `with headcount.streaming_cache(model, plan) as cache:` and, inside, pass the model "
+_HOW += "`past_key_values=cache`."
+
+
+@contextmanager
+def streaming_cache(
+    model: AnyModel, plan: CachePlan, anatomy: Anatomy | None = None
+) -> Iterator["StreamingCache"]:
+    """A cache of transformers in which the plan's streaming groups keep the first and last keys.
+
+    Inside the block the model's attention is one that reads such a cache; all that the model
+    computes must pass it. Outputs are those under `streaming_masks`.
+
+    >>> with headcount.streaming_cache(model, plan) as cache:  # doctest: +SKIP
+    ...     model.generate(**inputs, past_key_values=cache)
+
+    `cache.reset()` empties it for another text; `copy.deepcopy(cache)` is a second one. Prompts can
+    be read in chunks (`prefill_chunk_size` of `generate`) and padded on the left; beam search and
+    assisted decoding work as ever.
+
+    Args:
+        model: a transformers model, or what `load` returns.
+        plan: which groups stream.
+        anatomy: the result of an earlier `examine(model)`; examined now if None.
+
+    Raises:
+        InputError: for a plan that is not one of the model.
+        ModelError: for a model whose cache can't stream.
+    """
+    whole, anatomy = examined(model, anatomy)
+    check_cache_plan(plan, whole, anatomy)
+    attention, held = _Attention(plan.sink, plan.recent), DynamicCache(config=whole.config).layers
+    for layer in layers_of(anatomy):
+        if not all(plan.full[layer.layer]):
+            module = whole.get_submodule(layer.module)
+            device = next(module.parameters()).device
+            split = Split(plan.full[layer.layer], layer.num_heads, device)
+            attention.splits[module] = split
+            held[cache_index(whole, layer) or 0] = StreamingLayer(attention, split)
+    with dispatching(whole, attention.attend, "sdpa", explicit=False):
+        attention.is_active = True
+        try:
+            yield StreamingCache(held)
+        finally:
+            attention.is_active = False
+
+
+@final
+class StreamingCache(Cache):
+    """Keys and values of a model, in the layers of which some groups stream."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory that the cache holds now."""
+        return cache_bytes(self)
+
+
+def cache_bytes(cache: Cache) -> int:
+    """Bytes of memory that any cache of transformers holds now, with what its tensors only view."""
+    storages = {}
+    for layer in cache.layers:
+        for each in vars(layer).values():
+            for tensor in each if isinstance(each, list) else [each]:
+                if isinstance(tensor, Tensor):
+                    storage = tensor.untyped_storage()
+                    storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+@final
+class StreamingLayer(DynamicLayer):
+    """One layer: pairs of keys and values, [batch, group, token, dim].
+
+    Args:
+        attention: what reads it.
+        split: its groups.
+    """
+
+    def __init__(self, attention: "_Attention", split: Split) -> None:
+        super().__init__()
+        self.attention, self.split = attention, split
+        self.full: list[Tensor] = []
+        """Those of all tokens, of groups that keep them."""
+        self.streaming: list[Tensor] = []
+        """Those of the first tokens (slots) and of the last, of groups that stream."""
+        self.length = 0
+        self.record_past = False
+        self.firsts: list[int] | None = None
+        """Position of each row's first token, as far as it was read."""
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Make room for the first tokens, and none for others yet."""
+
+        def room(part: Part, tokens: int) -> list[Tensor]:
+            parts = map(part.of_groups, (key_states, value_states))
+            return [each.new_zeros(*each.shape[:2], tokens, each.shape[3]) for each in parts]
+
+        self.full = room(self.split.full, 0)
+        self.streaming = room(self.split.streaming, self.attention.sink)
+        self.is_initialized = True
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Add new keys and values, which are returned; the attention that follows reads them all.
+
+        Raises:
+            InputError: if the model's attention is not the one that reads this cache.
+        """
+        self.attention.announce(self)
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+
+        def longer(held: list[Tensor], part: Part) -> list[Tensor]:
+            new = map(part.of_groups, (key_states, value_states))
+            return [torch.cat(pair, 2) for pair in zip(held, new, strict=True)]
+
+        self.full = longer(self.full, self.split.full)
+        self.streaming = longer(self.streaming, self.split.streaming)
+        self.length += key_states.shape[2]
+        return key_states, value_states
+
+    def seen(self, reading: Reading) -> Iterator[tuple[Window, Tensor, Tensor]]:
+        """Keys and values for each window of a pass; what no later query sees is then dropped."""
+        self.streaming = list(map(reading.filled, self.streaming))
+        self.firsts = reading.firsts
+        for window in reading.windows:
+            keys, values = (window.of(each, self.attention.sink) for each in self.streaming)
+            yield window, keys, values
+        if not self.record_past:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop the last keys that no later query sees."""
+        sink, excess = self.attention.sink, self.num_last - self.attention.recent + 1
+        if excess > 0:
+            self.streaming = [
+                torch.cat([each[:, :, :sink], each[:, :, sink + excess :]], 2)
+                for each in self.streaming
+            ]
+
+    @property
+    def num_last(self) -> int:
+        """The number of last tokens whose keys are held."""
+        return self.streaming[0].shape[2] - self.attention.sink if self.streaming else 0
+
+    def get_seq_length(self) -> int:
+        """The number of tokens that were read, whether their keys are kept or not."""
+        return self.length
+
+    def activate_past_recording(self) -> None:
+        """Drop keys only in `crop`, which can then go back."""
+        self.record_past = True
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forget the last tokens.
+
+        Args:
+            tokens_to_remove: minus their number.
+
+        Raises:
+            InputError: for a number above 0, or if keys that are needed again were dropped.
+        """
+        removed, kept = -tokens_to_remove, self.attention.recent - 1
+        if removed < 0:
+            raise InputError(
+                f"Expected minus the number of tokens to remove, got {tokens_to_remove}. Pass "
+                "cache.crop(-number)."
+            )
+        length, remaining = max(0, self.length - removed), max(0, self.num_last - removed)
+        if removed and remaining < min(kept, length):
+            raise InputError(
+                f"Expected to keep the last {kept} keys, but cropping {removed} tokens leaves "
+                f"{remaining}: streaming groups dropped the keys before. Call "
+                "cache.activate_past_recording() before the tokens are read, or read the text "
+                "again."
+            )
+        self.length = length
+        self.full = [each[:, :, :length] for each in self.full]
+        held = self.attention.sink + remaining
+        self.streaming = [each[:, :, :held] for each in self.streaming]
+        self._forget()
+
+    def reset(self) -> None:
+        """Forget all tokens."""
+        super().reset()
+        self.full, self.streaming = [], []
+        self.length, self.firsts, self.record_past = 0, None, False
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Put rows into the order of beam search."""
+        self._rows(lambda each: each.index_select(0, beam_idx.to(each.device)))
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat each row."""
+        self._rows(lambda each: each.repeat_interleave(repeats, 0))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep some rows."""
+        self._rows(lambda each: each[indices])
+
+    def _rows(self, change: Callable[[Tensor], Tensor]) -> None:
+        """Change the rows of everything that is held."""
+        self.full = list(map(change, self.full))
+        self.streaming = list(map(change, self.streaming))
+        self.firsts = None
+
+
+@final
+class _Attention:
+    """The attention of a model whose cache streams.
+
+    Args:
+        sink: number of first tokens that a streaming group keeps.
+        recent: number of last tokens that it keeps.
+    """
+
+    def __init__(self, sink: int, recent: int) -> None:
+        self.sink, self.recent = sink, recent
+        self.splits: dict[nn.Module, Split] = {}
+        self.is_active = False
+        self._announced: StreamingLayer | None = None
+        self._reading: Reading | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Attention":
+        """Copies of a cache are read by the same attention."""
+        return self
+
+    def announce(self, layer: StreamingLayer) -> None:
+        """Say which layer the next call reads.
+
+        Raises:
+            InputError: outside the block, or if another function read the layer before.
+        """
+        if not self.is_active or self._announced is not None:
+            self._announced = None
+            raise InputError(
+                "Expected the attention that reads a streaming cache, but the model has another "
+                f"one now. {_HOW} Leave other contexts of headcount outside."
+            )
+        self._announced = layer
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention of transformers' kind."""
+        mask, split = attention_mask, self.splits.get(module)
+        if split is None:
+            return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
+        layer, self._announced = self._announced, None
+        if layer is None or layer.split is not split or key.shape[2] != query.shape[2]:
+            raise InputError(f"Expected a call with the streaming cache, got one without. {_HOW}")
+        split.check(module, key, mask)
+        reading, outputs = self._reading_of(layer, query, mask), list[Tensor]()
+        if split.full.groups:
+            full = split.full.of_heads(query)
+            is_causal = mask is None and query.shape[2] > 1
+            keys, values = layer.full
+            outputs.append(fused(module, full, keys, values, mask, kwargs, is_causal))
+        narrow = split.streaming.of_heads(query)
+        parts = [
+            fused(module, narrow[:, :, window.queries], keys, values, window.mask, kwargs)
+            for window, keys, values in layer.seen(reading)
+        ]
+        outputs.append(torch.cat(parts, 1))
+        return split.joined(outputs), None
+
+    def _reading_of(self, layer: StreamingLayer, query: Tensor, mask: Tensor | None) -> Reading:
+        """What the pass reads, found at its first layer that streams."""
+        start = layer.length - layer.num_last
+        sizes = query.shape[2], layer.length, start
+        if self._reading is None or not self._reading.is_of(mask, *sizes, len(query)):
+            if mask is not None and mask.shape[3] != layer.length:
+                raise InputError(
+                    f"Expected a mask of all {layer.length} tokens, got one of {mask.shape[3]}. "
+                    "Pass a 1 or 0 for every token that was read, also before."
+                )
+            self._reading = Reading(mask, *sizes, self.sink, self.recent, query)
+            self._reading.check_follows(layer.firsts)
+        return self._reading

@@ -1,0 +1,61 @@
+"""`headcount cache`: which key/value groups of a language model keep the whole cache."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import tyro
+
+from headcount import cache, models, results
+from headcount.cache import CacheOptions
+from headcount.cli.arguments import CorpusArguments, ModelArguments
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import OutArguments
+from headcount.cli.frame import ResultCommand
+from headcount.cli.skills import SAMPLE
+from headcount.corpora import Corpus
+
+PLAN = "plan.json"
+"""Name of the plan in --out."""
+
+
+@dataclass(frozen=True)
+class CacheCommand(
+    ModelArguments,
+    CorpusArguments,
+    OutArguments,
+    ResultCommand["models.Loaded", "results.PlannedCache"],
+):
+    """Choose which key/value groups of a language model keep the first and last tokens only."""
+
+    RESULT = results.PlannedCache
+
+    texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
+    """Running text; its first half scores groups, its second half judges the plan; a sample of ours
+    by default."""
+    how: Annotated[CacheOptions, tyro.conf.arg(name="")] = field(default_factory=CacheOptions)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The texts."""
+        return self.read(self.texts or (SAMPLE,))
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts included."""
+        super().check()
+        self.corpus  # noqa: B018
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.PlannedCache":
+        """Score groups, choose, and judge the choice."""
+        return cache.plan_cache(read, self.corpus, self.how, progress=progress)
+
+    def store(self, found: "results.PlannedCache") -> None:
+        """Write the plan, then tables, record and document."""
+        cache.plan_of(found).write(self.out / PLAN)
+        super().store(found)
+
+    def next_steps(self, read: "models.Loaded", found: "results.PlannedCache") -> Iterable[str]:
+        """How to generate under the plan."""
+        yield "Next: generate under the plan, in Python:"
+        yield f'  plan = headcount.cache.CachePlan.read("{self.out / PLAN}")'

@@ -1,0 +1,135 @@
+"""What the plan of a cache shows: what is found under it, and which groups keep all tokens."""
+
+from collections.abc import Iterator
+
+from headcount.core import Document, Heading, Table, Text, amount
+from headcount.results import (
+    DENSE,
+    NEEDLES,
+    RANDOM,
+    GroupRow,
+    JudgedRow,
+    PlannedCache,
+    find,
+    select,
+)
+
+FAR = 8000
+"""Number of tokens at which the size of the cache is said."""
+
+
+def cache_document(found: PlannedCache) -> Document:
+    """The document of a cache's plan."""
+    lengths = dict.fromkeys(row.length for row in found.judged if row.length is not None)
+    return Document(
+        "Which key/value groups keep the whole cache",
+        (
+            Text(_chosen(found)),
+            Text(_verdict(found)),
+            Heading("What is answered under the plan"),
+            Text(
+                "needles: facts in long texts, outside what a streaming group keeps, of other "
+                "kinds and in other texts than those that score groups; found if every token of "
+                "the answer is the likeliest. next sentence: the one that follows, among four, "
+                "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
+                "95 %, over texts; differences are paired."
+            ),
+            _answers(found, None, "What is answered under plans"),
+            *(
+                block
+                for length in lengths
+                for title in [f"In texts of {length:,} tokens"]
+                for block in (Heading(title), _answers(found, length, title))
+            ),
+            Heading("Groups"),
+            Text("Numbers of groups, with their scores; full ones keep all tokens."),
+            Table.of(
+                ("layer", "full", "streaming"),
+                _layers(found),
+                "Groups that keep all tokens, and others",
+            ),
+        ),
+    )
+
+
+def _chosen(found: PlannedCache) -> str:
+    """What was chosen, by what, and what it saves."""
+    record, num = found.record, len(found.groups)
+    streaming = sum(not row.full for row in found.groups)
+    kept = 1 - streaming / num * (1 - min(1.0, (record.sink + record.recent) / FAR))
+    by = "at random" if record.score == RANDOM else f"by the score {record.score}"
+    scored = ""
+    if record.asked is not None:
+        scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
+    return (
+        f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
+        f"{record.sink} and the last {record.recent} tokens only: those with the lowest scores, "
+        f"chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds {kept:.0%} of "
+        f"what it would.{scored}"
+    )
+
+
+def _verdict(found: PlannedCache) -> str:
+    """What the plan costs, and whether it is better than chance."""
+    score, needles = found.record.score, select(found.judged, kind=NEEDLES, length=None)
+    dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
+    assert dense is not None and plan is not None and random is not None
+    whole = f"finds {dense.right:.0%} of {amount(dense.questions, 'needle')} with its whole cache"
+    if not dense.right:
+        return f"The model {whole}, so needles can't judge the plan; next sentences may."
+    under = (
+        f"The model {whole} and {plan.right:.0%} under the plan, a difference of "
+        f"{_signed(plan, 'against_dense')}."
+    )
+    if plan is random:
+        return under
+    if plan.against_random_low > 0:
+        better = "more than chance explains"
+    elif plan.against_random_high < 0:
+        better = "worse than chance: choose another --score"
+    else:
+        better = "no more than chance explains: ask more needles, or choose another --score"
+    return (
+        f"{under} Plans with as many random groups find {random.right:.0%}; the difference from "
+        f"them, {_signed(plan, 'against_random')}, is {better}."
+    )
+
+
+def _answers(found: PlannedCache, length: int | None, label: str) -> Table:
+    """What is answered under every plan, in texts of a length or in all."""
+    rows = select(found.judged, length=length)
+    return Table.of(
+        ("asked", "plan", "right", "95 %", "against dense", "against random", "loss"),
+        (
+            (
+                f"{row.questions} x {row.kind}",
+                row.plan,
+                f"{row.right:.0%}",
+                f"{row.right_low:.0%} to {row.right_high:.0%}",
+                "" if row.plan == DENSE else _signed(row, "against_dense"),
+                "" if row.plan == RANDOM else _signed(row, "against_random"),
+                f"{row.loss:.2f}",
+            )
+            for row in sorted(rows, key=lambda row: row.kind)
+        ),
+        label,
+    )
+
+
+def _signed(row: JudgedRow, name: str) -> str:
+    """A difference with its interval."""
+    mean, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    return f"{mean:+.0%} ({low:+.0%} to {high:+.0%})"
+
+
+def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:
+    """The groups of each layer."""
+    by_layer = dict[int, list[GroupRow]]()
+    for row in found.groups:
+        by_layer.setdefault(row.layer, []).append(row)
+    for layer, rows in by_layer.items():
+        full, streaming = (
+            ", ".join(f"{row.group} ({row.score:.2g})" for row in rows if row.full is full)
+            for full in (True, False)
+        )
+        yield str(layer), full, streaming

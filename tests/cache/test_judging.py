@@ -1,0 +1,210 @@
+"""Judging a plan: texts with questions, what is answered under masks, and differences."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+import headcount
+from headcount.cache.judging import Answered, answered
+from headcount.cache.options import CacheOptions
+from headcount.cache.plan import CachePlan
+from headcount.cache.planning import judged, plan_cache, plan_of
+from headcount.cache.questions import KINDS, AskedText, Question, Questions
+from headcount.core import InputError, ModelError
+from headcount.corpora import Corpus
+from headcount.models import Loaded
+from headcount.results import DENSE, NEEDLES, NEXT, RANDOM
+from headcount.skills import needles as skills
+from tests import saved, tiny
+from tests.textbook import streaming
+
+WORDS = "old new red big small green quiet empty narrow wide".split()
+TEXTS = [
+    f"The {one} garden was full of {other} people and dogs ." for one in WORDS for other in WORDS
+]
+OPTIONS = CacheOptions(lengths=(400, 500), per_length=3, needles=4, sentences=2, recent=40)
+FULL = ((True, False), (False, False))
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    return headcount.load(saved.llama(tmp_path_factory.mktemp("llama")))
+
+
+@pytest.fixture(scope="module")
+def texts(loaded: Loaded) -> tuple[AskedText, ...]:
+    return Questions(loaded, TEXTS, OPTIONS).all
+
+
+def _found_at(ids: Sequence[int], part: Sequence[int]) -> list[int]:
+    size = len(part)
+    return [n for n in range(len(ids) - size + 1) if tuple(ids[n : n + size]) == tuple(part)]
+
+
+def test_needles_stand_once_and_before_the_recent_tokens(texts: tuple[AskedText, ...]) -> None:
+    assert [len(text.ids) for text in texts] == [400] * 3 + [500] * 3
+    for text in texts:
+        asked = [each for each in text.questions if each.kind != NEXT]
+        assert len(asked) == OPTIONS.needles and {each.place for each in asked} == {len(text.ids)}
+        assert len({each.cue for each in asked}) == OPTIONS.needles
+        for each in asked:
+            (place,) = _found_at(text.ids, (*each.cue, *each.answers[0]))
+            assert place + len(each.cue + each.answers[0]) <= len(text.ids) - OPTIONS.recent
+    kinds = {each.kind for text in texts for each in text.questions} - {NEXT}
+    assert kinds == set(KINDS) and not kinds & set(skills.KINDS)
+
+
+def test_the_first_choice_is_what_follows(texts: tuple[AskedText, ...]) -> None:
+    asked = [(text, each) for text in texts for each in text.questions if each.kind == NEXT]
+    assert len(asked) == 6 * 2
+    for text, each in asked:
+        right, *wrong = each.answers
+        after = each.place + 1
+        assert each.cue == text.ids[each.place : after]
+        assert right == text.ids[after : after + len(right)] and len(wrong) == 3
+        assert right not in wrong and after > len(text.ids) / 4
+
+
+def test_questions_depend_on_the_seed(loaded: Loaded, texts: tuple[AskedText, ...]) -> None:
+    assert Questions(loaded, TEXTS, OPTIONS).all == texts
+    other = CacheOptions(
+        lengths=(400, 500), per_length=3, needles=4, sentences=2, recent=40, seed=1
+    )
+    assert Questions(loaded, TEXTS, other).all != texts
+
+
+@pytest.mark.parametrize("plan", [None, CachePlan(FULL, 2, 40)], ids=["dense", "plan"])
+def test_answers_are_those_of_the_whole_text_read_at_once(
+    loaded: Loaded, texts: tuple[AskedText, ...], plan: CachePlan | None
+) -> None:
+    """Every question with its text from the start, by the stock eager model with its masks."""
+    found = answered(loaded, texts[2:4], plan)
+    modules = [layer.module for layer in loaded.anatomy.layers]
+    full = FULL if plan else ((True, True), (True, True))
+    right, losses = [], []
+    for text in texts[2:4]:
+        for each in text.questions:
+            of_answers = []
+            for answer in each.answers:
+                read = [*text.ids[: each.place], *each.cue, *answer]
+                ids_1N = torch.tensor([read])
+                logits = streaming.logits(loaded.model, modules, full, 2, 40, ids_1N, [0])[0]
+                tokens = range(len(read) - len(answer), len(read))
+                ranked = [int(logits[n - 1].argmax()) == read[n] for n in tokens]
+                nats = [-float(logits[n - 1].log_softmax(-1)[read[n]]) for n in tokens]
+                of_answers.append((all(ranked), float(np.mean(nats))))
+            best = int(np.argmin([loss for _, loss in of_answers]))
+            right.append(best == 0 if each.kind == NEXT else of_answers[0][0])
+            losses.append(of_answers[0][1])
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-4)
+    assert found.right == tuple(right)
+    assert True in right or plan
+
+
+def _sliding(loaded: Loaded, *kinds: str) -> Loaded:
+    """A model with layers that keep the last 50 tokens."""
+    config = Qwen2Config(
+        vocab_size=loaded.model.config.vocab_size,
+        hidden_size=24,
+        intermediate_size=31,
+        num_hidden_layers=len(kinds),
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        use_sliding_window=True,
+        sliding_window=50,
+        layer_types=list(kinds),
+    )
+    return Loaded(tiny.seeded(Qwen2ForCausalLM(config)), loaded.tokenizer, "sliding")
+
+
+def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
+    sliding = _sliding(loaded, "sliding_attention", "full_attention")
+    options = replace(OPTIONS, score="distance", lengths=(300,), recent=60)
+    found = plan_cache(sliding, Corpus(TEXTS), options)
+    assert [row.full for row in found.groups[:2]] == [True, True]
+    assert len(plan_of(found).streaming) == 1, "half of the two groups that can stream"
+    assert any("2 groups with a sliding window" in each for each in found.record.warnings)
+    texts = Questions(sliding, TEXTS, options).all[:1]
+    losses = []
+    for each in texts[0].questions:
+        read = [*texts[0].ids[: each.place], *each.cue, *each.answers[0]]
+        with torch.no_grad():
+            logits = sliding.model(torch.tensor([read]), use_cache=False).logits[0]
+        first = len(read) - len(each.answers[0])
+        target = torch.tensor(each.answers[0])
+        losses.append(float(torch.nn.functional.cross_entropy(logits[first - 1 : -1], target)))
+    np.testing.assert_allclose(answered(sliding, texts).losses, losses, rtol=1e-4)
+    with pytest.raises(ModelError, match="none among 4 groups. Its cache streams already"):
+        plan_cache(_sliding(loaded, *["sliding_attention"] * 2), Corpus(TEXTS), options)
+
+
+def test_a_needle_is_found_if_every_token_is_the_likeliest(loaded: Loaded) -> None:
+    text = tuple(range(10, 40))
+    with torch.no_grad():
+        made = loaded.model.generate(
+            torch.tensor([[*text, 7, 8]]), max_new_tokens=3, do_sample=False, eos_token_id=None
+        )
+    answer = tuple(made[0, -3:].tolist())
+    other = (*answer[:2], answer[2] + 1)
+    asked = [Question("dog", 30, (7, 8), (each,)) for each in (answer, other, answer[:1])]
+    assert answered(loaded, [AskedText(text, tuple(asked))]).right == (True, False, True)
+
+
+def test_differences_are_paired_and_intervals_over_texts() -> None:
+    needle, choice = (Question(kind, 9, (1,), ((2,),)) for kind in ("dog", NEXT))
+    texts = [AskedText((0,) * length, (needle, needle, choice)) for length in (9, 9, 11, 11)]
+    random = np.random.default_rng(0)
+
+    def drawn() -> Answered:
+        right = tuple(map(bool, random.integers(2, size=12)))
+        return Answered(right, tuple(random.random(12).tolist()))
+
+    found = {DENSE: [drawn()], "both": [drawn()], RANDOM: [drawn(), drawn()]}
+    rows = {(row.plan, row.kind, row.length): row for row in judged(texts, found)}
+    assert len(rows) == 3 * 2 * 3
+    right = {name: np.mean([each.right for each in all_], axis=0) for name, all_ in found.items()}
+    needles_SQ = {name: each.reshape(4, 3)[:, :2] for name, each in right.items()}
+    row = rows["both", NEEDLES, None]
+    assert row.right == pytest.approx(needles_SQ["both"].mean()) and row.questions == 8
+    assert row.loss == pytest.approx(
+        np.reshape(found["both"][0].losses, (4, 3))[:, :2].mean(), abs=1e-6
+    )
+    for other, mean, low, high in (
+        (DENSE, row.against_dense, row.against_dense_low, row.against_dense_high),
+        (RANDOM, row.against_random, row.against_random_low, row.against_random_high),
+    ):
+        by_text = (needles_SQ["both"] - needles_SQ[other]).mean(1)
+        expected = stats.t.interval(0.95, 3, by_text.mean(), stats.sem(by_text))
+        assert mean == pytest.approx(by_text.mean())
+        bounds = np.clip(expected, -1, 1)
+        np.testing.assert_allclose((low, high), bounds, atol=0.05)
+    assert (rows["both", NEXT, 9].right_low, rows["both", NEXT, 9].right_high) != (0, 0)
+    assert rows[DENSE, NEXT, 9].against_dense == rows[RANDOM, NEXT, 11].against_random == 0
+    assert rows["both", NEXT, 11].right == right["both"].reshape(4, 3)[2:, 2].mean()
+
+
+def test_what_can_not_be_asked(loaded: Loaded) -> None:
+    with pytest.raises(InputError, match="texts of at least 500 tokens to judge a plan, got 5 "):
+        Questions(loaded, TEXTS[:5], OPTIONS)
+    with pytest.raises(ModelError, match="lengths of at most 1988 tokens, .* got 4000.*--lengths"):
+        Questions(loaded, TEXTS, CacheOptions(lengths=(4000,)))
+    with pytest.raises(InputError, match="at most 50 needles in a text"):
+        Questions(loaded, TEXTS, CacheOptions(lengths=(500,), needles=51))
+    with pytest.raises(InputError, match="larger --lengths, or fewer --needles"):
+        Questions(loaded, TEXTS, CacheOptions(lengths=(150,), recent=40, needles=9))
+    for given, says in (
+        ({"stream": 0.0}, "share of streaming groups above 0 and at most 1, got 0"),
+        ({"stream": 1.5}, "got 1.5"),
+        ({"per_length": 1}, "per_length of at least 2, got 1"),
+        ({"sink": 0}, "sink of at least 1, got 0"),
+        ({"recent": 1000}, "lengths above the 4 . 1000 tokens"),
+        ({"lengths": ()}, "a number at least in lengths"),
+        ({"seed": -1}, "seed"),
+    ):
+        with pytest.raises(InputError, match=says):
+            CacheOptions(**given)

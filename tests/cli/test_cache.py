@@ -1,0 +1,58 @@
+"""`headcount cache` from texts to a plan."""
+
+from pathlib import Path
+
+import pytest
+
+from headcount.cache import CachePlan, plan_of
+from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, PlannedCache
+from tests import saved
+from tests.cli.conftest import headcount
+
+FEW = ("--lengths", 300, 400, "--per-length", 2, "--needles", 3, "--recent", 40)
+NO_NEEDLES = ("--score", "distance")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved.llama(tmp_path_factory.mktemp("llama"))
+
+
+def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount(
+        "cache", llama, *FEW, *NO_NEEDLES, "--stream", 0.75, "--out", out
+    )
+    assert status == 0, errors
+    assert "Of the 4 key/value groups of llama0, 3 keep the first 4 and the last 40" in output
+    assert "finds 0% of 12 needles with its whole cache, so needles can't judge" in output
+    found, plan = PlannedCache.read(out), CachePlan.read(out / "plan.json")
+    assert plan == plan_of(found) and len(plan.streaming) == 3 and plan.recent == 40
+    scores = {(row.layer, row.group): row.score for row in found.groups}
+    (full,) = set(plan.groups) - set(plan.streaming)
+    assert max(scores, key=scores.__getitem__) == full
+    assert found.record.cut == max(scores[group] for group in plan.streaming)
+    assert [(row.plan, row.kind) for row in found.judged if row.length is None] == [
+        (plan, kind) for plan in (DENSE, "distance", RANDOM) for kind in (NEEDLES, NEXT)
+    ]
+    assert {row.length for row in found.judged} == {None, 300, 400}
+    assert found.record.signature in output and "plan.json" in output
+    document = (out / "cache.md").read_text()
+    assert document.startswith("# Which key/value groups keep the whole cache")
+    assert "In texts of 400 tokens" in document
+
+
+def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    (tmp_path / "short.txt").write_text("One line of words.\n" * 20)
+    for model, more, says in [
+        (llama, (tmp_path / "none.txt",), "none.txt"),
+        (llama, (tmp_path / "short.txt", *FEW, *NO_NEEDLES), "texts of at least 400 tokens to"),
+        (llama, (*FEW, "--scored", 150), "found none. Use --score distance"),
+        (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
+        (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1988 tokens"),
+        (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),
+    ]:
+        status, _, errors = headcount("cache", model, *more, *out)
+        assert status == 2 and says in " ".join(errors.split())
+        assert not (tmp_path / "out" / "cache.json").exists()

@@ -90,7 +90,7 @@ def _table(path: Path) -> list[list[float]]:
         text = path.read_text(encoding="utf-8")
         rows = [[float(cell) for cell in line.split("\t")] for line in text.splitlines()]
         if len({len(row) for row in rows}) != 1:
-            raise ValueError(f"rows of {'/'.join(str(len(row)) for row in rows) or 'no'} numbers")
+            raise ValueError("rows of different lengths" if rows else "no row")
         if not all(0 <= number <= 1 for row in rows for number in row):
             raise ValueError("a number outside 0 to 1")
     except (OSError, ValueError) as error:

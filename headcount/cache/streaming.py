@@ -190,8 +190,8 @@ class StreamingLayer(DynamicLayer):
         if removed and remaining < min(kept, length):
             raise InputError(
                 f"Expected to keep the last {amount(kept, 'key')}, but cropping "
-                f"{amount(removed, 'token')} leaves {remaining}: streaming groups dropped the keys before. Call "
-                "cache.activate_past_recording() before the tokens are read, or read the text "
+                f"{amount(removed, 'token')} leaves {remaining}: streaming groups dropped "
+                "the keys before. Call cache.activate_past_recording() before the tokens are read, or read the text "
                 "again."
             )
         self.length = length

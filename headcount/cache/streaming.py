@@ -191,8 +191,8 @@ class StreamingLayer(DynamicLayer):
             raise InputError(
                 f"Expected to keep the last {amount(kept, 'key')}, but cropping "
                 f"{amount(removed, 'token')} leaves {remaining}: streaming groups dropped "
-                "the keys before. Call cache.activate_past_recording() before the tokens are read, or read the text "
-                "again."
+                "the keys before. Call cache.activate_past_recording() before the tokens are read, "
+                "or read the text again."
             )
         self.length = length
         self.full = [each[:, :, :length] for each in self.full]

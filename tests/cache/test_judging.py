@@ -47,7 +47,11 @@ def _found_at(ids: Sequence[int], part: Sequence[int]) -> list[int]:
     return [n for n in range(len(ids) - size + 1) if tuple(ids[n : n + size]) == tuple(part)]
 
 
-def test_needles_stand_once_and_before_the_recent_tokens(texts: tuple[AskedText, ...]) -> None:
+@pytest.mark.parametrize("sentences", [1, 5])
+def test_needles_stand_once_and_before_the_recent_tokens(loaded: Loaded, sentences: int) -> None:
+    """Also between long paragraphs."""
+    lines = [" ".join(TEXTS[n : n + sentences]) for n in range(0, len(TEXTS), sentences)]
+    texts = Questions(loaded, lines, OPTIONS).all
     assert [len(text.ids) for text in texts] == [400] * 3 + [500] * 3
     for text in texts:
         asked = [each for each in text.questions if each.kind != NEXT]

@@ -5,7 +5,7 @@ key/value head, with numbers from 0 (streams) to 1 (keeps all keys), which tabs 
 `config.json` has `sink_size` and `recent_size`.
 
 References: DuoAttention (Xiao et al., 2024), https://arxiv.org/abs/2410.10819, directory
-`attn_patterns` of its code; kvpress, `duo_attention_press.py`.
+`attn_patterns` of its code; kvpress, module `duo_attention_press`.
 
 Scores are one object, `{"layer-head": [score, ...]}`, with a number for each run that a query head
 was scored in.

@@ -9,7 +9,7 @@ a run that was stopped goes on.
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ class Arguments:
     """Another text that judges plans."""
     out: tyro.conf.Positional[Path]
     """Folder of what is done."""
+    scores: tuple[ScoreName, ...] = ("retrieval", "kvpress", "both", "distance")
+    """Scores, besides chance."""
     shares: tuple[float, ...] = (0.5, 0.75)
     """Shares of the groups that stream."""
     how: tyro.conf.OmitArgPrefixes[CacheOptions] = field(
@@ -69,10 +71,9 @@ def main() -> None:
     answers = Kept(arguments.out / "answers.json", key, "answers", Answered)
     texts = Questions(loaded, _lines(arguments.judged), how).all
     group_scores = GroupScores(loaded, _lines(arguments.scored), how)
-    names = [name for name in get_args(ScoreName) if name != RANDOM]
     of_groups = {
         name: np.array(scores.once(name, lambda name=name: tuple(group_scores.of(name).tolist())))
-        for name in names
+        for name in arguments.scores
     }
 
     def ask(name: str, plan: CachePlan | None) -> Answered:
@@ -90,7 +91,8 @@ def main() -> None:
             for name, each in plans.items()
         }
         _print(loaded, f"{share:.0%} of the groups stream", texts, found | of_share)
-    every = cut(loaded, np.zeros(len(of_groups["distance"])), replace(how, stream=1.0))
+    number = len(next(iter(of_groups.values())))
+    every = cut(loaded, np.zeros(number), replace(how, stream=1.0))
     _print(loaded, ALL, texts, found | {ALL: [ask(ALL, every)]})
 
 

@@ -43,6 +43,8 @@ Smaller models:
     FurtherTraining: train any model further and measure the change (`FurtherTrained`,
         `FinetuneConfig`)
     score: a model's loss and score on a task
+    plan_cache: which key/value groups of a language model can do without a whole cache, chosen by a
+        score and judged by needles (`CacheOptions`, `cache.plan_of`)
     CachePlan: which groups of a language model keep all keys, and what the others keep
     streaming_cache: a cache that keeps no more (`cache.cache_bytes`); streaming_masks: the same
         by masks alone

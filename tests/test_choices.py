@@ -16,6 +16,7 @@ from headcount.importance.ablations.measured import replacement
 from headcount.models import load
 from headcount.probes import ProbeOptions
 from headcount.pruning.methods.ablation import Greedy
+from headcount.skills import SkillOptions
 from headcount.tasks import Classification, Masking, Similarity, Translation
 from headcount.training import FinetuneConfig
 from tests.tasks import loaded as small
@@ -40,6 +41,8 @@ for make in (
     lambda: Options(("taylor",)),
     lambda: speed.Options(modes=("train",)).check_sizes(),
     lambda: ProbeOptions(("attnetion",)),
+    lambda: SkillOptions(kinds=("cities",)),
+    lambda: SkillOptions(replace=("median",)),
     lambda: load("headcount:en-de", device="gpu"),
 ):
     try:
@@ -67,6 +70,8 @@ Expected a method (one of {", ".join(METHODS)}), got 'taylor'.
 Expected modes out of forward, generate, got train.
 Expected a probe out of attention, words, edges, structure, layers, got 'attnetion'. \
 Did you mean attention?
+Expected a kind of needle (one of pass key, city, gift, meeting), got 'cities'. Did you mean city?
+Expected a replacement (one of zero, mean), got 'median'. Did you mean mean?
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

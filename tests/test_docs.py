@@ -1,4 +1,4 @@
-"""Python of the how-to pages runs as printed, on tiny models in place of those of the hub."""
+"""Python of pages that show a way runs as printed, on tiny models in place of those of the hub."""
 
 import re
 from collections.abc import Callable
@@ -56,7 +56,9 @@ PLACES: dict[str, Callable[[Path], Path]] = {
 """Names of the pages and the tiny models that stand in for them."""
 
 PAGES = sorted(
-    path for path in (ROOT / "docs" / "howto").glob("*.md") if "```python" in path.read_text()
+    path
+    for path in (*(ROOT / "docs" / "howto").glob("*.md"), ROOT / "docs" / "cache.md")
+    if "```python" in path.read_text()
 )
 
 
@@ -84,7 +86,7 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
-        "bert", "causal_lm", "onnx", "opus_mt", "trainer", "vit", "whisper",
+        "cache", "bert", "causal_lm", "onnx", "opus_mt", "trainer", "vit", "whisper",
     ]  # fmt: skip
 
 

@@ -5,15 +5,16 @@ the keys and values there, under the same masks. Questions about one text share 
 95 % intervals are over texts (`statistics.Bootstrap`), and differences are paired.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, final
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from headcount.cache.masks import streaming_masks
@@ -21,10 +22,14 @@ from headcount.cache.plan import CachePlan
 from headcount.cache.questions import AskedText, Question
 from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
+from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
+from headcount.statistics import Bootstrap, Estimate
 from headcount.tap import evaluating, fewest_logits
 
 ROWS = 8
 """Number of answers in a batch."""
+SAMPLES = 10_000
+"""Number of draws of an interval."""
 
 
 @final
@@ -106,3 +111,74 @@ def _followed(
         target_T = torch.tensor(answer, device=logits_TV.device)
         loss_T = torch.nn.functional.cross_entropy(logits_TV, target_T, reduction="none")
         yield loss_T, logits_TV.argmax(-1) == target_T
+
+
+def judged(
+    texts: Sequence[AskedText], found: Mapping[str, Sequence[Answered]], seed: int = 0
+) -> Iterator[JudgedRow]:
+    """What was answered under each plan, for both kinds of questions, at each length and in all.
+
+    Args:
+        texts: the texts with their questions.
+        found: the answers by plan, in the mean over several plans of a name; `dense` among them.
+        seed: seed of the intervals' draws.
+    """
+    asked = [(number, text, each) for number, text in enumerate(texts) for each in text.questions]
+    text_Q = np.array([number for number, _, _ in asked])
+    is_next_Q = np.array([each.kind == NEXT for _, _, each in asked])
+    length_Q = np.array([len(text.ids) for _, text, _ in asked])
+    drawn = Bootstrap(len(texts), SAMPLES, seed)
+    lengths = sorted({len(text.ids) for text in texts})
+    for name, answers in found.items():
+        right_Q, dense_Q, random_Q = (
+            np.mean([each.right for each in found.get(plan, answers)], axis=0)
+            for plan in (name, DENSE, RANDOM)
+        )
+        loss_Q = np.mean([each.losses for each in answers], axis=0)
+        for kind, of_kind_Q in ((NEEDLES, ~is_next_Q), (NEXT, is_next_Q)):
+            for length in (None, *lengths) if len(lengths) > 1 else (None,):
+                chosen_Q = of_kind_Q & (length_Q == length if length else True)
+                if not chosen_Q.any():
+                    continue
+                numbers_QN = np.stack([right_Q, right_Q - dense_Q, right_Q - random_Q], axis=1)
+                right, less, more = _over_texts(
+                    drawn, text_Q[chosen_Q], numbers_QN[chosen_Q], len(texts)
+                )
+                yield JudgedRow(
+                    name,
+                    kind,
+                    length,
+                    *_bounds(_share(right)),
+                    float(loss_Q[chosen_Q].mean()),
+                    *_bounds(less.within(-1.0, 1.0)),
+                    *_bounds(more.within(-1.0, 1.0)),
+                    int(chosen_Q.sum()),
+                )
+
+
+def _over_texts(
+    drawn: Bootstrap,
+    text_Q: Int64[np.ndarray, " question"],
+    numbers_QN: Float[np.ndarray, "question number"],
+    num_texts: int,
+) -> list[Estimate]:
+    """Means of some numbers over questions, with intervals over texts."""
+    sums_SN = np.zeros((num_texts, numbers_QN.shape[1]))
+    np.add.at(sums_SN, text_Q, numbers_QN)
+    cases_S = np.bincount(text_Q, minlength=num_texts).astype(float)
+    return drawn.ratios(sums_SN, np.repeat(cases_S[:, None], numbers_QN.shape[1], axis=1))
+
+
+def _share(found: Estimate) -> Estimate:
+    """A share, with Wilson's interval if all texts are alike, since draws of them then are, too."""
+    from scipy.stats import binomtest
+
+    if found.low < found.high:
+        return found.within(0.0, 1.0)
+    hits = round(found.value * found.cases)
+    bounds = binomtest(hits, found.cases).proportion_ci(method="wilson")
+    return replace(found, low=float(bounds.low), high=float(bounds.high))
+
+
+def _bounds(found: Estimate) -> tuple[float, float, float]:
+    return found.value, found.low, found.high

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount.cache.plan import RECENT, SINK
-from headcount.core import InputError, check_choice, check_seed
+from headcount.core import InputError, amount, check_choice, check_seed
 
 ScoreName = Literal["retrieval", "distance", "both", "kvpress", "random"]
 """Scores of key/value groups."""
@@ -63,8 +63,9 @@ class CacheOptions:
                 raise InputError(f"Expected a number at least in {name}, got none. Name one.")
         if min(self.lengths) <= self.sink + self.recent:
             raise InputError(
-                f"Expected lengths above the {self.sink} + {self.recent} tokens that a streaming "
-                f"group keeps, got {min(self.lengths)}. A plan can't be judged on what it keeps."
+                f"Expected lengths above the {self.sink} + {amount(self.recent, 'token')} that a "
+                f"streaming group keeps, got {min(self.lengths)}. A plan can't be judged on what "
+                "it keeps."
             )
 
     @property

@@ -5,37 +5,24 @@ and plans that stream as many random groups.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.cache.groups import groups_of, plan_for_cache, streamable
-from headcount.cache.judging import Answered, answered
+from headcount.cache.groups import group_counts, groups_of, plan_for_cache, streamable
+from headcount.cache.judging import answered, judged
 from headcount.cache.options import CacheOptions
 from headcount.cache.plan import CachePlan, Group
-from headcount.cache.questions import AskedText, Questions
+from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
 from headcount.core import ModelError, Progress, amount, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
-from headcount.results import (
-    DENSE,
-    NEEDLES,
-    NEXT,
-    RANDOM,
-    CachePlanRecord,
-    GroupRow,
-    JudgedRow,
-    PlannedCache,
-)
-from headcount.statistics import Bootstrap, Estimate, few_clusters
-
-SAMPLES = 10_000
-"""Number of draws of an interval."""
+from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache
+from headcount.statistics import few_clusters
 
 
 def plan_cache(
@@ -63,7 +50,7 @@ def plan_cache(
         ModelError: if the model's cache can't stream, or it finds no needle to score retrieval.
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or CacheOptions(), time.time()
-    unable = len(groups_of(loaded.anatomy)) - len(_able(loaded))
+    _able(loaded)  # before anything is measured
     check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
     lines = [each.text for each in texts]
     half = len(lines) // 2
@@ -77,8 +64,24 @@ def plan_cache(
         steps = partial(progress, f"under the plan: {name}")
         found.setdefault(name, []).append(answered(loaded, asked, each, steps))
     streams = set(plan.streaming)
-    groups = list(zip(plan.groups, score_G.tolist(), strict=True))
-    record = CachePlanRecord(
+    groups = zip(plan.groups, score_G.tolist(), strict=True)
+    rows = tuple(GroupRow(*group, score, group not in streams) for group, score in groups)
+    record = _record(loaded, texts, options, scores, rows, time.time() - begun)
+    return PlannedCache(record, rows, tuple(judged(asked, found, options.seed)))
+
+
+def _record(
+    loaded: Loaded,
+    texts: Corpus,
+    options: CacheOptions,
+    scores: GroupScores,
+    rows: Sequence[GroupRow],
+    seconds: float,
+) -> CachePlanRecord:
+    """What the tables do not hold."""
+    unable, (found, asked) = len(rows) - len(_able(loaded)), scores.num_found
+    encoder = loaded.encoder()
+    return CachePlanRecord(
         signature=signature(
             loaded,
             texts.sha256(),
@@ -97,21 +100,18 @@ def plan_cache(
             *_left(unable),
             *few_clusters(options.per_length * len(options.lengths), "text"),
         ),
-        timings={"all": time.time() - begun},
+        timings={"all": seconds},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
+        layers=len(group_counts(loaded.anatomy)),
         score=options.score,
         sink=options.sink,
         recent=options.recent,
-        cut=max(score for group, score in groups if group in streams),
-        found=scores.num_found[0],
-        asked=scores.num_found[1],
-        start=tuple(
-            loaded.encoder().tokenizer.convert_ids_to_tokens(list(loaded.encoder().start_ids))
-        ),
+        cut=max(row.score for row in rows if not row.full),
+        found=found,
+        asked=asked,
+        start=tuple(encoder.tokenizer.convert_ids_to_tokens(list(encoder.start_ids))),
     )
-    rows = tuple(GroupRow(*group, score, group not in streams) for group, score in groups)
-    return PlannedCache(record, rows, tuple(judged(asked, found, options.seed)))
 
 
 def plan_of(found: PlannedCache) -> CachePlan:
@@ -119,8 +119,8 @@ def plan_of(found: PlannedCache) -> CachePlan:
     by_layer = dict[int, list[bool]]()
     for row in found.groups:
         by_layer.setdefault(row.layer, []).append(row.full)
-    record, last = found.record, max(by_layer)
-    full = tuple(tuple(by_layer.get(layer, ())) for layer in range(last + 1))
+    record = found.record
+    full = tuple(tuple(by_layer.get(layer, ())) for layer in range(record.layers))
     return CachePlan(full, record.sink, record.recent, record.revision)
 
 
@@ -170,74 +170,3 @@ def random_plans(loaded: Loaded, options: CacheOptions) -> Iterator[CachePlan]:
     random = np.random.default_rng((options.seed, 1))  # not the draw of the score `random`
     for _ in range(options.draws):
         yield cut(loaded, random.random(len(groups_of(loaded.anatomy))), options)
-
-
-def judged(
-    texts: Sequence[AskedText], found: Mapping[str, Sequence[Answered]], seed: int = 0
-) -> Iterator[JudgedRow]:
-    """What was answered under each plan, for both kinds of questions, at each length and in all.
-
-    Args:
-        texts: the texts with their questions.
-        found: the answers by plan, in the mean over several plans of a name; `dense` among them.
-        seed: seed of the intervals' draws.
-    """
-    asked = [(number, text, each) for number, text in enumerate(texts) for each in text.questions]
-    text_Q = np.array([number for number, _, _ in asked])
-    is_next_Q = np.array([each.kind == NEXT for _, _, each in asked])
-    length_Q = np.array([len(text.ids) for _, text, _ in asked])
-    drawn = Bootstrap(len(texts), SAMPLES, seed)
-    lengths = sorted({len(text.ids) for text in texts})
-    for name, answers in found.items():
-        right_Q, dense_Q, random_Q = (
-            np.mean([each.right for each in found.get(plan, answers)], axis=0)
-            for plan in (name, DENSE, RANDOM)
-        )
-        loss_Q = np.mean([each.losses for each in answers], axis=0)
-        for kind, of_kind_Q in ((NEEDLES, ~is_next_Q), (NEXT, is_next_Q)):
-            for length in (None, *lengths) if len(lengths) > 1 else (None,):
-                chosen_Q = of_kind_Q & (length_Q == length if length else True)
-                if not chosen_Q.any():
-                    continue
-                numbers_QN = np.stack([right_Q, right_Q - dense_Q, right_Q - random_Q], axis=1)
-                right, less, more = _over_texts(
-                    drawn, text_Q[chosen_Q], numbers_QN[chosen_Q], len(texts)
-                )
-                yield JudgedRow(
-                    name,
-                    kind,
-                    length,
-                    *_bounds(_share(right)),
-                    float(loss_Q[chosen_Q].mean()),
-                    *_bounds(less.within(-1.0, 1.0)),
-                    *_bounds(more.within(-1.0, 1.0)),
-                    int(chosen_Q.sum()),
-                )
-
-
-def _over_texts(
-    drawn: Bootstrap,
-    text_Q: Int64[np.ndarray, " question"],
-    numbers_QN: Float[np.ndarray, "question number"],
-    num_texts: int,
-) -> list[Estimate]:
-    """Means of some numbers over questions, with intervals over texts."""
-    sums_SN = np.zeros((num_texts, numbers_QN.shape[1]))
-    np.add.at(sums_SN, text_Q, numbers_QN)
-    cases_S = np.bincount(text_Q, minlength=num_texts).astype(float)
-    return drawn.ratios(sums_SN, np.repeat(cases_S[:, None], numbers_QN.shape[1], axis=1))
-
-
-def _share(found: Estimate) -> Estimate:
-    """A share, with Wilson's interval if all texts are alike, since draws of them then are, too."""
-    from scipy.stats import binomtest
-
-    if found.low < found.high:
-        return found.within(0.0, 1.0)
-    hits = round(found.value * found.cases)
-    bounds = binomtest(hits, found.cases).proportion_ci(method="wilson")
-    return replace(found, low=float(bounds.low), high=float(bounds.high))
-
-
-def _bounds(found: Estimate) -> tuple[float, float, float]:
-    return found.value, found.low, found.high

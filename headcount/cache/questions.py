@@ -107,8 +107,9 @@ class Questions:
         longest, most = max(options.lengths), len(KINDS) * len(NAMES)
         if loaded.max_length is not None and longest + CUE_ROOM > loaded.max_length:
             raise ModelError(
-                f"Expected lengths of at most {loaded.max_length - CUE_ROOM} tokens, as many as "
-                f"{loaded.name} takes with a question, got {longest}. Give smaller --lengths."
+                f"Expected lengths of at most {amount(loaded.max_length - CUE_ROOM, 'token')}, as "
+                f"many as {loaded.name} takes with a question, got {longest}. Give smaller "
+                "--lengths."
             )
         if options.needles > most:
             raise InputError(
@@ -151,9 +152,9 @@ class Questions:
         last = room - self._options.recent
         if last < 1:
             raise InputError(
-                f"Expected lengths of at least {length - last + 1} tokens, which the needles and "
-                f"the recent tokens behind them take, got {length}. Give larger --lengths, or "
-                "fewer --needles."
+                f"Expected lengths of at least {amount(length - last + 1, 'token')}, which the "
+                f"needles and the recent tokens behind them take, got {length}. Give larger "
+                "--lengths, or fewer --needles."
             )
         hay = list(self._hay(random, room))
         cuts = np.cumsum([0, *map(len, hay)])[:-1]  # between sentences only

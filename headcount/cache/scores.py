@@ -42,7 +42,16 @@ from torch import Tensor, nn
 
 from headcount.cache.groups import groups_of, layers_of
 from headcount.cache.options import CacheOptions, ScoreName
-from headcount.core import InputError, LayerId, ModelError, Progress, Steps, silent, silent_steps
+from headcount.core import (
+    InputError,
+    LayerId,
+    ModelError,
+    Progress,
+    Steps,
+    amount,
+    silent,
+    silent_steps,
+)
 from headcount.models import Loaded
 from headcount.skills import Needles, Retrieved, SkillOptions, retrieve
 from headcount.tap import (
@@ -145,8 +154,9 @@ class GroupScores:
         size = min(WINDOW, self._loaded.max_length or WINDOW, len(start) + len(flat))
         if size <= sink + recent:
             raise InputError(
-                f"Expected more than {sink} + {recent} tokens to score groups that keep these, got "
-                f"{size}. Give longer texts, half of which score groups, or a smaller --recent."
+                f"Expected more than {sink} + {amount(recent, 'token')} to score groups that keep "
+                f"these, got {size}. Give longer texts, half of which score groups, or a smaller "
+                "--recent."
             )
         body = size - len(start)
         number = min(WINDOWS, len(flat) // body)

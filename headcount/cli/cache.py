@@ -57,5 +57,7 @@ class CacheCommand(
 
     def next_steps(self, read: "models.Loaded", found: "results.PlannedCache") -> Iterable[str]:
         """How to generate under the plan."""
-        yield "Next: generate under the plan, in Python:"
+        yield "Next: generate with such a cache, in Python:"
         yield f'  plan = headcount.cache.CachePlan.read("{self.out / PLAN}")'
+        yield "  with headcount.streaming_cache(model, plan) as cache:"
+        yield "      model.generate(**inputs, past_key_values=cache)"

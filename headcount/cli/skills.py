@@ -1,4 +1,4 @@
-"""`headcount skills`: which heads of a language model retrieve, and what is found without them."""
+"""`headcount skills`: which heads of a language model retrieve or carry tasks, and what for."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,10 +9,10 @@ from typing import Annotated
 import tyro
 
 from headcount import models, results, skills
-from headcount.cli.arguments import CorpusArguments, ModelArguments
+from headcount.cli.arguments import CorpusArguments
 from headcount.cli.console import Report
-from headcount.cli.folder_arguments import OutArguments
-from headcount.cli.frame import ResultCommand
+from headcount.cli.folder_arguments import BesideArguments
+from headcount.cli.frame import BesideCommand
 from headcount.corpora import Corpus
 from headcount.skills import SkillOptions
 
@@ -22,9 +22,9 @@ SAMPLE = Path(str(files("headcount") / "data" / "sample.conllu"))
 
 @dataclass(frozen=True)
 class SkillsCommand(
-    ModelArguments, CorpusArguments, OutArguments, ResultCommand["models.Loaded", "results.Skills"]
+    CorpusArguments, BesideArguments, BesideCommand["models.Loaded", "results.Skills"]
 ):
-    """Measure which heads of a language model retrieve, and what it finds without them."""
+    """Measure which heads of a language model retrieve or carry tasks, and what needs them."""
 
     RESULT = results.Skills
 
@@ -38,10 +38,11 @@ class SkillsCommand(
         return self.read(self.texts or (SAMPLE,))
 
     def check(self) -> None:
-        """Check everything that needs no model, the texts included."""
+        """Check everything that needs no model, the texts and the tasks included."""
         super().check()
         self.corpus  # noqa: B018
+        skills.read_tasks(self.how.tasks)
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
-        """Ask for needles, and remove heads."""
+        """Ask for needles and words, and remove heads."""
         return skills.skills(read, self.corpus, self.how, progress=progress)

@@ -9,6 +9,7 @@ Markdown: tables and numbers for documents that compare our results with publish
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -136,7 +137,7 @@ class Table:
         """A table of any sequences."""
         return cls(tuple(headers), tuple(map(tuple, rows)), label)
 
-    @property
+    @cached_property
     def is_number(self) -> tuple[bool, ...]:
         """Whether each column holds numbers only, intervals and units included; cells may be empty.
 

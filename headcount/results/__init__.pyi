@@ -122,6 +122,7 @@ from .skills import RecallRow as RecallRow
 from .skills import SkillRow as SkillRow
 from .skills import Skills as Skills
 from .skills import SkillsRecord as SkillsRecord
+from .skills import TaskRow as TaskRow
 from .speed import SpeedCase as SpeedCase
 from .speed import SpeedRecord as SpeedRecord
 from .speed import Speedup as Speedup

@@ -20,6 +20,7 @@ from headcount.results.roles import Roles
 from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
 from headcount.results.sealing import write_record
 from headcount.results.signature import SAME_MODEL, Signature
+from headcount.results.skills import Skills
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Analysis(Result[RunRecord]):
     """Distances between heads; None until `headcount cluster` was run."""
     alignment: Alignment | None = None
     """Links between words by heads; None until `headcount align` was run."""
+    skills: Skills | None = None
+    """Skills of the heads; None until `headcount skills` was run."""
     curve: Curve | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
     pruned: PruneRecord | None = None
@@ -256,6 +259,7 @@ BESIDE: Mapping[str, type[Result[Any]]] = {
     "coreference": Coreference,
     "clusters": Clusters,
     "alignment": Alignment,
+    "skills": Skills,
 }
 """Results of commands that write into a folder of their own or beside an analysis, by the field
 that holds them."""
@@ -304,7 +308,12 @@ def read_run(folder: Path, pruned: Path | None = None, confirming: Path | None =
     """
     found = Analysis.read(folder)
     beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
-    scored = folder / ImportanceRecord.FILE
+    scored, skills = folder / ImportanceRecord.FILE, beside["skills"]
+    if skills and [row.head for row in skills.heads] != [row.head for row in found.rows]:
+        raise InputError(
+            f"Expected skills of the analysed model in {folder}, got those of one with other heads "
+            f"({skills.record.model}). Run `headcount skills` again."
+        )
     return replace(
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,

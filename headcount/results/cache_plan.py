@@ -68,6 +68,8 @@ class CachePlanRecord(Record):
     """Name of the model."""
     revision: str
     """Revision of the model, which a plan is good for."""
+    layers: int
+    """Number of layers, those that lost all heads included."""
     score: str
     """Score that groups were chosen by."""
     sink: int

@@ -73,6 +73,9 @@ def _findings(loaded: Loaded, run: Analysis, name: str) -> Findings:
             f"{loaded.name} with {loaded.heads}. Name the run's model with --model."
         )
     return {
-        card.head: tuple((found.verdict, found.text) for found in card.findings)
+        card.head: (
+            *((found.verdict, found.text) for found in card.findings),
+            *[("skill", card.does)] * bool(card.does),
+        )
         for card in report_view(run).cards
     }

@@ -1,3 +1,5 @@
+from .few_shot import WordTask as WordTask
+from .few_shot import read_tasks as read_tasks
 from .induction import PATTERNS as PATTERNS
 from .induction import RepeatedTokens as RepeatedTokens
 from .induction import induction_scores as induction_scores

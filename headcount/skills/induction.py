@@ -18,8 +18,7 @@ Departure: a mean of weights, not the share of a head's mass on the pattern; the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import signature
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -30,8 +29,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
 from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
+from headcount.skills.forward import last_logits, running
 from headcount.statistics import mean_interval
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.tap import AttentionLayer, Block
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
 """What a head is scored for; in the table, each with `_low`, `_high` and `_control`."""
@@ -209,18 +209,13 @@ def pattern_means(
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
-    takes = "logits_to_keep" in signature(loaded.model.forward).parameters
-    fewest: dict[str, Any] = {"logits_to_keep": 1} if takes else {}  # attention alone is read
     parts, done = [], 0
     steps(done, len(tokens.ids_BN))
     for ids_BN in tokens.ids_BN.split(ROWS):
         diagonals = PatternMeans(tokens.length, tokens.ids_BN.shape[1] - tokens.length)
-        with (
-            evaluating(loaded.model),
-            torch.inference_mode(),
-            Tap(loaded.model, loaded.anatomy, diagonals),
-        ):
-            loaded.model(input_ids=ids_BN.to(loaded.model.device), use_cache=False, **fewest)
+        with running(loaded, diagonals):
+            ids_BN = ids_BN.to(loaded.model.device)
+            loaded.model(input_ids=ids_BN, use_cache=False, **last_logits(loaded.model))
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
         steps(done := done + len(ids_BN), len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
@@ -228,8 +223,8 @@ def pattern_means(
 
 
 def interval(
-    values_BH: Float[np.ndarray, "batch head"],
+    values_BH: Float[np.ndarray, "batch head"], least: float = 0.0
 ) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
-    """Student's 95 % interval of a mean, with the mean in its middle, within 0 and 1."""
+    """Student's 95 % interval of a mean, with the mean in its middle, within `least` and 1."""
     low_H, mean_H, high_H = mean_interval(values_BH)
-    return low_H.clip(0, 1), mean_H, high_H.clip(0, 1)
+    return low_H.clip(least, 1), mean_H, high_H.clip(least, 1)

@@ -1,44 +1,37 @@
-"""Measuring skills: scores of every head, and what the model finds without the best ones.
+"""Measuring skills: scores of every head, and what the model can't do without the best ones."""
 
-Heads are chosen on one half of the needles, and what is found without them is counted on the other
-half; then the halves change places. So every needle counts once, without the heads that the other
-half chose. Beside them, as many random other heads are removed.
-
-Reference: halves that change places: Chernozhukov et al. (2018), section 1,
-    https://arxiv.org/abs/1608.00060; intervals of shares: Wilson (1927),
-    https://doi.org/10.1080/01621459.1927.10502953
-"""
-
+import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import final
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Gates, Head, Progress, Steps, amount, name_of, silent
+from headcount.core import Progress, amount, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
-from headcount.results import NeedleRow, Overlap, RecallRow, SkillRow, Skills, SkillsRecord
-from headcount.skills.induction import (
-    PATTERNS,
-    RepeatedTokens,
-    check_is_causal,
-    interval,
-    pattern_means,
-)
+from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
+from headcount.skills.few_shot import Prompts, read_tasks
+from headcount.skills.forward import Removal, mean_outputs
+from headcount.skills.function_vectors import answer, indirect_effects
+from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
+from headcount.skills.removals import Asked, Removals, share_interval
 from headcount.skills.retrieval import Retrieved, retrieve
+from headcount.skills.scores import Score, head_rows, overlaps
 
 LENGTH, TEXTS = 60, 16
 """Number of tokens and of texts of repeated random tokens."""
+WINDOWS = 16
+"""Largest number of texts over which the outputs of removed heads are averaged."""
 SHARE = 0.05
 """Share of a model's heads that are called the best ones."""
-RETRIEVAL = "retrieval"
+DONE = 0.5
+"""Share of right answers above which a few-shot task is done."""
 
 
 def skills(
@@ -49,17 +42,17 @@ def skills(
     tokenizer: PreTrainedTokenizerBase | None = None,
     progress: Progress = silent,
 ) -> Skills:
-    """Measure which heads retrieve or look at earlier copies, and what is found without the best.
+    """Measure which heads retrieve, carry tasks or look at earlier copies, and what needs them.
 
     Args:
         loaded: a causal language model, as `load` gives it, or a plain one.
         texts: what needles are hidden in.
-        options: which needles, and how many heads are removed.
+        options: which needles and tasks, and how many heads are removed.
         tokenizer: tokenizer of a plain model.
-        progress: called with the number of needles done.
+        progress: called with the number of needles and prompts done.
 
     Returns:
-        A row for each head, for each set of removed heads, and for each needle.
+        A row for each head, each set of removed heads, each needle and each few-shot task.
 
     Raises:
         InputError: if the texts are shorter than the longest prompt, or there is no tokenizer.
@@ -67,183 +60,171 @@ def skills(
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or SkillOptions(), time.time()
     check_is_causal(loaded)
-    asked = Needles(loaded, [each.text for each in texts], options)
-    dense = retrieve(loaded, asked.all, steps=partial(progress, "needles"))
+    asked, tasks = (
+        Needles(loaded, [each.text for each in texts], options),
+        read_tasks(options.tasks),
+    )
+    done = FewShot(loaded, Prompts(loaded, tasks, options), options, progress)
+    needles = Found(loaded, asked, progress)
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, options.seed, options.first)
     patterns_PTH, _ = pattern_means(loaded, tokens, partial(progress, "repeated tokens"))
-    found = SkillScores(loaded, dense, dict(zip(PATTERNS, patterns_PTH, strict=True)))
-    recalls = tuple(found.recalls(options, partial(progress, "without heads")))
+    patterns = [
+        Score(name, mean_TH, _second(len(mean_TH)))
+        for name, mean_TH in zip(PATTERNS, patterns_PTH, strict=True)
+    ]
+    scores, num_best = (
+        (needles.score, done.score, *patterns),
+        max(1, round(SHARE * len(loaded.heads))),
+    )
+    windows_BT = asked.windows(min(options.lengths), WINDOWS)
+    means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
+    recalls = list[RecallRow]()
+    for each in (needles.asked, *done.asked):
+        removals = Removals(loaded, each, patterns[0], options, means, num_best)
+        recalls += removals.rows(partial(progress, f"{each.name} without heads"))
+    tasks_sha256 = hashlib.sha256("".join(task.sha256 for task in tasks).encode()).hexdigest()
     record = SkillsRecord(
         signature=signature(
             loaded,
             texts.sha256(),
+            kinds=",".join(options.kinds).replace(" ", "-"),
             lengths=",".join(map(str, options.lengths)),
             depths=",".join(f"{depth:g}" for depth in options.depths),
             needles=options.needles,
+            prompts=options.prompts,
+            tasks=tasks_sha256[:8],
             first="+".join(tokens.start) or None,
             seed=options.seed,
         ),
-        warnings=tuple(found.warnings()),
+        warnings=(*needles.warnings(), *done.warnings()),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.start))),
         first=tokens.start,
-        overlaps=tuple(found.overlaps()),
+        overlaps=tuple(overlaps(loaded.heads, scores, num_best)),
     )
-    return Skills(record, tuple(found.head_rows()), recalls, tuple(found.needle_rows()))
+    rows = tuple(head_rows(loaded.heads, scores))
+    return Skills(record, rows, tuple(recalls), tuple(needles.rows()), done.rows)
+
+
+def _second(num: int) -> Bool[np.ndarray, " case"]:
+    """Which cases are in the second half; both have every kind, length and depth."""
+    return np.arange(num) % 2 == 1
 
 
 @final
-class SkillScores:
-    """The scores of all heads, by needle and by text.
+class Found:
+    """What a model finds of needles, and the heads that copy it.
 
     Args:
         loaded: the model.
-        dense: what it found with all of its heads.
-        patterns: of each pattern of repeated tokens, the weights by text and head.
+        needles: the needles.
+        progress: called with the number of needles done.
     """
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        dense: Retrieved,
-        patterns: Mapping[str, Float[np.ndarray, "text head"]],
-    ) -> None:
-        self.loaded, self.dense, self.patterns = loaded, dense, patterns
-        self.heads = list[Head](loaded.heads)
-        self.num_best = max(1, round(SHARE * len(self.heads)))
-        """Number of heads that are called the best ones."""
-        self.in_second_N = np.arange(len(dense.needles)) % 2 == 1
-        """Which needles are in the second half; both have every kind, length and depth."""
+    def __init__(self, loaded: Loaded, needles: Needles, progress: Progress) -> None:
+        self._loaded, self._needles = loaded, needles.all
+        self._dense = retrieve(loaded, needles.all, steps=partial(progress, "needles"))
+        assert self._dense.copied_NH is not None
+        found_N, in_second_N = self._dense.found_N, _second(len(needles.all))
+        self.score = Score("retrieval", self._dense.copied_NH[found_N], in_second_N[found_N])
+        """Shares of answers that heads copy, over the needles that were found."""
+        self.asked = Asked("needles", self.score, _right(self._dense), in_second_N, self._answers)
+        """The needles, with the heads that retrieve."""
 
-    def retrieval(self, chosen_N: Bool[np.ndarray, " needle"]) -> Float[np.ndarray, " head"]:
-        """The scores over some needles; NaN if none of them was found."""
-        assert self.dense.copied_NH is not None
-        found_NH = self.dense.copied_NH[chosen_N & self.dense.found_N]
-        return found_NH.mean(0) if len(found_NH) else np.full(len(self.heads), np.nan)
-
-    @cached_property
-    def halves(self) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
-        """Retrieval over either half of the needles."""
-        return self.retrieval(~self.in_second_N), self.retrieval(self.in_second_N)
-
-    @property
-    def are_retrievers_known(self) -> bool:
-        """Whether both halves have a needle that was found."""
-        return not any(np.isnan(half_H).any() for half_H in self.halves)
+    def _answers(self, cases: Sequence[int], removal: Removal) -> Float[np.ndarray, "case 2"]:
+        needles = [self._needles[case] for case in cases]
+        gates, returned = removal.gates, removal.returned
+        return _right(retrieve(self._loaded, needles, gates, listens=False, returned=returned))
 
     def warnings(self) -> Iterator[str]:
         """What was not measured."""
-        if not self.are_retrievers_known:
+        if not self.score.is_known:
             yield (
-                f"of {amount(len(self.dense.needles), 'needle')} the model found "
-                f"{int(self.dense.found_N.sum())}, too few to score retrieval and to remove the "
-                "heads that retrieve"
+                f"of {amount(len(self._needles), 'needle')} the model found "
+                f"{len(self.score.value_NH)}, too few to score retrieval and to remove the heads "
+                "that retrieve"
             )
 
-    def head_rows(self) -> Iterator[SkillRow]:
-        """A row for each head."""
-        assert self.dense.copied_NH is not None
-        found_NH = self.dense.copied_NH[self.dense.found_N]
-        is_known = len(found_NH) > 1
-        retrieval_3H = interval(found_NH) if is_known else np.full((3, len(self.heads)), np.nan)
-        pattern_P3H = [interval(self.patterns[pattern]) for pattern in PATTERNS]
-        for h, head in enumerate(self.heads):
-            scores = [retrieval_3H, *pattern_P3H]
-            (retrieval, *patterns) = [[float(bound[h]) for bound in score] for score in scores]
-            yield SkillRow(
-                str(head),
-                *_mean_first(retrieval),
-                *(float(half_H[h]) for half_H in self.halves),
-                *(number for pattern in patterns for number in _mean_first(pattern)),
-            )
-
-    def needle_rows(self) -> Iterator[NeedleRow]:
+    def rows(self) -> Iterator[NeedleRow]:
         """A row for each needle."""
-        decode = self.loaded.encoder().tokenizer.decode
-        rows = zip(self.dense.needles, self.dense.produced, self.dense.recall_N, strict=True)
+        decode = self._loaded.encoder().tokenizer.decode
+        rows = zip(self._needles, self._dense.produced, self._dense.recall_N, strict=True)
         for needle, made, recall in rows:
-            answer, said = (str(decode(list(ids))).strip() for ids in (needle.answer, made))
-            yield NeedleRow(needle.kind, needle.length, needle.depth, answer, said, float(recall))
+            told, said = (str(decode(list(ids))).strip() for ids in (needle.answer, made))
+            yield NeedleRow(needle.kind, needle.length, needle.depth, told, said, float(recall))
 
-    def overlaps(self) -> Iterator[Overlap]:
-        """How many of the best heads two scores share, and two halves of one score."""
-        means = {name: values_TH.mean(0) for name, values_TH in self.patterns.items()}
-        pairs = [("induction", "duplicate_token"), ("induction", "previous_token")]
-        if self.are_retrievers_known:
-            means[RETRIEVAL] = self.retrieval(np.ones_like(self.in_second_N))
-            means |= dict(zip(("first half", "second half"), self.halves, strict=True))
-            pairs = [(RETRIEVAL, "induction"), *pairs, ("first half", "second half")]
-        num = self.num_best
-        for one, other in pairs:
-            shared = {*_best(means[one], num)} & {*_best(means[other], num)}
-            yield Overlap(one, other, len(shared), num, num * num / len(self.heads))
 
-    def recalls(self, options: SkillOptions, steps: Steps) -> Iterator[RecallRow]:
-        """What is found with all heads, without the best ones, and without random other ones."""
-        yield _recall("none", 0, [self.dense])
-        sizes = options.removed or tuple(dict.fromkeys((min(5, self.num_best), self.num_best)))
-        random, induction_H = (
-            np.random.default_rng(options.seed),
-            self.patterns["induction"].mean(0),
+def _right(found: Retrieved) -> Float[np.ndarray, "case 2"]:
+    return np.stack([found.exact_N.astype(float), found.recall_N], axis=1)
+
+
+@final
+class FewShot:
+    """Which few-shot tasks a model does, and the heads that carry them.
+
+    Args:
+        loaded: the model.
+        prompts: the prompts.
+        options: how many prompts each task has.
+        progress: called with the number of prompts done.
+    """
+
+    def __init__(
+        self, loaded: Loaded, prompts: Prompts, options: SkillOptions, progress: Progress
+    ) -> None:
+        self._loaded, num = loaded, options.prompts
+        answered = answer(loaded, prompts.all, steps=partial(progress, "few-shot prompts"))
+        parts = [slice(first, first + num) for first in range(0, len(prompts.all), num)]
+        done = [n for part in parts if answered.right_N[part].mean() > DONE for n in _all(part)]
+        self._prompts = [prompts.all[n] for n in done]
+        effects = indirect_effects(
+            loaded,
+            self._prompts,
+            [answered.outputs[n] for n in done],
+            partial(progress, "effects of heads"),
         )
-        total = len(sizes) * (options.draws + 1 + self.are_retrievers_known)
-        done = 0
-        for size in sizes:
-            best = [_best(induction_H, size)] * 2
-            yield self._without("induction", best)
-            steps(done := done + 1, total)
-            if self.are_retrievers_known:
-                best = [_best(half_H, size) for half_H in reversed(self.halves)]
-                yield self._without(RETRIEVAL, best)
-                steps(done := done + 1, total)
-            others = np.setdiff1d(np.arange(len(self.heads)), np.concatenate(best))
-            for _ in range(options.draws):
-                drawn = random.choice(others, min(size, len(others)), replace=False)
-                yield self._without("random", [drawn, drawn])
-                steps(done := done + 1, total)
+        self.score = Score(
+            "function_vector", effects.effect_NH, _second(len(self._prompts)), least=-1.0
+        )
+        """Effects of heads on prompts of the tasks that are done."""
+        shuffled = dict(zip(done, effects.probability_N, strict=True))
+        self.rows = tuple(
+            TaskRow(
+                prompts.all[part.start].task,
+                num,
+                float(answered.right_N[part].mean()),
+                *share_interval(answered.right_N[part]),
+                float(answered.probability_N[part].mean()),
+                float(np.mean([shuffled.get(n, np.nan) for n in _all(part)])),
+                part.start in shuffled,
+            )
+            for part in parts
+        )
+        """A row for each task."""
+        right_NR = _twice(answered.right_N[done])
+        asked = Asked("tasks", self.score, right_NR, self.score.in_second_N, self._answers)
+        self.asked = (asked,) if done else ()
+        """The prompts of the tasks that are done, if any, with the heads that carry them."""
 
-    def _without(self, name: str, removed: Sequence[Int[np.ndarray, " removed"]]) -> RecallRow:
-        """What is found of the first and the second half without some heads each."""
-        found = []
-        for chosen, is_second in zip(removed, (False, True), strict=True):
-            needles = [
-                needle
-                for needle, second in zip(self.dense.needles, self.in_second_N, strict=True)
-                if second == is_second
-            ]
-            gates = gates_without(self.loaded, [self.heads[number] for number in chosen])
-            found.append(retrieve(self.loaded, needles, gates, listens=False))
-        return _recall(name, len(removed[0]), found)
+    def _answers(self, cases: Sequence[int], removal: Removal) -> Float[np.ndarray, "case 2"]:
+        return _twice(answer(self._loaded, [self._prompts[n] for n in cases], removal).right_N)
 
-
-def gates_without(loaded: Loaded, heads: Sequence[Head]) -> Gates:
-    """Gates of 0 for some heads, and of 1 for the others of their layers."""
-    gates = {}
-    for head in heads:
-        count = loaded.heads.counts[head.site][head.layer]
-        gates.setdefault(head.layer_id, torch.ones(count, device=loaded.model.device))
-        gates[head.layer_id][head.index] = 0
-    return gates
+    def warnings(self) -> Iterator[str]:
+        """Which tasks are left out."""
+        left = [f"{row.task} ({row.right:.0%} right)" for row in self.rows if not row.is_done]
+        if left:
+            none = "" if self.asked else ", so that no head has a score of function vectors"
+            yield (
+                f"few-shot tasks of which the model has not more than half right are left out"
+                f"{none}: {', '.join(left)}"
+            )
 
 
-def _best(score_H: Float[np.ndarray, " head"], num: int) -> Int[np.ndarray, " best"]:
-    """Numbers of the heads with the largest scores; the first of equal ones."""
-    return np.argsort(-score_H, kind="stable")[:num]
+def _twice(right_N: Bool[np.ndarray, " case"]) -> Float[np.ndarray, "case 2"]:
+    """Of an answer's first token, what is right is also the share of it."""
+    return np.stack([right_N, right_N], axis=1).astype(float)
 
 
-def _mean_first(bounds: Sequence[float]) -> tuple[float, float, float]:
-    low, mean, high = bounds
-    return mean, low, high
-
-
-def _recall(name: str, num_heads: int, found: Sequence[Retrieved]) -> RecallRow:
-    from scipy.stats import binomtest
-
-    exact = np.concatenate([each.exact_N for each in found])
-    recall = np.concatenate([each.recall_N for each in found])
-    bounds = binomtest(int(exact.sum()), len(exact)).proportion_ci(method="wilson")
-    low, high = float(bounds.low), float(bounds.high)
-    return RecallRow(
-        name, num_heads, float(exact.mean()), low, high, float(recall.mean()), len(exact)
-    )
+def _all(part: slice) -> range:
+    return range(part.start, part.stop)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headcount.core import InputError, ModelError, amount
 from headcount.models import Loaded
-from headcount.skills.options import SkillOptions
+from headcount.skills.options import Kind, SkillOptions
 
 NAMES = "Harlow Whitman Castell Brandt Okafor Lindqvist Moreau Tanaka Velasco Petrov".split()
 """People that needles are about."""
@@ -36,7 +36,7 @@ def _digits(random: np.random.Generator) -> str:
     return str(random.integers(10_000, 100_000))
 
 
-KINDS: dict[str, tuple[str, Callable[[np.random.Generator], str], str]] = {
+KINDS: dict[Kind, tuple[str, Callable[[np.random.Generator], str], str]] = {
     "pass key": ("The pass key of {} is", _digits, ". Remember it."),
     "city": ("Last spring {} moved to", lambda random: _pick(random, CITIES), "."),
     "gift": (
@@ -109,18 +109,25 @@ class Needles:
         self.all = tuple(self._drawn(options))
         """The needles, those of one length together."""
 
+    def windows(self, length: int, most: int) -> Int64[Tensor, "window token"]:
+        """Texts without needles, of a length each, behind what the tokenizer puts in front."""
+        flat = [each for text in self._texts for each in text]
+        room = length - len(self.start)
+        starts = range(0, len(flat) - room + 1, room)[:most]
+        return torch.tensor([[*self.start, *flat[first : first + room]] for first in starts])
+
     def _encode(self, text: str) -> list[int]:
         return self._encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def _drawn(self, options: SkillOptions) -> Iterator[Needle]:
         random = np.random.default_rng(options.seed)
         for length in options.lengths:
-            for kind in KINDS:
+            for kind in options.kinds:
                 for depth in options.depths:
                     for _ in range(options.needles):
                         yield self._needle(random, kind, length, depth)
 
-    def _needle(self, random: np.random.Generator, kind: str, length: int, depth: float) -> Needle:
+    def _needle(self, random: np.random.Generator, kind: Kind, length: int, depth: float) -> Needle:
         begins, answered, ends = KINDS[kind]
         cue = self._encode(" " + begins.format(_pick(random, NAMES)))
         answer = self._encode(" " + answered(random))

@@ -1,10 +1,18 @@
 """Options of the skills of a language model. Needs no torch."""
 
 from dataclasses import dataclass
-from typing import final
+from pathlib import Path
+from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_seed
+from headcount.core import InputError, check_choice, check_seed
 
+Kind = Literal["pass key", "city", "gift", "meeting"]
+"""A kind of needle."""
+Value = Literal["zero", "mean"]
+"""What takes the place of a removed head's output: zero, or its mean over the texts."""
+
+FEWEST_PROMPTS = 4
+"""Least number of few-shot prompts of a task."""
 SHORTEST = 100
 """Least number of tokens of a text with a needle."""
 
@@ -12,33 +20,46 @@ SHORTEST = 100
 @final
 @dataclass(frozen=True)
 class SkillOptions:
-    """Which needles are hidden where, and how many heads are removed.
+    """Which needles are hidden where, which tasks are asked, and how many heads are removed.
 
     Raises:
         InputError: for values that can't be used.
     """
 
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    """Kinds of needles; all by default."""
     lengths: tuple[int, ...] = (400, 700)
     """Numbers of tokens of the texts in which needles are hidden."""
     depths: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     """Places of a needle, as shares of its text."""
     needles: int = 2
     """Number of needles of every kind at each length and depth."""
+    prompts: int = 20
+    """Number of few-shot prompts of every task."""
+    tasks: Path | None = None
+    """Folder of .tsv files with more few-shot tasks: a word, a tab and its answer a line."""
     removed: tuple[int, ...] = ()
     """Numbers of best heads that are removed together; 5 heads and 5 % of the heads by default."""
+    replace: tuple[Value, ...] = get_args(Value)
+    """What takes the place of removed heads: zero, their mean output over the texts, or both, one
+    after the other."""
     draws: int = 3
     """Number of sets of random other heads that are removed beside them."""
     first: str | None = None
     """Token in front of repeated random tokens; by default what the tokenizer puts in front of a
     text, or its BOS token."""
     seed: int = 0
-    """Seed of the needles, of the random tokens and of the random heads."""
+    """Seed of the needles, the random tokens, the few-shot prompts and the random heads."""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        for name in ("lengths", "depths"):
+        for name in ("kinds", "lengths", "depths", "replace"):
             if not getattr(self, name):
-                raise InputError(f"Expected a number at least in {name}, got none. Name one.")
+                raise InputError(f"Expected at least one of {name}, got none. Name one.")
+        for kind in self.kinds:
+            check_choice("a kind of needle", kind, Kind)
+        for value in self.replace:
+            check_choice("a replacement", value, Value)
         if min(self.lengths) < SHORTEST:
             raise InputError(
                 f"Expected lengths of at least {SHORTEST} tokens, got {min(self.lengths)}. A "
@@ -48,6 +69,11 @@ class SkillOptions:
             raise InputError(
                 f"Expected depths from 0 to 1, got {', '.join(f'{d:g}' for d in self.depths)}. 0.5 "
                 "is the middle of the text."
+            )
+        if self.prompts < FEWEST_PROMPTS:
+            raise InputError(
+                f"Expected at least {FEWEST_PROMPTS} few-shot prompts of every task, two for each "
+                f"half, got {self.prompts}. Leave --prompts out for the default."
             )
         if min(self.needles, self.draws, *self.removed, 1) < 1:
             raise InputError(

@@ -16,7 +16,6 @@ Departure: the needle is the answer alone, since the cue repeats the words befor
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, final
 
 import numpy as np
@@ -26,13 +25,12 @@ from torch import Tensor
 
 from headcount.core import Gates, LayerId, Steps, silent_steps
 from headcount.models import Loaded
+from headcount.skills.forward import last_logits, running
 from headcount.skills.needles import Needle, prompts
-from headcount.tap import AttentionLayer, Block, Tap, evaluating
+from headcount.tap import AttentionLayer, Block, Returned
 
 FOUND = 0.5
 """Share of an answer's tokens above which the needle is found (ROUGE-1 recall)."""
-RETRIEVAL_HEAD = 0.1
-"""Least score of a retrieval head."""
 ROWS = 8
 """Number of prompts in a batch."""
 
@@ -103,6 +101,7 @@ def retrieve(
     gates: Gates | None = None,
     *,
     listens: bool = True,
+    returned: Returned | None = None,
     steps: Steps = silent_steps,
 ) -> Retrieved:
     """Ask a model for needles, token by token, always taking the likeliest one.
@@ -112,6 +111,7 @@ def retrieve(
         needles: the needles.
         gates: factors of the heads' outputs.
         listens: whether to note where the heads look.
+        returned: receives the heads' outputs behind the gates and may replace them.
         steps: called with the number of needles so far, and of all.
     """
     made, copied, done = dict[int, tuple[int, ...]](), dict[int, np.ndarray](), 0
@@ -122,7 +122,7 @@ def retrieve(
         for first in range(0, len(numbers), ROWS):
             chosen = numbers[first : first + ROWS]
             rows = [needles[number] for number in chosen]
-            ids_BT, copied_BH = _produced(loaded, rows, gates, listens)
+            ids_BT, copied_BH = _produced(loaded, rows, gates, listens, returned)
             for number, ids, needle, shares in zip(chosen, ids_BT, rows, copied_BH, strict=True):
                 made[number] = tuple(ids[: len(needle.answer)])
                 copied[number] = shares
@@ -136,7 +136,11 @@ def retrieve(
 
 
 def _produced(
-    loaded: Loaded, rows: Sequence[Needle], gates: Gates | None, listens: bool
+    loaded: Loaded,
+    rows: Sequence[Needle],
+    gates: Gates | None,
+    listens: bool,
+    returned: Returned | None,
 ) -> tuple[list[list[int]], Float[np.ndarray, "needle any"]]:
     """The tokens that a model produces, and the share of each answer that every head copied."""
     model, ids_BN = loaded.model, prompts(rows).to(loaded.model.device)
@@ -144,15 +148,12 @@ def _produced(
     made = [list[int]() for _ in rows]
     copied_BH = np.zeros((len(rows), len(loaded.heads)))
     listener = TopKeys() if listens else None
-    takes = "logits_to_keep" in signature(model.forward).parameters
-    fewest: dict[str, Any] = {"logits_to_keep": 1} if takes else {}
-    with evaluating(model), torch.inference_mode():
-        with Tap(model, loaded.anatomy, gates=gates):
-            past = model(input_ids=ids_BN[:, :-1], use_cache=True, **fewest).past_key_values
-        last_B1, everything_BN = ids_BN[:, -1:], ids_BN
+    with running(loaded, gates=gates, returned=returned):
+        past = model(input_ids=ids_BN[:, :-1], use_cache=True, **last_logits(model)).past_key_values
+    last_B1, everything_BN = ids_BN[:, -1:], ids_BN
+    with running(loaded, listener, gates, returned):
         for step in range(max(len(row.answer) for row in rows)):
-            with Tap(model, loaded.anatomy, listener, gates):
-                output: Any = model(input_ids=last_B1, past_key_values=past, use_cache=True)
+            output: Any = model(input_ids=last_B1, past_key_values=past, use_cache=True)
             past, last_B1 = output.past_key_values, output.logits[:, -1].argmax(-1, keepdim=True)
             keys_BH = None
             if listener is not None:

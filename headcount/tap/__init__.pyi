@@ -38,5 +38,6 @@ from .tap import Block as Block
 from .tap import FunctionListener as FunctionListener
 from .tap import Listener as Listener
 from .tap import Replacement as Replacement
+from .tap import Returned as Returned
 from .tap import Tap as Tap
 from .tap import WholeMap as WholeMap

@@ -21,6 +21,8 @@ from .roles import VOITA as VOITA
 from .roles import RoleEntry as RoleEntry
 from .roles import Thresholds as Thresholds
 from .roles import roles_named as roles_named
+from .skills import SKILLS as SKILLS
+from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS

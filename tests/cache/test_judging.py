@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from scipy import stats
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import headcount
-from headcount.cache.judging import Answered, answered
+from headcount.cache.judging import Answered, answered, judged
 from headcount.cache.options import CacheOptions
 from headcount.cache.plan import CachePlan
-from headcount.cache.planning import judged, plan_cache, plan_of
+from headcount.cache.planning import plan_cache, plan_of
 from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
@@ -191,20 +192,21 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
 def test_what_can_not_be_asked(loaded: Loaded) -> None:
     with pytest.raises(InputError, match="texts of at least 500 tokens to judge a plan, got 5 "):
         Questions(loaded, TEXTS[:5], OPTIONS)
-    with pytest.raises(ModelError, match="lengths of at most 1988 tokens, .* got 4000.*--lengths"):
+    with pytest.raises(ModelError, match="lengths of at most 1,988 tokens, .* got 4000.*--lengths"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(4000,)))
     with pytest.raises(InputError, match="at most 50 needles in a text"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(500,), needles=51))
     with pytest.raises(InputError, match="larger --lengths, or fewer --needles"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(150,), recent=40, needles=9))
-    for given, says in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"stream": 0.0}, "share of streaming groups above 0 and at most 1, got 0"),
         ({"stream": 1.5}, "got 1.5"),
         ({"per_length": 1}, "per_length of at least 2, got 1"),
         ({"sink": 0}, "sink of at least 1, got 0"),
-        ({"recent": 1000}, "lengths above the 4 . 1000 tokens"),
+        ({"recent": 1000}, "lengths above the 4 . 1,000 tokens"),
         ({"lengths": ()}, "a number at least in lengths"),
         ({"seed": -1}, "seed"),
-    ):
+    ]
+    for given, says in refused:
         with pytest.raises(InputError, match=says):
             CacheOptions(**given)

@@ -24,7 +24,8 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
         "cache", llama, *FEW, *NO_NEEDLES, "--stream", 0.75, "--out", out
     )
     assert status == 0, errors
-    assert "Of the 4 key/value groups of llama0, 3 keep the first 4 and the last 40" in output
+    said = f"Of the 4 key/value groups of {llama.name}, 3 keep the first 4 and the last 40 tokens"
+    assert said in output
     assert "finds 0% of 12 needles with its whole cache, so needles can't judge" in output
     found, plan = PlannedCache.read(out), CachePlan.read(out / "plan.json")
     assert plan == plan_of(found) and len(plan.streaming) == 3 and plan.recent == 40
@@ -50,7 +51,7 @@ def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None
         (llama, (tmp_path / "short.txt", *FEW, *NO_NEEDLES), "texts of at least 400 tokens to"),
         (llama, (*FEW, "--scored", 150), "found none. Use --score distance"),
         (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
-        (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1988 tokens"),
+        (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1,988 tokens"),
         (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),
     ]:
         status, _, errors = headcount("cache", model, *more, *out)

@@ -5,11 +5,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import headcount as package
 from headcount.results import Skills
 from tests import saved
 from tests.cli.conftest import headcount
 
-FEW = ("--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1)
+FEW = ("--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1, "--prompts", 4)
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +32,26 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert (out / "skills.md").read_text().startswith("# What the heads of a language model do")
 
 
+def test_beside_an_analysis_its_page_opens_with_them(llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sample = Path(package.__file__).parent / "data" / "sample.conllu"
+    for command in (("analyze", llama, sample, "--limit", 8), ("skills", llama, *FEW)):
+        status, _, errors = headcount(*command, "--out", out)
+        assert status == 0, errors
+    page = (out / "report.html").read_text()
+    assert page.index("of what the needles say") < page.index('<section id="skills"')
+    status, _, errors = headcount("skills", llama, *FEW, "--out", out)
+    assert status == 2 and "--overwrite" in errors
+
+
 def test_what_cannot_be_asked(llama: Path, bert: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     (tmp_path / "short.txt").write_text("One line.\n")
     for model, more, says in [
         (llama, (tmp_path / "none.txt",), "none.txt"),
         (llama, (tmp_path / "short.txt", *FEW), "texts of at least 150 tokens to hide needles in"),
+        (llama, ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
+        ("none", ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
         (llama, ("--lengths", 10), "lengths of at least 100 tokens, got 10"),
         (bert, FEW, "Expected a causal language model"),
     ]:

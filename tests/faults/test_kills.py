@@ -135,7 +135,8 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
     limits = ("--samples", 20, "--train-limit", 20, "--test-limit", 20, "--allow-overlap")
     few = ("--occurrences", 5, "--types", 8, "--clusters", 6)
     needles = (SAMPLE, "--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1)
-    once = partial(Job, resumes=False)
+    llama, once = saved.llama(folder / "llama"), partial(Job, resumes=False)
+    streaming = ("--score", "distance", "--lengths", 300, "--per-length", 2, "--needles", 1)
     return [
         Job(
             "probe",
@@ -148,7 +149,8 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
         once("align", (marian, pairs, "--gold", gold, "--split-punctuation"), "alignment.parquet"),
         once("cluster", (bert, SAMPLE, "--limit", 9, "--permutations", 20), "distances.parquet"),
         once("coreference", (bert, mentions), "coreference.parquet"),
-        once("skills", (saved.llama(folder / "llama"), *needles), "skills.parquet"),
+        once("skills", (llama, *needles), "skills.parquet"),
+        once("cache", (llama, *streaming), "groups.parquet"),
     ]
 
 
@@ -179,7 +181,10 @@ def _points(name: str, most: int) -> Sequence[int]:
 
 
 JOBS = ("analyze", "importance", "curve", "train", "finetune", "prune", "compact")
-BY_HAND = ("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference", "skills")
+BY_HAND = (
+    *("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference", "skills"),
+    "cache",
+)
 """Not in CI, for its time."""
 
 

@@ -161,3 +161,34 @@ def test_sound(real: Get, tmp_path: Path) -> None:
     assert (gated - dense).abs().max() > 0.1
     real_tokens = loaded.inputs["decoder_attention_mask"].bool()
     torch.testing.assert_close(compact[real_tokens], gated[real_tokens], rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("lengths", [(300,), (300, 41, 7)], ids=str)
+def test_a_streaming_cache_gives_the_logits_of_masks(real: Get, lengths: tuple[int, ...]) -> None:
+    """Every other group of SmolLM2 streams, behind a prompt that is read in chunks."""
+    loaded, num_new = real("smollm2"), 20
+    model: Any = loaded.model
+    groups = headcount.cache.streamable(loaded)
+    plan = headcount.cache.plan_for_cache(loaded, groups[::2], sink=4, recent=16)
+    generator = torch.Generator().manual_seed(3)
+    ids_BN = torch.randint(20, 40000, (len(lengths), max(lengths)), generator=generator)
+    mask_BN = torch.tensor([[0] * (max(lengths) - each) + [1] * each for each in lengths])
+    with headcount.streaming_cache(loaded, plan) as cache:
+        output: Any = model.generate(
+            ids_BN,
+            attention_mask=mask_BN,
+            past_key_values=cache,
+            prefill_chunk_size=128,
+            max_new_tokens=num_new,
+            min_new_tokens=num_new,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+    mask_BN = torch.cat([mask_BN, mask_BN.new_ones(len(lengths), num_new)], 1)
+    positions_BN = (mask_BN.cumsum(1) - 1).clamp_min(0)
+    with torch.no_grad(), headcount.streaming_masks(loaded, plan):
+        given = {"attention_mask": mask_BN, "position_ids": positions_BN}
+        expected = model(output.sequences, **given).logits[:, max(lengths) - 1 : -1]
+    difference = (torch.stack(output.logits, 1) - expected).abs().max()
+    assert difference <= 1e-5 * expected.abs().max()

@@ -21,8 +21,10 @@ from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_documents import clusters, coreference
 from tests.reports.test_head_relation_views import alignment
+from tests.reports.test_skills_view import made_skills
 
 RESULTS: dict[str, Result[Any]] = {
+    "skills": made_skills([f"enc.{layer}.{index}" for layer in range(4) for index in range(3)]),
     "clusters": clusters(0.01),
     "coreference": coreference(0.65),
     "alignment": alignment(),

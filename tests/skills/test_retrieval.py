@@ -12,9 +12,8 @@ import headcount
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
-from headcount.results import Skills
 from headcount.skills import Needle, Needles, SkillOptions, retrieve, skills
-from headcount.skills.measuring import gates_without
+from headcount.skills.forward import gates_without
 from headcount.skills.needles import KINDS
 from tests import saved
 from tests.textbook.retrieval import copied_shares
@@ -107,47 +106,12 @@ def test_needles_stand_at_their_depth_and_in_texts_of_one_length(loaded: Loaded)
     assert again == needles != Needles(loaded, TEXTS, replace(OPTIONS, seed=1)).all
 
 
-def test_skills_of_a_model_that_finds_nothing(loaded: Loaded, tmp_path: Path) -> None:
-    """Random weights have no retrieval head; the run says so and scores what it can."""
-    found = skills(loaded, Corpus(TEXTS), OPTIONS)
-    assert len(found.heads) == len(loaded.heads) and len(found.needles) == 8
-    assert any("too few to score retrieval" in each for each in found.record.warnings)
-    assert [row.removed for row in found.recalls] == ["none", "induction", "random"]
-    assert all(np.isnan(row.retrieval_first) for row in found.heads)
-    plain = skills(loaded.model, Corpus(TEXTS), OPTIONS, tokenizer=loaded.tokenizer)
-    assert plain.recalls == found.recalls and plain.needles == found.needles
-    found.write(tmp_path)
-    assert Skills.read(tmp_path).recalls == found.recalls
-
-
-def test_skills_are_chosen_on_the_other_half(loaded: Loaded) -> None:
-    from headcount.skills.measuring import SkillScores
-
-    found = retrieve(loaded, _repeating(loaded)[:8])
-    scores = SkillScores(
-        loaded, found, {name: np.random.rand(4, len(loaded.heads)) for name in _PATTERNS}
-    )
-    assert found.copied_NH is not None
-    first, second = scores.halves
-    np.testing.assert_allclose(first, found.copied_NH[0::2].mean(0))
-    np.testing.assert_allclose(second, found.copied_NH[1::2].mean(0))
-    rows = list(scores.recalls(SkillOptions(removed=(1,), draws=2), lambda done, of: None))
-    assert [row.removed for row in rows] == ["none", "induction", "retrieval", "random", "random"]
-    best = [int(half.argmax()) for half in (first, second)]
-    heads, exact = list(loaded.heads), []
-    for needles, number in ((found.needles[0::2], best[1]), (found.needles[1::2], best[0])):
-        gates = gates_without(loaded, [heads[number]])
-        exact += retrieve(loaded, needles, gates, listens=False).exact_N.tolist()
-    assert rows[2].exact == np.mean(exact) and rows[2].needles == len(found.needles)
-
-
-_PATTERNS = ("induction", "duplicate_token", "previous_token")
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"lengths": ()}, "number at least in lengths, got none"),
+        ({"lengths": ()}, "at least one of lengths, got none"),
+        ({"kinds": ()}, "at least one of kinds, got none"),
+        ({"prompts": 3}, "at least 4 few-shot prompts of every task, .* got 3"),
         ({"lengths": (50,)}, "at least 100 tokens, got 50"),
         ({"depths": (0.5, 1.5)}, "depths from 0 to 1, got 0.5, 1.5"),
         ({"needles": 0}, "draws of at least 1, got 0"),

@@ -38,7 +38,7 @@ def cache_document(found: PlannedCache) -> Document:
             *(
                 block
                 for length in lengths
-                for title in [f"In texts of {length:,} tokens"]
+                for title in [f"In texts of {amount(length, 'token')}"]
                 for block in (Heading(title), _answers(found, length, title))
             ),
             Heading("Groups"),
@@ -63,9 +63,9 @@ def _chosen(found: PlannedCache) -> str:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
-        f"{record.sink} and the last {record.recent} tokens only: those with the lowest scores, "
-        f"chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds {kept:.0%} of "
-        f"what it would.{scored}"
+        f"{record.sink} and the last {amount(record.recent, 'token')} only: those with the lowest "
+        f"scores, chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds "
+        f"{kept:.0%} of what it would.{scored}"
     )
 
 

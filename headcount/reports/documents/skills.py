@@ -1,88 +1,153 @@
-"""What skills show: the best heads, what is found without them, and which of them are the same."""
+"""What skills show: the best heads, what is right without them, and which of them are the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isnan
 
-from headcount.core import Document, Heading, Table, Text, amount
-from headcount.results import Skills
+from headcount.core import Block, Document, Heading, Table, Text, amount
+from headcount.results import Overlap, RecallRow, Skills, TaskRow
+from headcount.vocabulary import SKILLS, SkillEntry
 
-SHOWN = 15
+SHOWN = 10
 """Number of heads in a table."""
 
 
 def skills_document(found: Skills) -> Document:
     """The document of skills."""
-    record, (dense, *_) = found.record, found.recalls
+    record = found.record
     first = " ".join(record.first) or "one more random token"
     return Document(
         "What the heads of a language model do",
         (
+            Text(f"{record.model} {_finds(found)}. {_does(found.tasks)}", "lede"),
             Text(
-                f"{record.model} finds {dense.recall:.0%} of what the needles say, and "
-                f"{dense.exact:.0%} of {amount(dense.needles, 'needle')} exactly "
-                f"({dense.exact_low:.0%} to {dense.exact_high:.0%})."
+                f"Repeated random tokens stand behind {first}. Intervals are of means over needles "
+                "that were found, over prompts and over texts (95 %, Student)."
             ),
-            Heading("Needles found without some heads"),
-            Text(
-                "Heads that retrieve were chosen on the other half of the needles. Intervals are "
-                "over needles."
+            *(
+                block
+                for skill in SKILLS.values()
+                if found.ranked(skill.key)
+                for block in _best(found, skill)
             ),
+            *_without(found.recalls),
+            *_overlaps(record.overlaps),
+            Heading("Few-shot tasks"),
             Table.of(
-                ("zeroed", "heads", "found exactly", "95 %", "share of the answer"),
-                (
-                    (
-                        row.removed,
-                        str(row.heads),
-                        f"{row.exact:.0%}",
-                        f"{row.exact_low:.0%} to {row.exact_high:.0%}",
-                        f"{row.recall:.0%}",
-                    )
-                    for row in found.recalls
-                ),
-                "Needles found without some heads",
-            ),
-            Heading("The best heads"),
-            Text(
-                "retrieval: share of an answer that the head copies, over the needles that were "
-                "found; a retrieval head has 0.1 or more. The others are weights on repeated "
-                f"random tokens behind {first}."
-            ),
-            Table.of(
-                ("head", "retrieval", "halves", "induction", "duplicate token", "previous token"),
-                _best(found),
-                "The heads with the largest scores of retrieval",
-            ),
-            Heading("Which of the best heads are the same"),
-            Table.of(
-                ("best by", "best by", "shared", "by chance"),
-                (
-                    (each.one, each.other, f"{each.shared} of {each.heads}", f"{each.expected:.1f}")
-                    for each in record.overlaps
-                ),
-                "Heads that two scores share",
+                ("task", "prompts", "right", "95 %", "P(answer)", "shuffled", "scored"),
+                map(_task, found.tasks),
+                "Few-shot tasks, and the probability of their answers",
             ),
         ),
     )
 
 
-def _best(found: Skills) -> Iterator[tuple[str, ...]]:
-    """The heads that retrieve most, or that look most at earlier copies if nothing was found."""
-    is_known = not any(isnan(row.retrieval) for row in found.heads)
-    order = sorted(
-        found.heads, key=lambda row: row.retrieval if is_known else row.induction, reverse=True
-    )
-    for row in order[:SHOWN]:
-        yield (
-            row.head,
-            _mean(row.retrieval, row.retrieval_low, row.retrieval_high),
-            ""
-            if isnan(row.retrieval)
-            else f"{row.retrieval_first:.2f}, {row.retrieval_second:.2f}",
-            _mean(row.induction, row.induction_low, row.induction_high),
-            _mean(row.duplicate_token, row.duplicate_token_low, row.duplicate_token_high),
-            _mean(row.previous_token, row.previous_token_low, row.previous_token_high),
+def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
+    """What is answered without some heads."""
+    title = "Right answers without some heads"
+    headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
+    rows = (
+        (
+            *(row.asked, _words(row.removed), str(row.heads), row.replaced, f"{row.exact:.0%}"),
+            f"{row.exact_low:.0%} to {row.exact_high:.0%}",
+            f"{row.recall:.0%}",
         )
+        for row in recalls
+    )
+    return (
+        Heading(title),
+        Text(
+            "The best heads by retrieval and by function vectors were chosen on the other half of "
+            "the needles and prompts. Removed heads give zero, or their mean output over the "
+            "texts. Intervals are over needles and prompts (Wilson)."
+        ),
+        Table.of(headers, rows, title),
+    )
 
 
-def _mean(mean: float, low: float, high: float) -> str:
-    return "not measured" if isnan(mean) else f"{mean:.2f} ({low:.2f} to {high:.2f})"
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def skills_headline(found: Skills) -> str:
+    """What a model finds and does, for the opening of a page."""
+    return f"It {_finds(found)}. {_does(found.tasks)}"
+
+
+def best_heads(found: Skills) -> str:
+    """The best head by each skill, for the opening of a page."""
+    best = []
+    for skill in SKILLS.values():
+        if (ranked := found.ranked(skill.key)) and (top := ranked[0]).score(skill.key)[0] > 0:
+            best.append(f"{top.head} {skill.does.format(top.said(skill.key))}")
+    return f"{'; '.join(best)}." if best else ""
+
+
+def _finds(found: Skills) -> str:
+    dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
+    return (
+        f"finds {dense.recall:.0%} of what the needles say, and {dense.exact:.0%} of "
+        f"{amount(dense.cases, 'needle')} exactly ({dense.exact_low:.0%} to {dense.exact_high:.0%})"
+    )
+
+
+def _does(tasks: Sequence[TaskRow]) -> str:
+    done = [f"{row.task} {row.right:.0%}" for row in tasks if row.is_done]
+    number = amount(len(tasks), "few-shot task")
+    return f"Of {number} it does {len(done)}" + (f": {', '.join(done)}." if done else ".")
+
+
+def _task(row: TaskRow) -> tuple[str, ...]:
+    return (
+        row.task,
+        str(row.prompts),
+        f"{row.right:.0%}",
+        f"{row.right_low:.0%} to {row.right_high:.0%}",
+        f"{row.clean:.2f}",
+        "not measured" if isnan(row.shuffled) else f"{row.shuffled:.2f}",
+        "yes" if row.is_done else "left out",
+    )
+
+
+def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
+    """The heads with the largest scores of a skill."""
+    ranked = found.ranked(skill.key)
+    having = sum(row.score(skill.key)[0] >= skill.least for row in ranked)
+    title = f"The best heads by {skill.label}"
+    yield Heading(title)
+    yield Text(
+        f"{skill.about[0].upper()}{skill.about[1:]}. "
+        f"{amount(having, 'head')} of {len(ranked)} reach {skill.least:g}."
+    )
+    yield Table.of(
+        ("head", skill.label, "first half", "second half"),
+        (
+            (
+                row.head,
+                row.said(skill.key),
+                *(skill.show(getattr(row, f"{skill.key}_{half}")) for half in ("first", "second")),
+            )
+            for row in ranked[:SHOWN]
+        ),
+        title,
+    )
+
+
+def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
+    """How many of the best heads every two scores share, as a matrix."""
+    shared = {(each.one, each.other): each for each in overlaps}
+    names = [each.one for each in overlaps if each.one == each.other]
+    rows = [(_words(one), *(_shared(shared.get((one, other))) for other in names)) for one in names]
+    title = "Heads that two scores share"
+    return (
+        Heading("Which of the best heads are the same"),
+        Text(
+            f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; "
+            f"chance shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best "
+            "heads of its two halves, which is the most that can be hoped for."
+        ),
+        Table.of(("best by", *map(_words, names)), rows, title),
+    )
+
+
+def _shared(overlap: Overlap | None) -> str:
+    return "" if overlap is None else str(overlap.shared)

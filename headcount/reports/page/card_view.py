@@ -1,7 +1,7 @@
 """The card of one head: everything the report says about it, as short texts and a few numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -21,7 +21,7 @@ from headcount.reports.sentences import arrows, head_line
 from headcount.reports.untested import not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import Analysis, Example, TraitStrength, finding, kind_of_trait
-from headcount.vocabulary import BORDERLINE, ColumnEntry
+from headcount.vocabulary import BORDERLINE, SKILLS, ColumnEntry
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -132,13 +132,13 @@ class Number:
 @final
 @dataclass(frozen=True)
 class Score:
-    """One importance score of a head."""
+    """One score of a head: its importance, or a skill."""
 
     label: str
     about: str
     text: str
     rank: str
-    """Rank of the head among all heads, the most important first."""
+    """Rank of the head among all heads, the most important or the best first."""
 
 
 @final
@@ -164,6 +164,10 @@ class Card:
     line: str
     profile: ProfileView | None
     """Strengths of the head's traits; None in runs from before there were profiles."""
+    does: str
+    """What the head does with needles and tasks, in a sentence; empty if it has no such skill."""
+    skills: tuple[Score, ...]
+    """Its scores by skills; none if they were not measured."""
     without: str
     """What happens to the model without the head, in a sentence; empty if not measured."""
     fate: str
@@ -190,7 +194,10 @@ def cards(run: Analysis) -> tuple[Card, ...]:
     relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
     null = {row.head: row.values for row in run.null_rows or ()}
     worth, probed = _worth(run), probe_heads(run.probes)
-    fate = fates(run, keepings(run))
+    fate, skilled = fates(run, keepings(run)), _skills(run)
+    does = dict.fromkeys(skilled, "") | {
+        row.head: _sentence(row.does) for row in (run.skills.heads if run.skills else ())
+    }
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
         Card(
@@ -200,6 +207,8 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             findings=_findings(run, row.head),
             line=head_line(row.values),
             profile=_profile(run, row.head),
+            does=does[row.head],
+            skills=skilled[row.head],
             without=without(run, row),
             fate=fate[row.head],
             worth=worth[row.head],
@@ -286,6 +295,22 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
             rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(rows))}"
             scores[row.head].append(Score(name.label, name.about, text, rank))
     return {head: tuple(found) for head, found in scores.items()}
+
+
+def _skills(run: Analysis) -> dict[str, tuple[Score, ...]]:
+    """The scores of every head by skills, each with the head's rank."""
+    scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
+    for skill in SKILLS.values():
+        ranked = [] if run.skills is None else run.skills.ranked(skill.key)
+        for place, row in enumerate(ranked):
+            rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(ranked))}"
+            scores[row.head].append(Score(skill.label, skill.about, row.said(skill.key), rank))
+    return {head: tuple(found) for head, found in scores.items()}
+
+
+def _sentence(does: Sequence[str]) -> str:
+    """What a head does, as a sentence; empty if that is nothing."""
+    return f"It {'; it '.join(does)}." if does else ""
 
 
 def _offsets(run: Analysis, head: str) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """Maps: every number that the grid of heads can be coloured by."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, final
@@ -12,7 +12,7 @@ from headcount.reports.names import measures
 from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.reports.worth import effect_of
 from headcount.results import Analysis, RelationResult
-from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, relation_words
+from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, relation_words
 
 
 @final
@@ -42,7 +42,7 @@ class Map:
 
 
 def maps(run: Analysis) -> tuple[Map, ...]:
-    """All measures, then the largest gain in syntax, then every relation with enough cases."""
+    """All measures, skills, the largest gain in syntax, and every relation with enough cases."""
     result = [
         head_map(
             name.key,
@@ -56,7 +56,7 @@ def maps(run: Analysis) -> tuple[Map, ...]:
         )
         for name in measures(run.measures)
     ]
-    return (*map(partial(_with_test, run), result), *_relation_maps(run))
+    return (*map(partial(_with_test, run), result), *_skill_maps(run), *_relation_maps(run))
 
 
 def _with_test(run: Analysis, shown: Map) -> Map:
@@ -101,6 +101,28 @@ def head_map(
         texts=tuple(show(value) for value in values),
         words=words or label.lower(),
     )
+
+
+def _skill_maps(run: Analysis) -> Iterator[Map]:
+    """A map for each skill that was measured."""
+    for skill in SKILLS.values():
+        ranked = [] if run.skills is None else run.skills.ranked(skill.key)
+        if not ranked:
+            continue
+        found = {row.head: row.score(skill.key) for row in ranked}
+        shown = head_map(
+            f"skill_{skill.key}",
+            skill.label,
+            "Skills",
+            about=skill.about,
+            show=skill.show,
+            values=[found[row.head][0] for row in run.rows],
+            diverging=skill.has_signs,
+            words=f"{skill.label} skill {skill.about}".lower(),
+        )
+        sure = tuple(found[row.head][1] >= skill.least for row in run.rows)
+        about = f"at least {skill.least:g}, as is the whole 95 % interval"
+        yield replace(shown, sure=sure, sure_about=about)
 
 
 def _relation_maps(run: Analysis) -> list[Map]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.reports.documents.pruned import pruned_answer
+from headcount.reports.documents.skills import best_heads, skills_headline
 from headcount.reports.kinds import Leading
 from headcount.reports.page.answer_view import next_steps, pruning_answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
@@ -22,6 +23,7 @@ class Opening:
     shape: str
     """The model's kind and number of layers."""
     headline: str
+    """What the model can do, if that was measured; else what its heads look at."""
     answers: tuple[tuple[str, str], ...]
     """Titled sentences on what the heads are worth and how many can be pruned."""
     steps: tuple[str, ...]
@@ -53,10 +55,15 @@ def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
         ("How many can be pruned", pruning_answer(run)),
         ("Pruned", pruned_answer(run)),
     )
+    headline = headline_of(run, [*found.values()])
+    if (skills := run.skills) is not None:
+        looks = ("What heads look at", headline)
+        answers = (("Best heads", best_heads(skills)), looks, *answers)
+        headline = skills_headline(skills)
     return Opening(
         model=run.record.model,
         shape=shape_text(run.record),
-        headline=headline_of(run, [*found.values()]),
+        headline=headline,
         answers=tuple((title, text) for title, text in answers if text),
         steps=next_steps(run, found),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),

@@ -45,12 +45,14 @@ function cardParts(shown) {
     cardTop(shown),
     h("p", { class: "card-title" }, `${shown.title}, counted from 0`),
     cardFindings(shown),
+    shown.does ? h("p", { class: "card-without" }, shown.does) : null,
     shown.without ? h("p", { class: "card-without" }, shown.without) : null,
     shown.fate ? h("p", { class: "card-without" }, shown.fate) : null,
     h("p", { class: "card-line" }, shown.line),
     shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
     shown.profile ? profilePart(shown.profile) : null,
-    shown.worth.length ? worthPart(shown.worth) : null,
+    shown.skills.length ? scoresPart("Skills", shown.skills) : null,
+    shown.worth.length ? scoresPart("What it is worth", shown.worth) : null,
     shown.probe ? probePart(shown.probe) : null,
     shown.related.length ? relatedPart(shown.related) : null,
     h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets) : null, sinksPart(shown.sinks)),
@@ -106,9 +108,9 @@ function profilePart(profile) {
   return part("Profile", rows.length ? table : null, h("p", { class: "profile-note" }, about, profile.note ? ` ${profile.note}` : ""));
 }
 
-function worthPart(scores) {
+function scoresPart(title, scores) {
   const rows = scores.map((score) => h("tr", {}, h("th", { scope: "row", title: score.about }, score.label), h("td", {}, score.text), h("td", {}, score.rank)));
-  return part("What it is worth", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
+  return part(title, h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
 }
 
 function probePart(probe) {

@@ -1,0 +1,83 @@
+"""Forward passes of causal models: heads heard or removed, and no logits that nobody reads."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import Gates, Head, LayerId
+from headcount.models import Loaded
+from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating
+
+Outputs = Mapping[LayerId, Float[Tensor, "head dim"]]
+"""A vector for every head."""
+
+
+@contextmanager
+def running(
+    loaded: Loaded,
+    listener: Listener | None = None,
+    gates: Gates | None = None,
+    returned: Returned | None = None,
+) -> Iterator[None]:
+    """Inside, the model is evaluated without gradients under a tap; see `Tap` and its methods."""
+    tap = Tap(loaded.model, loaded.anatomy, listener, gates)
+    with evaluating(loaded.model), torch.inference_mode(), tap:
+        with tap.returning(returned or (lambda layer, output_BQHD: None)):
+            yield
+
+
+def last_logits(model: PreTrainedModel) -> dict[str, Any]:
+    """Arguments with which a model gives the logits of the last token alone, if it can."""
+    return {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
+
+
+def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs:
+    """The mean output of every head over all tokens of some texts of one length."""
+    sums = dict[LayerId, Tensor]()
+
+    def add(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        here_HD = output_BQHD.double().sum((0, 1))
+        sums[layer.layer_id] = sums.get(layer.layer_id, 0) + here_HD
+
+    with running(loaded, returned=add):
+        for ids_T in ids_BT.to(loaded.model.device):
+            loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
+    return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
+
+
+@final
+class Removal:
+    """Heads whose outputs are replaced everywhere: by zero, or by their means over texts.
+
+    Args:
+        loaded: the model.
+        heads: the heads.
+        means: the means; None for zero.
+    """
+
+    def __init__(self, loaded: Loaded, heads: Sequence[Head], means: Outputs | None = None) -> None:
+        self.gates, self._means = gates_without(loaded, heads), means
+        """Gates of 0 for these heads."""
+
+    def returned(self, layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
+        """The heads' outputs behind the gates with the means of the removed ones."""
+        if self._means is None or layer.layer_id not in self.gates:
+            return None
+        gate_H1 = self.gates[layer.layer_id].to(output_BQHD)[:, None]
+        return output_BQHD + (1 - gate_H1) * self._means[layer.layer_id].to(output_BQHD)
+
+
+def gates_without(loaded: Loaded, heads: Sequence[Head]) -> Gates:
+    """Gates of 0 for some heads, and of 1 for the others of their layers."""
+    gates = {}
+    for head in heads:
+        count = loaded.heads.counts[head.site][head.layer]
+        gates.setdefault(head.layer_id, torch.ones(count, device=loaded.model.device))
+        gates[head.layer_id][head.index] = 0
+    return gates

@@ -1,0 +1,160 @@
+r"""Function vectors: which heads carry, at the last token, what the task is.
+
+$$\mathrm{effect}_h = \overline{P(y \mid \tilde p, o_h \leftarrow \bar o_h) - P(y \mid \tilde p)}$$
+
+over shuffled prompts \tilde p, whose answers begin with y, and over tasks with as many prompts
+each. o_h is the head's output at the last token, before the output projection, and \bar o_h its
+mean over clean prompts of the same task. The range is [-1, 1]; it is the average indirect effect.
+
+All heads take one step: the shuffled prompt fills the cache once, up to its last token, which is
+then read in a batch with a row for every head, whose output is replaced in that row alone.
+
+Reference: Function Vectors in Large Language Models (Todd et al., 2024), section 2.3,
+    https://arxiv.org/abs/2310.15213
+Departure: the mean is over the other clean prompts of the same half, so that no prompt's answer is
+in its own mean, and the halves share no prompt.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headcount.core import Head, LayerId, Steps, silent_steps
+from headcount.models import Loaded
+from headcount.skills.few_shot import Prompt
+from headcount.skills.forward import Outputs, Removal, last_logits, running
+from headcount.tap import AttentionLayer
+
+STEP_BYTES = 2**30
+"""Most bytes of a cache that is repeated for a batch with a row for every head."""
+
+
+@final
+@dataclass(frozen=True)
+class Answered:
+    """What a model says to clean prompts."""
+
+    right_N: Bool[np.ndarray, " prompt"]
+    """Whether the likeliest token begins the answer."""
+    probability_N: Float[np.ndarray, " prompt"]
+    """Probability of the token that begins the answer."""
+    outputs: tuple[Outputs, ...]
+    """Of each prompt, the heads' outputs at its last token."""
+
+
+def answer(
+    loaded: Loaded,
+    prompts: Sequence[Prompt],
+    removal: Removal | None = None,
+    steps: Steps = silent_steps,
+) -> Answered:
+    """Read clean prompts, and see whether the likeliest next token is the right one.
+
+    Args:
+        loaded: a causal language model.
+        prompts: the prompts.
+        removal: heads that are removed.
+        steps: called with the number of prompts so far, and of all.
+    """
+    model, right, probabilities, outputs = loaded.model, list[bool](), list[float](), []
+    for prompt in prompts:
+        kept = dict[LayerId, Tensor]()
+
+        def hear(layer: AttentionLayer, output_BQHD: Tensor, kept: dict = kept) -> Tensor | None:
+            kept[layer.layer_id] = output_BQHD[0, -1].clone()
+            return None if removal is None else removal.returned(layer, output_BQHD)
+
+        with running(loaded, gates=None if removal is None else removal.gates, returned=hear):
+            ids_BT = torch.tensor([prompt.clean], device=model.device)
+            logits_V = model(input_ids=ids_BT, use_cache=False, **last_logits(model)).logits[0, -1]
+        right.append(int(logits_V.argmax()) == prompt.answer)
+        probabilities.append(float(logits_V.float().softmax(-1)[prompt.answer]))
+        outputs.append(kept)
+        steps(len(right), len(prompts))
+    return Answered(np.array(right), np.array(probabilities), tuple(outputs))
+
+
+@final
+@dataclass(frozen=True)
+class Effects:
+    """What putting in the mean output of each head does to shuffled prompts."""
+
+    effect_NH: Float[np.ndarray, "prompt head"]
+    """Change of the probability of the answer."""
+    probability_N: Float[np.ndarray, " prompt"]
+    """Probability of the answer in the shuffled prompt."""
+
+
+def indirect_effects(
+    loaded: Loaded,
+    prompts: Sequence[Prompt],
+    outputs: Sequence[Outputs],
+    steps: Steps = silent_steps,
+) -> Effects:
+    """The indirect effects of all heads on some prompts.
+
+    Args:
+        loaded: a causal language model.
+        prompts: the prompts, at least 4 of each task; those of either half take turns.
+        outputs: of each prompt, the heads' outputs at the last token of the clean one.
+        steps: called with the number of prompts so far, and of all.
+    """
+    found = list[np.ndarray]()
+    for n, prompt in enumerate(prompts):
+        half = range(n % 2, len(prompts), 2)
+        others = [outputs[m] for m in half if m != n and prompts[m].task == prompt.task]
+        means = {
+            layer: torch.stack([each[layer] for each in others]).mean(0) for layer in outputs[n]
+        }
+        found.append(_probabilities(loaded, prompt, means))
+        steps(n + 1, len(prompts))
+    probability_NR = np.stack(found) if found else np.zeros((0, 1 + len(loaded.heads)))
+    return Effects(probability_NR[:, 1:] - probability_NR[:, :1], probability_NR[:, 0])
+
+
+def _probabilities(loaded: Loaded, prompt: Prompt, means: Outputs) -> Float[np.ndarray, " row"]:
+    """Probabilities of the answer as it is, and with each head's output at the last token."""
+    model: Any = loaded.model
+    ids_BT = torch.tensor([prompt.shuffled], device=model.device)
+    with running(loaded):
+        past = model(input_ids=ids_BT[:, :-1], use_cache=True, **last_logits(model)).past_key_values
+    rows: list[Head | None] = [None, *loaded.heads]
+    held = [each for layer in past.layers for each in vars(layer).values()]
+    bytes_of_row = sum(each.nbytes for each in held if isinstance(each, Tensor))
+    size, found = max(1, STEP_BYTES // bytes_of_row), []
+    for first in range(0, len(rows), size):
+        part, cache = rows[first : first + size], deepcopy(past)
+        cache.batch_repeat_interleave(len(part))
+        last_R1 = ids_BT[:, -1:].expand(len(part), 1)
+        with running(loaded, returned=_Replaced(part, means)):
+            logits_RV = model(input_ids=last_R1, past_key_values=cache, use_cache=True).logits
+        found.append(logits_RV[:, -1].float().softmax(-1)[:, prompt.answer].cpu())
+    return torch.cat(found).double().numpy()
+
+
+@final
+class _Replaced:
+    """Replaces in each row of a batch the output of one head, or of none."""
+
+    def __init__(self, rows: Sequence[Head | None], means: Outputs) -> None:
+        self._means = means
+        self._places = dict[LayerId, tuple[list[int], list[int]]]()
+        for row, head in enumerate(rows):
+            if head is not None:
+                places, heads = self._places.setdefault(head.layer_id, ([], []))
+                places.append(row)
+                heads.append(head.index)
+
+    def __call__(self, layer: AttentionLayer, output_RQHD: Tensor) -> Tensor | None:
+        if layer.layer_id not in self._places:
+            return None
+        rows, heads = self._places[layer.layer_id]
+        replaced_RQHD = output_RQHD.clone()
+        replaced_RQHD[rows, -1, heads] = self._means[layer.layer_id][heads].to(output_RQHD)
+        return replaced_RQHD

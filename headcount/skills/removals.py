@@ -1,0 +1,121 @@
+"""Removals: how often a model is right without the heads that score best, and without others.
+
+Heads are chosen on one half of the needles or prompts, and answers are counted on the other half;
+then the halves change places. So every case counts once, without the heads that the other half
+chose. Beside them, as many random other heads are removed.
+
+Reference: halves that change places: Chernozhukov et al. (2018), section 1,
+    https://arxiv.org/abs/1608.00060; intervals of shares: Wilson (1927),
+    https://doi.org/10.1080/01621459.1927.10502953
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from headcount.core import Steps
+from headcount.models import Loaded
+from headcount.results import RecallRow
+from headcount.skills.forward import Outputs, Removal
+from headcount.skills.options import SkillOptions
+from headcount.skills.scores import Score, best
+
+Chosen = tuple[Int[np.ndarray, " removed"], Int[np.ndarray, " removed"]]
+"""Numbers of the heads that are removed from the first half of the cases and from the second."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Cases of one kind, and how well they are answered."""
+
+    name: str
+    """What is asked: `needles` or `tasks`."""
+    score: Score
+    """The score that chooses heads for these cases."""
+    dense_NR: Float[np.ndarray, "case 2"]
+    """Of every case, whether the answer is right and which share of it, with all heads."""
+    in_second_N: Bool[np.ndarray, " case"]
+    """Which cases are in the second half."""
+    answers: Callable[[Sequence[int], Removal], Float[np.ndarray, "case 2"]]
+    """The same of some cases with some heads removed."""
+
+
+@final
+class Removals:
+    """Answers with all heads, without the best ones, and without random other ones.
+
+    Args:
+        loaded: the model.
+        asked: the cases.
+        induction: the score of induction, whose best heads are removed beside the others.
+        options: which numbers of heads are removed, and what takes their place.
+        means: mean outputs of all heads; None if none is to be replaced by its mean.
+        num_best: number of heads that are called the best ones.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        asked: Asked,
+        induction: Score,
+        options: SkillOptions,
+        means: Outputs | None,
+        num_best: int,
+    ) -> None:
+        self._loaded, self._heads, self._asked, self._means = loaded, [*loaded.heads], asked, means
+        self._induction, self._options = induction, options
+        self._sizes = options.removed or tuple(dict.fromkeys((min(5, num_best), num_best)))
+
+    def rows(self, steps: Steps) -> Iterator[RecallRow]:
+        """A row for all heads, and for each set of removed ones."""
+        yield recalled(self._asked.name, "none", 0, "", self._asked.dense_NR)
+        sets = [chosen for size in self._sizes for chosen in self._sets(size)]
+        pairs = [(*chosen, value) for chosen in sets for value in self._options.replace]
+        for done, (name, chosen, value) in enumerate(pairs, 1):
+            right_NR = np.concatenate(
+                [self._without(half, chosen[half], value) for half in (False, True)]
+            )
+            yield recalled(self._asked.name, name, len(chosen[0]), value, right_NR)
+            steps(done, len(pairs))
+
+    def _sets(self, size: int) -> Iterator[tuple[str, Chosen]]:
+        """The sets of heads of a size."""
+        inducing = self._induction.best(size)
+        found = {"induction": (inducing, inducing)}
+        if self._asked.score.is_known:
+            first_H, second_H = self._asked.score.halves
+            found[self._asked.score.name] = (best(second_H, size), best(first_H, size))
+        yield from found.items()
+        named = [numbers for pair in found.values() for numbers in pair]
+        others = np.setdiff1d(np.arange(len(self._heads)), np.concatenate(named))
+        random = np.random.default_rng((self._options.seed, size))
+        for _ in range(self._options.draws):
+            drawn = random.choice(others, min(size, len(others)), replace=False)
+            yield "random", (drawn, drawn)
+
+    def _without(self, half: bool, removed: np.ndarray, value: str) -> np.ndarray:
+        cases = [int(each) for each in np.flatnonzero(self._asked.in_second_N == half)]
+        heads = [self._heads[number] for number in removed]
+        means = self._means if value == "mean" else None
+        return self._asked.answers(cases, Removal(self._loaded, heads, means))
+
+
+def recalled(
+    asked: str, removed: str, heads: int, value: str, right_NR: Float[np.ndarray, "case 2"]
+) -> RecallRow:
+    """The row of some answers."""
+    exact, recall = right_NR.mean(0).tolist()
+    low, high = share_interval(right_NR[:, 0] == 1)
+    return RecallRow(asked, removed, heads, value, exact, low, high, recall, len(right_NR))
+
+
+def share_interval(is_right_N: Bool[np.ndarray, " case"]) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share."""
+    from scipy.stats import binomtest
+
+    bounds = binomtest(int(is_right_N.sum()), len(is_right_N)).proportion_ci(method="wilson")
+    return float(bounds.low), float(bounds.high)

@@ -1,0 +1,84 @@
+"""Skills of the heads of a language model: one row each, with its threshold and its words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class SkillEntry:
+    """One skill that heads can have."""
+
+    key: str
+    """Column of the score in the table of skills."""
+    least: float
+    """Least score of a head that has the skill."""
+    does: str
+    """What such a head does, with a place for its score."""
+    about: str
+    """Meaning of the score, as the end of a sentence about it."""
+    source: str
+    """Paper that describes the skill, and where the threshold is from."""
+    has_signs: bool = False
+    """Whether scores lie on both sides of zero."""
+    digits: int = 2
+    """Number of decimals of its scores."""
+
+    def show(self, score: float) -> str:
+        """A score as text."""
+        return f"{score:z.{self.digits}f}"
+
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return self.key.replace("_", " ")
+
+
+_OLSSON = "Olsson et al., 2022, arXiv:2209.11895; no paper names a threshold"
+
+SKILLS: Mapping[str, SkillEntry] = {
+    each.key: each
+    for each in (
+        SkillEntry(
+            "retrieval",
+            0.1,
+            "copies {} of a needle's answer",
+            "share of an answer that the head copies from a needle, over those that were found",
+            "Wu et al., 2024, arXiv:2404.15574: 0.1",
+        ),
+        SkillEntry(
+            "function_vector",
+            0.01,
+            "raises the probability of a few-shot answer by {}",
+            "rise of the probability of the answer in a shuffled few-shot prompt by the head's "
+            "mean output in clean prompts of the task",
+            "Todd et al., 2024, arXiv:2310.15213, who take the best heads; here a point",
+            has_signs=True,
+            digits=3,
+        ),
+        SkillEntry(
+            "induction",
+            0.5,
+            "gives {} of its weight to the token after an earlier copy",
+            "weight on the token after the earlier copy of the query's own, in repeated random "
+            "tokens",
+            _OLSSON,
+        ),
+        SkillEntry(
+            "duplicate_token",
+            0.5,
+            "gives {} of its weight to an earlier copy",
+            "weight on the earlier copy of the query's own token, in repeated random tokens",
+            _OLSSON,
+        ),
+        SkillEntry(
+            "previous_token",
+            0.5,
+            "gives {} of its weight to the token before",
+            "weight on the token before, in repeated random tokens",
+            _OLSSON,
+        ),
+    )
+}
+"""Every skill, in the order of tables."""

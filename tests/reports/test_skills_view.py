@@ -1,0 +1,182 @@
+"""Skills beside an analysis: the first section, the opening and the cards say them."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headcount.core import InputError
+from headcount.reports import report_view, story
+from headcount.reports.documents.results import document_of
+from headcount.reports.page.map_view import maps
+from headcount.results import (
+    Analysis,
+    NeedleRow,
+    Overlap,
+    RecallRow,
+    SkillRow,
+    Skills,
+    SkillsRecord,
+    TaskRow,
+    read_run,
+)
+from headcount.vocabulary import SKILLS
+from tests.reports.run_folder import Wish, write_run
+
+BEST = {
+    "retrieval": 0.97,
+    "function_vector": 0.2,
+    "induction": 0.8,
+    "duplicate_token": 0.3,
+    "previous_token": 0.1,
+}
+
+
+def made_skills(heads: Sequence[str], is_found: bool = True) -> Skills:
+    """Skills that fall from head to head; the first has the best of all scores."""
+    unknown = () if is_found else ("retrieval", "function_vector")
+    rows = []
+    for place, head in enumerate(heads):
+        scores = {
+            skill: math.nan if skill in unknown else best / (1 + place)
+            for skill, best in BEST.items()
+        }
+        ends = {"_low": -0.01, "_high": 0.02, "_first": 0.003, "_second": -0.004}
+        more = {
+            skill + end: score + by for skill, score in scores.items() for end, by in ends.items()
+        }
+        rows.append(SkillRow(head, **scores, **more))
+    recalls = (
+        RecallRow("needles", "none", 0, "", 0.85, 0.64, 0.95, 0.9, 20),
+        RecallRow("needles", "retrieval", 3, "mean", 0.0, 0.0, 0.16, 0.05, 20),
+        *[RecallRow("tasks", "none", 0, "", 0.75, 0.6, 0.86, 0.75, 12)] * is_found,
+    )
+    needles = (NeedleRow("city", 300, 0.5, "Lima", "Lima", 1.0),)
+    tasks = (
+        TaskRow("plural", 12, 0.9, 0.65, 0.99, 0.71, 0.13, is_found),
+        TaskRow("french", 12, 0.1, 0.01, 0.35, 0.12, math.nan, False),
+    )
+    overlaps = tuple(
+        Overlap(one, other, 2 if one == other else 1, 3, 0.75)
+        for one, other in [("retrieval", "retrieval"), ("retrieval", "induction")]
+        + [("induction", "induction")]
+    )
+    record = SkillsRecord(
+        signature="headcount:0|model:decoder",
+        warnings=(),
+        model="decoder",
+        start=(),
+        first=("<s>",),
+        overlaps=overlaps,
+    )
+    return Skills(record, tuple(rows), recalls, needles, tasks)
+
+
+def _told(found: Skills) -> str:
+    """The document in Markdown, without the blanks that align cells."""
+    return re.sub(" +", " ", document_of(found).markdown())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    folder = write_run(
+        tmp_path_factory.mktemp("run"),
+        Wish(("decoder.self",), layers=2, heads=3, profiles=True, importance=True),
+    )
+    found = made_skills([row.head for row in read_run(folder).rows])
+    found.write(folder)
+    return read_run(folder)
+
+
+def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
+    view = report_view(run)
+    assert view.sections[0].key == "skills" and view.sections[1].key == "worth"
+    title, text = view.opening.answers[0]
+    assert view.opening.headline == (
+        "It finds 90% of what the needles say, and 85% of 20 needles exactly (64% to 95%). Of 2 "
+        "few-shot tasks it does 1: plural 90%."
+    )
+    assert title == "Best heads" and text == (
+        "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 raises the probability "
+        "of a few-shot answer by 0.200 (0.190 to 0.220); "
+        "dec.0.0 gives 0.80 (0.79 to 0.82) of its weight to the token after an earlier copy; "
+        "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy; dec.0.0 gives 0.10 "
+        "(0.09 to 0.12) of its weight to the token before."
+    )
+    looks = report_view(replace(run, skills=None)).opening.headline
+    assert view.opening.answers[1] == ("What heads look at", looks)
+    assert story(run)[:3] == [view.opening.headline, text, looks]
+
+
+def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:
+    cards = report_view(run).cards
+    assert cards[0].does == (
+        "It copies 0.97 (0.96 to 0.99) of a needle's answer; it raises the probability of a "
+        "few-shot answer by 0.200 (0.190 to 0.220); it gives 0.80 (0.79 to 0.82) of its weight to "
+        "the token after an earlier copy."
+    )
+    assert [(each.label, each.text, each.rank) for each in cards[2].skills][:2] == [
+        ("retrieval", "0.32 (0.31 to 0.34)", "3rd of 6"),
+        ("function vector", "0.067 (0.057 to 0.087)", "3rd of 6"),
+    ]
+    assert [each.label for each in cards[0].skills] == [each.label for each in SKILLS.values()]
+    assert "previous" not in cards[0].does
+
+
+def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> None:
+    found = [each for each in maps(run) if each.group == "Skills"]
+    assert [each.label for each in found] == [each.label for each in SKILLS.values()]
+    assert found[0].texts[:3] == ("0.97", "0.48", "0.32") and all(found[0].sure or ())
+    assert found[0].scale == "sequential" and found[1].scale == "diverging"
+    assert found[2].sure == (True, *[False] * 5)
+    assert not [each for each in maps(replace(run, skills=None)) if each.group == "Skills"]
+
+
+def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", Wish(layers=1, heads=2))
+    made_skills(["enc.0.0", "enc.0.1"]).write(folder)
+    assert read_run(folder).skills is not None
+    made_skills(["enc.0.0"]).write(folder)
+    with pytest.raises(InputError, match=r"skills of the analysed model in .* \(decoder\)"):
+        read_run(folder)
+
+
+def test_without_skills_nothing_is_said(run: Analysis) -> None:
+    view = report_view(replace(run, skills=None))
+    assert "skills" not in {section.key for section in view.sections}
+    assert view.opening.answers[0][0] != "Best heads"
+    assert {card.does for card in view.cards} == {""} and not any(c.skills for c in view.cards)
+
+
+def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
+    found = made_skills([row.head for row in run.rows], is_found=False)
+    card = report_view(replace(run, skills=found)).cards[0]
+    assert "needle" not in card.does and len(card.skills) == 3
+    text = _told(found)
+    assert "The best heads by retrieval\n" not in text and "does 0." in text
+    assert "| french | 12 | 10% | 1% to 35% | 0.12 | not measured | left out |" in text
+
+
+def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> None:
+    assert run.skills is not None
+    text = _told(run.skills)
+    assert "| best by | retrieval | induction |" in text
+    assert "| retrieval | 2 | 1 |" in text and "| induction | | 2 |" in text
+    assert "Of the 3 best heads by each score, so many are the same; chance shares 0.8." in text
+    assert "| needles | retrieval | 3 | mean | 0% | 0% to 16% | 5% |" in text
+
+
+def test_the_page_shows_a_card_with_skills(run: Analysis, tmp_path: Path, browser) -> None:
+    from headcount.reports import render
+
+    page = browser.new_page()
+    file = tmp_path / "page.html"
+    file.write_text(render(report_view(run)), encoding="utf-8")
+    page.goto(f"file://{file}#dec.0.0")
+    shown = page.locator("#card").inner_text()
+    assert "It copies 0.97 (0.96 to 0.99) of a needle's answer" in shown
+    assert "1st of 6" in shown and "function vector" in shown
+    page.close()

@@ -195,7 +195,7 @@ def test_whole_numbers_of_any_kind_are_budgets() -> None:
     order = [head for unit in units.units for head in unit]
     for keep in (np.int64(2), {"encoder.self": np.int32(2)}):
         assert pruned_heads(order, units, keep) == order[:4]
-        found = BudgetSpec(keep=keep).budget(units)
+        found = BudgetSpec(keep=keep).keep
         assert json.dumps(found) in ("2", '{"encoder.self": 2}')
 
     class Half:

@@ -19,7 +19,7 @@ from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
 from headcount.papers.document import score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
-from headcount.pruning import Gradient, Greedy, Method, Random, RankingMethod, Units
+from headcount.pruning import Greedy, Method, Random, RankingMethod, Units, method
 from headcount.pruning import share as share_of
 from headcount.reports import CurveFacts
 from headcount.results import CurvePoints
@@ -99,7 +99,7 @@ def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:
         quantity: the quantity whose differences order the heads; the paper uses the score.
     """
     return {
-        "gradient": RankingMethod(Gradient(0.1, "sample", True)),
+        "gradient": method("gradient", step=0.1, level="sample", normalise=True),
         "ablation": RankingMethod(Greedy(1.0, quantity)),
         "random": RankingMethod(Random()),
     }

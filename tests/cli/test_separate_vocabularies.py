@@ -34,7 +34,7 @@ def test_examine_importance_compact(model: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     table = pd.read_parquet(tmp_path / "out" / "heads.parquet")
     measured = [name for name in COLUMNS if name in table]
-    assert np.isfinite(table[measured].to_numpy(dtype=float)).all() and "norm" in measured
+    assert np.isfinite(table[measured].to_numpy(dtype=float)).all() and "norm_score" in measured
     Plan({"encoder.self": {0: (1,)}, "decoder.cross": {0: (), 1: (0, 2)}}).write(tmp_path / "plan")
     run = ("--plan", tmp_path / "plan", "--data", PARALLEL, "--limit", 9)
     status, _, errors = headcount("compact", model, *run, "--out", tmp_path / "small")

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.core import ModelError
+from headcount.core import ModelError, amount
 
 
 @final
@@ -92,8 +92,8 @@ class Split:
         """
         if key.shape[1] != self.num_groups:
             raise ModelError(
-                f"Expected {self.num_groups} key heads in {type(module).__name__}, as when the "
-                f"model was examined, got {key.shape[1]}. Its cache can't stream."
+                f"Expected {amount(self.num_groups, 'key head')} in {type(module).__name__}, as "
+                f"when the model was examined, got {key.shape[1]}. Its cache can't stream."
             )
         if mask is not None and (mask.dtype != torch.bool or mask.shape[1] != 1):
             raise ModelError(

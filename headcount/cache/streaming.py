@@ -14,7 +14,7 @@ from headcount.cache.groups import cache_index, check_cache_plan, layers_of
 from headcount.cache.plan import CachePlan
 from headcount.cache.reading import Reading, Window
 from headcount.cache.split import Part, Split, fused
-from headcount.core import InputError
+from headcount.core import InputError, amount
 from headcount.tap import Anatomy, AnyModel, dispatching, examined
 
 _HOW = "Write `with headcount.streaming_cache(model, plan) as cache:` and, inside, pass the model "
@@ -189,10 +189,10 @@ class StreamingLayer(DynamicLayer):
         length, remaining = max(0, self.length - removed), max(0, self.num_last - removed)
         if removed and remaining < min(kept, length):
             raise InputError(
-                f"Expected to keep the last {kept} keys, but cropping {removed} tokens leaves "
-                f"{remaining}: streaming groups dropped the keys before. Call "
-                "cache.activate_past_recording() before the tokens are read, or read the text "
-                "again."
+                f"Expected to keep the last {amount(kept, 'key')}, but cropping "
+                f"{amount(removed, 'token')} leaves {remaining}: streaming groups dropped "
+                "the keys before. Call cache.activate_past_recording() before the tokens are read, "
+                "or read the text again."
             )
         self.length = length
         self.full = [each[:, :, :length] for each in self.full]
@@ -297,8 +297,8 @@ class _Attention:
         if self._reading is None or not self._reading.is_of(mask, *sizes, len(query)):
             if mask is not None and mask.shape[3] != layer.length:
                 raise InputError(
-                    f"Expected a mask of all {layer.length} tokens, got one of {mask.shape[3]}. "
-                    "Pass a 1 or 0 for every token that was read, also before."
+                    f"Expected a mask of {amount(layer.length, 'token')}, got one of "
+                    f"{mask.shape[3]}. Pass a 1 or 0 for every token that was read, also before."
                 )
             self._reading = Reading(mask, *sizes, self.sink, self.recent, query)
             self._reading.check_follows(layer.firsts)

@@ -14,7 +14,7 @@ from headcount.core import Progress, amount, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
 from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
-from headcount.skills.few_shot import Prompts, read_tasks
+from headcount.skills.few_shot import Prompts, WordTask, read_tasks
 from headcount.skills.forward import Removal, mean_outputs
 from headcount.skills.function_vectors import answer, indirect_effects
 from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
@@ -60,51 +60,55 @@ def skills(
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or SkillOptions(), time.time()
     check_is_causal(loaded)
-    asked, tasks = (
-        Needles(loaded, [each.text for each in texts], options),
-        read_tasks(options.tasks),
-    )
-    done = FewShot(loaded, Prompts(loaded, tasks, options), options, progress)
-    needles = Found(loaded, asked, progress)
+    asked = Needles(loaded, [each.text for each in texts], options)
+    tasks = read_tasks(options.tasks)
+    prompts = Prompts(loaded, tasks, options)
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, options.seed, options.first)
-    patterns_PTH, _ = pattern_means(loaded, tokens, partial(progress, "repeated tokens"))
-    patterns = [
-        Score(name, mean_TH, _second(len(mean_TH)))
-        for name, mean_TH in zip(PATTERNS, patterns_PTH, strict=True)
-    ]
-    scores, num_best = (
-        (needles.score, done.score, *patterns),
-        max(1, round(SHARE * len(loaded.heads))),
-    )
+    needles, done = Found(loaded, asked, progress), FewShot(loaded, prompts, options, progress)
+    patterns = _patterns(loaded, tokens, progress)
+    scores, num = (needles.score, done.score, *patterns), max(1, round(SHARE * len(loaded.heads)))
     windows_BT = asked.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
     recalls = list[RecallRow]()
     for each in (needles.asked, *done.asked):
-        removals = Removals(loaded, each, patterns[0], options, means, num_best)
+        removals = Removals(loaded, each, patterns[0], options, means, num)
         recalls += removals.rows(partial(progress, f"{each.name} without heads"))
-    tasks_sha256 = hashlib.sha256("".join(task.sha256 for task in tasks).encode()).hexdigest()
     record = SkillsRecord(
-        signature=signature(
-            loaded,
-            texts.sha256(),
-            kinds=",".join(options.kinds).replace(" ", "-"),
-            lengths=",".join(map(str, options.lengths)),
-            depths=",".join(f"{depth:g}" for depth in options.depths),
-            needles=options.needles,
-            prompts=options.prompts,
-            tasks=tasks_sha256[:8],
-            first="+".join(tokens.start) or None,
-            seed=options.seed,
-        ),
+        signature=signature(loaded, texts.sha256(), **_signed(options, tasks, tokens)),
         warnings=(*needles.warnings(), *done.warnings()),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.start))),
         first=tokens.start,
-        overlaps=tuple(overlaps(loaded.heads, scores, num_best)),
+        overlaps=tuple(overlaps(loaded.heads, scores, num)),
     )
     rows = tuple(head_rows(loaded.heads, scores))
     return Skills(record, rows, tuple(recalls), tuple(needles.rows()), done.rows)
+
+
+def _patterns(loaded: Loaded, tokens: RepeatedTokens, progress: Progress) -> list[Score]:
+    """The scores on repeated random tokens, induction first."""
+    found_PTH, _ = pattern_means(loaded, tokens, partial(progress, "repeated tokens"))
+    return [
+        Score(name, mean_TH, _second(len(mean_TH)))
+        for name, mean_TH in zip(PATTERNS, found_PTH, strict=True)
+    ]
+
+
+def _signed(
+    options: SkillOptions, tasks: Sequence[WordTask], tokens: RepeatedTokens
+) -> dict[str, object]:
+    """What the scores depend on, for the signature."""
+    return {
+        "kinds": ",".join(options.kinds).replace(" ", "-"),
+        "lengths": ",".join(map(str, options.lengths)),
+        "depths": ",".join(f"{depth:g}" for depth in options.depths),
+        "needles": options.needles,
+        "prompts": options.prompts,
+        "tasks": hashlib.sha256("".join(task.sha256 for task in tasks).encode()).hexdigest()[:8],
+        "first": "+".join(tokens.start) or None,
+        "seed": options.seed,
+    }
 
 
 def _second(num: int) -> Bool[np.ndarray, " case"]:

@@ -18,10 +18,10 @@ from headcount.core import CorpusError, amount
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
 from headcount.results import START
-from headcount.tasks.metrics import IGNORED, likelihoods, perplexities, perplexity
+from headcount.tasks.metrics import IGNORED, PerplexityTask
 from headcount.tasks.options import check_roles, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import TaskBatch
 from headcount.tasks.token_rows import (
     chained,
     pad_id,
@@ -34,7 +34,7 @@ from headcount.tasks.token_rows import (
 
 
 @final
-class CausalLanguageModelling(Task):
+class CausalLanguageModelling(PerplexityTask):
     """Next-token prediction on running text, or on what the messages of chats say.
 
     A text longer than `max_length` is cut into pieces, and each piece is an example. A piece begins
@@ -58,7 +58,6 @@ class CausalLanguageModelling(Task):
     """
 
     name: ClassVar[str] = "causal-lm"
-    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -71,7 +70,6 @@ class CausalLanguageModelling(Task):
         roles: Sequence[str] = (),
     ) -> None:
         check_fits(loaded.model, self.name)
-        self.metric, self.higher_is_better = "perplexity", False
         table = read_examples(self.name, data, columns, limit)
         check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
@@ -80,24 +78,19 @@ class CausalLanguageModelling(Task):
         self.sha256 = table.sha256_with(max_length=max_length, **self.signed_options)
         length = piece_length(loaded, max_length)
         pieces = [list(chained(ids, length, self._start_of(ids), asked)) for ids, asked in texts]
-        self._pieces = [piece for of_text in pieces for piece in of_text]
+        self.pieces = [piece for of_text in pieces for piece in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
         self.num_cut = sum(len(of_text) > 1 for of_text in pieces)
         """Number of texts longer than the model's limit."""
         self.num_unpredictable = sum(not of_text for of_text in pieces)
         """Number of texts with one token, and of chats without a message of the roles."""
-        self.num_examples = len(self._pieces)
-        if not self._pieces:
+        self.num_examples = len(self.pieces)
+        if not self.pieces:
             what = f"{amount(len(texts), 'text')} of one token. Give longer ones"
             if roles:
                 what = f"no message of the roles {', '.join(roles)}. Check the names"
             raise CorpusError(f"Expected text to predict, got {what}.")
-
-    @property
-    def length_N(self) -> Int[np.ndarray, " example"]:
-        """Number of tokens in every piece."""
-        return np.array([len(ids) for ids, _ in self._pieces])
 
     @property
     def signed_options(self) -> Mapping[str, object]:
@@ -124,7 +117,7 @@ class CausalLanguageModelling(Task):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces; the label of each token is the next one."""
-        ids, asked = zip(*(self._pieces[index] for index in index_E), strict=True)
+        ids, asked = zip(*(self.pieces[index] for index in index_E), strict=True)
         inputs, rows = text_inputs(ids, self._pad_id), torch.arange(len(index_E))
         labels_RN = inputs["input_ids"].masked_fill(~padded(asked, False).bool(), IGNORED)
         labels = {"labels": pad(labels_RN[:, 1:], (0, 1), value=IGNORED)}
@@ -133,21 +126,3 @@ class CausalLanguageModelling(Task):
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
         """The output of the model."""
         return model(**batch.inputs, use_cache=False, **more)
-
-    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """NLL of each row's predicted tokens; padding is neither seen nor predicted."""
-        return likelihoods(output.logits, batch.labels["labels"])
-
-    def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Logits and labels of every predicted token."""
-        return Answers(output.logits, batch.labels["labels"])
-
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Perplexity."""
-        return perplexity(evaluation, index_S)
-
-    def resampled(self, evaluation: Evaluation) -> Resampled:
-        """Perplexity as a function of the examples drawn."""
-        return perplexities(evaluation)

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int, Int64
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import TOKEN_TYPES, Columns, Data, Table
@@ -40,22 +40,29 @@ class ClassTask(Task, ABC):
     num_classes: int
     """Number of classes of the model."""
 
-    def check_metric(self) -> None:
-        """Check that the metric can be computed.
+    def _read(
+        self, loaded: Loaded, data: Data, columns: Columns | None, metric: str, limit: int | None
+    ) -> Table:
+        """The table of the data, once the model fits it and the metric can be computed.
 
         Raises:
             CorpusError: if all examples have one class and the metric needs two.
         """
+        check_choice("a metric", metric, ClassMetric)
+        check_fits(loaded.model, self.name)
+        check_chooses(loaded)
+        self.metric, self.higher_is_better = metric, True
+        table = read_examples(self.name, data, columns, limit)
+        self.sha256, self.num_examples = table.sha256, len(table)
+        self.gold_N = class_numbers(table, loaded.model.config)
+        self.num_classes = loaded.model.config.num_labels or 0
         if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
             raise CorpusError(
                 f"Expected examples of at least two classes for {self.metric}, got "
                 f"{amount(len(self.gold_N), 'example')} of class {self.gold_N[0]}. Add others, or "
                 "use the metric accuracy."
             )
-
-    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The output of the model."""
-        return model(**batch.inputs, **more)
+        return table
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Cross-entropy of the correct class."""
@@ -310,20 +317,11 @@ class Classification(ClassTask):
         metric: ClassMetric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        check_choice("a metric", metric, ClassMetric)
-        check_fits(loaded.model, self.name)
-        check_chooses(loaded)
+        table = self._read(loaded, data, columns, metric, limit)
         check_knows_padding(loaded)
-        self.metric, self.higher_is_better = metric, True
-        table = read_examples(self.name, data, columns, limit)
-        self.sha256 = table.sha256
-        self.gold_N = class_numbers(table, loaded.model.config)
         self._by_number = by_number(table, loaded.model.config)
-        self.num_classes = loaded.model.config.num_labels or 0
-        self.check_metric()
         self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

@@ -13,12 +13,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from headcount.core import check_choice
 from headcount.corpora import Columns, Data, image_digests
 from headcount.models import Loaded, image_encoder
-from headcount.tasks.classification import ClassTask, check_chooses, class_numbers
-from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.classification import ClassTask
+from headcount.tasks.options import ClassMetric
 from headcount.tasks.task import TaskBatch
 
 HELD = 2**30
@@ -49,19 +47,11 @@ class ImageClassification(ClassTask):
         metric: ClassMetric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        check_choice("a metric", metric, ClassMetric)
-        check_fits(loaded.model, self.name)
-        check_chooses(loaded)
-        self.metric, self.higher_is_better = metric, True
-        table = read_examples(self.name, data, columns, limit)
+        table = self._read(loaded, data, columns, metric, limit)
         self._paths = [Path(cell) for cell in table["image"]]
         cells = "".join(map(str, zip(image_digests(table["image"]), table["label"], strict=True)))
         self.sha256 = hashlib.sha256(cells.encode()).hexdigest()
-        self.gold_N = class_numbers(table, loaded.model.config)
-        self.num_classes = loaded.model.config.num_labels or 0
-        self.check_metric()
         self._encoder = image_encoder(loaded)
-        self.num_examples = len(table)
         self._held: dict[int, Tensor] = {}
 
     @property

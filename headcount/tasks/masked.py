@@ -10,21 +10,20 @@ one). A mask is always [MASK], unless `Masking(replacement="bert")` asks for the
 """
 
 from dataclasses import asdict
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded
-from headcount.tasks.metrics import IGNORED, likelihoods, perplexities, perplexity
+from headcount.tasks.metrics import IGNORED, PerplexityTask
 from headcount.tasks.options import Masking, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import TaskBatch
 from headcount.tasks.token_rows import (
     framed,
     pad_id,
@@ -41,7 +40,7 @@ SHARE_MASK, SHARE_RANDOM = 0.8, 0.1
 
 
 @final
-class MaskedLanguageModelling(Task):
+class MaskedLanguageModelling(PerplexityTask):
     """Prediction of masked tokens, which are always the same except in training.
 
     A text longer than `max_length` is cut into pieces. Each piece, between special tokens of its
@@ -57,7 +56,6 @@ class MaskedLanguageModelling(Task):
     """
 
     name: ClassVar[str] = "masked-lm"
-    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -70,11 +68,10 @@ class MaskedLanguageModelling(Task):
         limit: int | None = None,
     ) -> None:
         check_fits(loaded.model, self.name)
-        self.metric, self.higher_is_better = "perplexity", False
         table = read_examples(self.name, data, columns, limit)
         self.sha256 = table.sha256_with(**asdict(masking), max_length=max_length)
         self._mask = _Mask(loaded, masking)
-        self._pieces: list[tuple[list[int], list[bool]]] = []
+        self.pieces = list[tuple[list[int], list[bool]]]()
         self.num_texts, self.num_cut = len(table), 0
         length = piece_length(loaded, max_length)
         for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
@@ -82,14 +79,9 @@ class MaskedLanguageModelling(Task):
             if not pieces:
                 raise CorpusError(f"{origin}: expected a token to mask, got none. Remove the line.")
             self.num_cut += len(pieces) > 1
-            self._pieces += pieces
+            self.pieces += pieces
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(self._pieces)
-
-    @property
-    def length_N(self) -> Int[np.ndarray, " example"]:
-        """Number of tokens in every piece."""
-        return np.array([len(ids) for ids, _ in self._pieces])
+        self.num_examples = len(self.pieces)
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces, masked as always."""
@@ -100,33 +92,11 @@ class MaskedLanguageModelling(Task):
         return self._drawn(index_E, draw=number + 1)
 
     def _drawn(self, index_E: Int[np.ndarray, " example"], draw: int) -> TaskBatch:
-        masked = [self._mask.of(int(index), draw, *self._pieces[index]) for index in index_E]
+        masked = [self._mask.of(int(index), draw, *self.pieces[index]) for index in index_E]
         inputs = text_inputs([ids for ids, _ in masked], self._pad_id)
         labels_EN = padded([labels for _, labels in masked], IGNORED)
         rows = torch.arange(len(index_E))
         return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
-
-    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The output of the model."""
-        return model(**batch.inputs, **more)
-
-    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """NLL of the masked tokens of each row."""
-        return likelihoods(output.logits, batch.labels["labels"])
-
-    def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Logits and labels of the masked tokens."""
-        return Answers(output.logits, batch.labels["labels"])
-
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Perplexity of the masked tokens."""
-        return perplexity(evaluation, index_S)
-
-    def resampled(self, evaluation: Evaluation) -> Resampled:
-        """Perplexity of the masked tokens as a function of the examples drawn."""
-        return perplexities(evaluation)
 
 
 @final

@@ -24,6 +24,10 @@ Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoo
     https://aclanthology.org/W15-3049
 """  # noqa: E501
 
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -33,7 +37,8 @@ from torch.nn.functional import cross_entropy
 from headcount.core import CorpusError, InputError, amount
 from headcount.corpora import Table
 from headcount.statistics import rank_correlations
-from headcount.tasks.task import Evaluation, Losses, Resampled
+from headcount.tasks.options import SPEARMAN
+from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
 
 Scale = tuple[int | float, int | float]
 """Lowest and highest number that the data can have."""
@@ -146,3 +151,62 @@ def chrf(sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " dr
     below_D = BETA**2 * precision_D + recall_D
     above_D = (1 + BETA**2) * precision_D * recall_D
     return 100 * np.divide(above_D, below_D, out=np.zeros_like(above_D), where=below_D > 0)
+
+
+class TokenTask(Task, ABC):
+    """A task whose examples have tokens to predict, by a model with logits at every token."""
+
+    distils: ClassVar[Distils | None] = "answers"
+
+    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
+        """NLL of each example's tokens with a label; padding is neither seen nor predicted."""
+        return likelihoods(output.logits, batch.labels["labels"])
+
+    def answers(self, output: Any, batch: TaskBatch) -> Answers:
+        """Logits and labels of all tokens."""
+        return Answers(output.logits, batch.labels["labels"])
+
+
+class PerplexityTask(TokenTask, ABC):
+    """A task whose examples are pieces of texts, scored by the perplexity of their tokens."""
+
+    metric = "perplexity"
+    higher_is_better = False
+    pieces: Sequence[tuple[Sequence[int], Any]]
+    """Tokens of every example, and what is asked of them."""
+
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Number of tokens in every piece."""
+        return np.array([len(ids) for ids, _ in self.pieces])
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """Perplexity."""
+        return perplexity(evaluation, index_S)
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """Perplexity as a function of the examples drawn."""
+        return perplexities(evaluation)
+
+
+class RankedTask(Task, ABC):
+    """A task with a number for each example, scored by Spearman's correlation with gold numbers."""
+
+    distils: ClassVar[Distils | None] = "embeddings"
+    metric = SPEARMAN
+    higher_is_better = True
+    gold_N: Float[np.ndarray, " example"]
+    """Gold number of every example, as in the data."""
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """Spearman's correlation; NaN if the numbers, or the gold numbers drawn, are all equal."""
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
+        return float(self.resampled(evaluation)(index_S[None])[0])
+
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """The score as a function of the examples drawn: Pearson's correlation of their ranks."""
+        return spearmans(evaluation.outcome_N, self.gold_N)

@@ -16,16 +16,15 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, inputs_of
-from headcount.tasks.metrics import Scale, gold_numbers, spearmans
-from headcount.tasks.options import SPEARMAN, read_examples
+from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
+from headcount.tasks.options import read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Answers, Losses, TaskBatch
 from headcount.tasks.token_rows import pad_id
 
 Activation = Callable[[Tensor], Tensor]
@@ -38,7 +37,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 
 @final
-class Regression(Task):
+class Regression(RankedTask):
     """Numbers of texts, or of pairs of texts.
 
     Texts longer than the model's limit are truncated by its tokenizer and counted in
@@ -54,7 +53,6 @@ class Regression(Task):
     """
 
     name: ClassVar[str] = "classification"
-    distils: ClassVar[Distils | None] = "embeddings"
 
     def __init__(
         self,
@@ -68,10 +66,8 @@ class Regression(Task):
         activation = activation_of(loaded)
         self._activation = ACTIVATIONS[activation]
         check_knows_padding(loaded)
-        self.metric, self.higher_is_better = SPEARMAN, True
         table = read_examples(self.name, data, columns, limit)
         self.gold_N = gold_numbers(table, "label", scale)
-        """Gold number of every example, as in the data."""
         low, high = (0, 1) if scale is None else scale
         self._target_N = (self.gold_N - low) / (high - low)
         if activation == "Sigmoid":
@@ -92,10 +88,6 @@ class Regression(Task):
         labels = {"target": torch.from_numpy(self._target_N[index_E])}
         return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
-    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The output of the model."""
-        return model(**batch.inputs, **more)
-
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Squared distance of the model's number from the gold number."""
         number_E = self._numbers(output)
@@ -105,17 +97,6 @@ class Regression(Task):
     def answers(self, output: Any, batch: TaskBatch) -> Answers:
         """The model's numbers, each an embedding of one dimension: distances are compared."""
         return Answers(self._numbers(output)[:, None])
-
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Spearman's correlation; NaN if the numbers, or the gold numbers drawn, are all equal."""
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        return float(self.resampled(evaluation)(index_S[None])[0])
-
-    def resampled(self, evaluation: Evaluation) -> Resampled:
-        """Spearman's correlation as a function of the examples drawn."""
-        return spearmans(evaluation.outcome_N, self.gold_N)
 
     def _numbers(self, output: Any) -> Float[Tensor, " example"]:
         logit_E = output.logits[:, 0]

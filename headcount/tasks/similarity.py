@@ -27,10 +27,10 @@ from transformers import PreTrainedModel
 from headcount.core import CorpusError, InputError, amount, check_choice
 from headcount.corpora import Columns, Data, Encoder, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
-from headcount.tasks.metrics import Scale, gold_numbers, spearmans
-from headcount.tasks.options import SPEARMAN, Pooling, read_examples
+from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
+from headcount.tasks.options import Pooling, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Answers, Losses, TaskBatch
 from headcount.tasks.token_rows import pad_id, text_inputs
 
 STS_SCALE = (0, 5)
@@ -38,7 +38,7 @@ STS_SCALE = (0, 5)
 
 
 @final
-class Similarity(Task):
+class Similarity(RankedTask):
     """Cosines of pairs of sentences against gold similarities.
 
     A pair is two rows of a batch: all first sentences, then all second ones. Sentences longer than
@@ -56,7 +56,6 @@ class Similarity(Task):
     """
 
     name: ClassVar[str] = "similarity"
-    distils: ClassVar[Distils | None] = "embeddings"
 
     def __init__(
         self,
@@ -69,11 +68,9 @@ class Similarity(Task):
     ) -> None:
         check_fits(loaded.model, self.name)
         self._encoding = encoding = _encoding(loaded, pooling)
-        self.metric, self.higher_is_better = SPEARMAN, True
         table = read_examples(self.name, data, columns, limit)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = gold_numbers(table, "score", (low, high))
-        """Gold similarity of every pair, as in the data."""
         if scale is None:
             _check_scale(self.gold_N)
         self._target_N = (self.gold_N - low) / (high - low)
@@ -121,17 +118,6 @@ class Similarity(Task):
         """The embeddings of the sentences."""
         pooled_RW = self.pooled(output.last_hidden_state, batch.inputs["attention_mask"])
         return Answers(normalize(pooled_RW))
-
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Spearman's correlation; NaN if the cosines, or the gold numbers drawn, are all equal."""
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        return float(self.resampled(evaluation)(index_S[None])[0])
-
-    def resampled(self, evaluation: Evaluation) -> Resampled:
-        """The score as a function of the pairs drawn: Pearson's correlation of their ranks."""
-        return spearmans(evaluation.outcome_N, self.gold_N)
 
     def cosines(
         self, hidden_RNW: Float[Tensor, "row token width"], batch: TaskBatch

@@ -230,7 +230,8 @@ class Task(ABC):
     def losses(self, model: PreTrainedModel, batch: TaskBatch) -> Losses:
         """Run the model on a batch. Rows do not influence each other.
 
-        A task implements this, or `output` and `losses_of`, which it combines.
+        A task implements this, or `losses_of` and, where the model takes more than the inputs of a
+        batch, `output`.
         """
         return self.losses_of(self.output(model, batch), batch)
 
@@ -242,7 +243,7 @@ class Task(ABC):
             batch: the batch to run it on.
             more: further arguments of its forward, such as `output_hidden_states`.
         """
-        raise NotImplementedError
+        return model(**batch.inputs, **more)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Losses of a model with this output."""

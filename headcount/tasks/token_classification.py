@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch.nn.functional import one_hot
-from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import (
@@ -33,10 +32,10 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
-from headcount.tasks.metrics import IGNORED, likelihoods
+from headcount.tasks.metrics import IGNORED, TokenTask
 from headcount.tasks.options import TokenMetric, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Evaluation, Losses, Resampled, TaskBatch
 from headcount.tasks.token_rows import pad_id, padded, text_inputs
 
 Counts = Float[np.ndarray, "draw kind label"]
@@ -44,7 +43,7 @@ Counts = Float[np.ndarray, "draw kind label"]
 
 
 @final
-class TokenClassification(Task):
+class TokenClassification(TokenTask):
     """Classes of words, asked at the first piece of each word.
 
     Words that truncation removes, that the tokenizer turns into nothing, or that have no label
@@ -63,7 +62,6 @@ class TokenClassification(Task):
     """
 
     name: ClassVar[str] = "token-classification"
-    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -122,10 +120,6 @@ class TokenClassification(Task):
         labels = {"labels": padded([self._labels[index] for index in index_E], IGNORED)}
         return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
-    def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
-        """The output of the model."""
-        return model(**batch.inputs, **more)
-
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Summed cross-entropy of each sentence's words, and its words by class.
 
@@ -133,7 +127,7 @@ class TokenClassification(Task):
         words that are predicted as such.
         """
         labels_EN = batch.labels["labels"]
-        losses = likelihoods(output.logits, labels_EN)
+        losses = super().losses_of(output, batch)
         predicted_EN = output.logits.detach().argmax(-1)
         is_asked_EN = labels_EN != IGNORED
         predicted_ENC = one_hot(predicted_EN, self.num_classes) * is_asked_EN[..., None]
@@ -141,10 +135,6 @@ class TokenClassification(Task):
         hits_EC, predicted_EC = (predicted_ENC * is_hit_EN[..., None]).sum(1), predicted_ENC.sum(1)
         outcome_E2C = torch.stack([hits_EC, predicted_EC], 1).to(losses.loss_E.dtype)
         return Losses(losses.loss_E, losses.count_E, outcome_E2C)
-
-    def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Logits and labels of the first pieces of words."""
-        return Answers(output.logits, batch.labels["labels"])
 
     def score(
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None

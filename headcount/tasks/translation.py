@@ -34,10 +34,10 @@ from headcount.corpora import (
 )
 from headcount.models import Loaded
 from headcount.tap import evaluating
-from headcount.tasks.metrics import IGNORED, bleu, chrf, likelihoods
+from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
+from headcount.tasks.task import Evaluation, Resampled, TaskBatch
 from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
 
 VARYING = -1
@@ -63,7 +63,7 @@ def shifted_right(
 
 
 @final
-class Translation(Task):
+class Translation(TokenTask):
     """Translation by an encoder-decoder.
 
     Sources and targets longer than the model's limit are truncated for the loss and counted in
@@ -86,7 +86,6 @@ class Translation(Task):
 
     name: ClassVar[str] = "translation"
     writes: ClassVar[bool] = True
-    distils: ClassVar[Distils | None] = "answers"
 
     def __init__(
         self,
@@ -177,14 +176,6 @@ class Translation(Task):
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
         """The output of the model with the targets as decoder inputs."""
         return model(**batch.inputs, use_cache=False, **more)
-
-    def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
-        """NLL of the target's tokens."""
-        return likelihoods(output.logits, batch.labels["labels"])
-
-    def answers(self, output: Any, batch: TaskBatch) -> Answers:
-        """Logits and labels of the target's tokens."""
-        return Answers(output.logits, batch.labels["labels"])
 
     def translate(self, model: PreTrainedModel, max_tokens: int = MAX_TOKENS) -> list[str]:
         """The model's translations by beam search, in the order of the data.

@@ -1,4 +1,4 @@
-"""One row for each role, trait, column, relation and kind of input: how we name and explain it."""
+"""One row for each role, trait, skill, column, relation and kind of input: its name and words."""
 
 import lazy_loader
 

@@ -45,8 +45,8 @@ def test_a_learned_pattern_is_cut(
 @pytest.mark.parametrize(
     ("table", "sizes", "message"),
     [
-        ("0.5\t1\n1\n", None, "rows of 2/1 numbers"),
-        ("", None, "rows of no numbers"),
+        ("0.5\t1\n1\n", None, "rows of different lengths"),
+        ("", None, "no row"),
         ("0.5\tx\n", None, "could not convert string to float: 'x'"),
         ("0.5\t1.5\n", None, "a number outside 0 to 1"),
         ("0.5\tnan\n", None, "a number outside 0 to 1"),

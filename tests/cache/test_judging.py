@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -47,7 +47,11 @@ def _found_at(ids: Sequence[int], part: Sequence[int]) -> list[int]:
     return [n for n in range(len(ids) - size + 1) if tuple(ids[n : n + size]) == tuple(part)]
 
 
-def test_needles_stand_once_and_before_the_recent_tokens(texts: tuple[AskedText, ...]) -> None:
+@pytest.mark.parametrize("sentences", [1, 5])
+def test_needles_stand_once_and_before_the_recent_tokens(loaded: Loaded, sentences: int) -> None:
+    """Also between long paragraphs."""
+    lines = [" ".join(TEXTS[n : n + sentences]) for n in range(0, len(TEXTS), sentences)]
+    texts = Questions(loaded, lines, OPTIONS).all
     assert [len(text.ids) for text in texts] == [400] * 3 + [500] * 3
     for text in texts:
         asked = [each for each in text.questions if each.kind != NEXT]
@@ -147,7 +151,7 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
 def test_a_needle_is_found_if_every_token_is_the_likeliest(loaded: Loaded) -> None:
     text = tuple(range(10, 40))
     with torch.no_grad():
-        made = loaded.model.generate(
+        made = cast("Any", loaded.model).generate(
             torch.tensor([[*text, 7, 8]]), max_new_tokens=3, do_sample=False, eos_token_id=None
         )
     answer = tuple(made[0, -3:].tolist())

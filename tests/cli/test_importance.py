@@ -15,7 +15,7 @@ import pytest
 from transformers import AutoModel
 
 from headcount import load
-from headcount.importance import COLUMNS
+from headcount.importance import COLUMNS, SCORES
 from headcount.models import Loaded
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
@@ -26,7 +26,8 @@ from tests.forked import Forked
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
 
-DEFAULT = [name for name in COLUMNS if name != "fisher"]
+ASKED = {each.column.key for each in SCORES.values() if not each.by_default}
+DEFAULT = [name for name in COLUMNS if name not in ASKED]
 """Columns of an assessment by default."""
 
 

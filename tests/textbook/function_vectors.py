@@ -53,7 +53,7 @@ def indirect_effects(model: Any, clean: list[list[int]], asked: list[tuple[list[
         row = []
         for layer in range(layers):
             others = [m for m in range(len(clean)) if m != n and (m - n) % 2 == 0]
-            mean = sum(outputs[m][layer] for m in others) / len(others)
+            mean = torch.stack([outputs[m][layer] for m in others]).mean(0)
             size = len(mean) // heads
             for head in range(heads):
                 value = mean[head * size : (head + 1) * size]

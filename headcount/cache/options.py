@@ -6,7 +6,7 @@ from typing import Literal, final
 from headcount.cache.plan import RECENT, SINK
 from headcount.core import InputError, amount, check_choice, check_seed
 
-ScoreName = Literal["retrieval", "distance", "both", "kvpress", "random"]
+ScoreName = Literal["kvpress", "retrieval", "distance", "both", "random"]
 """Scores of key/value groups."""
 
 
@@ -21,9 +21,9 @@ class CacheOptions:
 
     stream: float = 0.5
     """Share of the key/value groups that keep the first and the last tokens only."""
-    score: ScoreName = "both"
-    """What groups with all tokens are chosen by: retrieval of needles, the distance of their
-    output, the mean rank by both, kvpress's estimate, or chance."""
+    score: ScoreName = "kvpress"
+    """What groups with all tokens are chosen by: kvpress's estimate of what far keys weigh, the
+    retrieval of needles, the distance of their output, the mean rank by these two, or chance."""
     sink: int = SINK
     """Number of first tokens that a streaming group keeps."""
     recent: int = RECENT

@@ -142,7 +142,9 @@ def test_kvpress_knows_how_models_rotate(name: str) -> None:
 
 def test_kvpress_needs_rotations() -> None:
     other = Loaded(examined.examined("gpt2")[0], None, "gpt2")
-    with pytest.raises(ModelError, match="rotates queries and keys .* got gpt2.* another --score"):
+    with pytest.raises(
+        ModelError, match="rotates queries and keys .* got gpt2.* Use --score retrieval"
+    ):
         kvpress_scores(other, [ids(0) % tiny.VOCAB])
 
 

@@ -49,7 +49,7 @@ def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None
     for model, more, says in [
         (llama, (tmp_path / "none.txt",), "none.txt"),
         (llama, (tmp_path / "short.txt", *FEW, *NO_NEEDLES), "texts of at least 400 tokens to"),
-        (llama, (*FEW, "--scored", 150), "found none. Use --score distance"),
+        (llama, (*FEW, "--score", "both", "--scored", 150), "found none. Use --score distance"),
         (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
         (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1,988 tokens"),
         (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),

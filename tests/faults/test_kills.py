@@ -136,7 +136,7 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
     few = ("--occurrences", 5, "--types", 8, "--clusters", 6)
     needles = (SAMPLE, "--lengths", 150, "--depths", 0.5, "--needles", 1, "--draws", 1)
     llama, once = saved.llama(folder / "llama"), partial(Job, resumes=False)
-    streaming = ("--score", "distance", "--lengths", 300, "--per-length", 2, "--needles", 1)
+    streaming = ("--lengths", 300, "--per-length", 2, "--needles", 1)
     return [
         Job(
             "probe",

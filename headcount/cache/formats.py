@@ -5,7 +5,7 @@ key/value head, with numbers from 0 (streams) to 1 (keeps all keys), which tabs 
 `config.json` has `sink_size` and `recent_size`.
 
 References: DuoAttention (Xiao et al., 2024), https://arxiv.org/abs/2410.10819, directory
-`attn_patterns` of its code; kvpress, module `duo_attention_press`.
+`attn_patterns` of its code; kvpress 0.5, class `DuoAttentionPress`.
 
 Scores are one object, `{"layer-head": [score, ...]}`, with a number for each run that a query head
 was scored in.
@@ -90,7 +90,7 @@ def _table(path: Path) -> list[list[float]]:
         text = path.read_text(encoding="utf-8")
         rows = [[float(cell) for cell in line.split("\t")] for line in text.splitlines()]
         if len({len(row) for row in rows}) != 1:
-            raise ValueError(f"rows of {'/'.join(str(len(row)) for row in rows) or 'no'} numbers")
+            raise ValueError("rows of different lengths" if rows else "no row")
         if not all(0 <= number <= 1 for row in rows for number in row):
             raise ValueError("a number outside 0 to 1")
     except (OSError, ValueError) as error:

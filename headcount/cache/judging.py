@@ -23,8 +23,9 @@ from headcount.cache.questions import AskedText, Question
 from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
+from headcount.skills import last_logits
 from headcount.statistics import Bootstrap, Estimate
-from headcount.tap import evaluating, fewest_logits
+from headcount.tap import evaluating
 
 ROWS = 8
 """Number of answers in a batch."""
@@ -68,7 +69,7 @@ def answered(
 
 
 def _answers(model: Any, text: AskedText) -> Iterator[tuple[bool, float]]:
-    past, done, fewest = None, 0, fewest_logits(model)
+    past, done, fewest = None, 0, last_logits(model)
     for place, questions in groupby(text.questions, key=lambda each: each.place):
         ids = torch.tensor([text.ids[done:place]], device=model.device)
         read = model(input_ids=ids, past_key_values=past, use_cache=True, **fewest)

@@ -1,5 +1,6 @@
 from .few_shot import WordTask as WordTask
 from .few_shot import read_tasks as read_tasks
+from .forward import last_logits as last_logits
 from .induction import PATTERNS as PATTERNS
 from .induction import RepeatedTokens as RepeatedTokens
 from .induction import induction_scores as induction_scores

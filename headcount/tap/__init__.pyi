@@ -17,7 +17,6 @@ from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
 from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
-from .modes import fewest_logits as fewest_logits
 from .modes import product_precision as product_precision
 from .modes import without_cache as without_cache
 from .sample_inputs import ERRORS as ERRORS

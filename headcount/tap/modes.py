@@ -39,11 +39,6 @@ def without_cache(body: nn.Module) -> dict[str, bool]:
     return {"use_cache": False} if "use_cache" in signature(body.forward).parameters else {}
 
 
-def fewest_logits(model: nn.Module) -> dict[str, int]:
-    """The arguments that keep a model from making logits of all tokens but the last, if it can."""
-    return {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
-
-
 _BACKENDS: Any = torch.backends
 _PRODUCTS = (
     _BACKENDS.cuda.matmul,

@@ -60,6 +60,8 @@ class Prompt:
 
     task: str
     """Name of the task."""
+    pair: Pair
+    """What it asks, and the answer; it comes back if a task has more prompts than pairs."""
     clean: tuple[int, ...]
     """Token ids of the prompt, whose next token begins the answer."""
     shuffled: tuple[int, ...]
@@ -148,7 +150,8 @@ class Prompts:
         turn = int(random.integers(1, SHOTS))
         shuffled = zip(questions, answers[turn:] + answers[:turn], strict=True)
         clean, answer = self._ids(shots, task.pairs[asked])
-        return Prompt(task.name, clean, self._ids([*shuffled], task.pairs[asked])[0], answer)
+        pair = task.pairs[asked]
+        return Prompt(task.name, pair, clean, self._ids([*shuffled], pair)[0], answer)
 
     def _ids(self, shots: Sequence[Pair], asked: Pair) -> tuple[tuple[int, ...], int]:
         """The ids of a prompt, and the first token of the answer."""

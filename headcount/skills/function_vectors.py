@@ -11,8 +11,8 @@ then read in a batch with a row for every head, whose output is replaced in that
 
 Reference: Function Vectors in Large Language Models (Todd et al., 2024), section 2.3,
     https://arxiv.org/abs/2310.15213
-Departure: the mean is over the other clean prompts of the same half, so that no prompt's answer is
-in its own mean, and the halves share no prompt.
+Departure: the mean is over the clean prompts of the same half that ask for other words, so that no
+prompt's answer is in its own mean, and the halves share no prompt.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,11 @@ def indirect_effects(
     found = list[np.ndarray]()
     for n, prompt in enumerate(prompts):
         half = range(n % 2, len(prompts), 2)
-        others = [outputs[m] for m in half if m != n and prompts[m].task == prompt.task]
+        others = [
+            outputs[m]
+            for m in half
+            if prompts[m].task == prompt.task and prompts[m].pair != prompt.pair
+        ]
         means = {
             layer: torch.stack([each[layer] for each in others]).mean(0) for layer in outputs[n]
         }

@@ -45,6 +45,18 @@ def test_effects_are_those_of_a_model_patched_head_by_head(
     np.testing.assert_allclose(found.effect_NH, expected, rtol=1e-3, atol=2e-9)
 
 
+def test_means_leave_out_prompts_that_ask_for_the_same_word(
+    loaded: Loaded, prompts: tuple[Prompt, ...]
+) -> None:
+    """A task with fewer pairs than prompts asks for a word again, behind other examples."""
+    asked = [*prompts[:4], *prompts[:4]]
+    outputs = answer(loaded, asked).outputs
+    far = [*outputs[:4], {layer: 10 * each for layer, each in outputs[4].items()}, *outputs[5:]]
+    before, after = (indirect_effects(loaded, asked, each).effect_NH for each in (outputs, far))
+    np.testing.assert_array_equal(after[[0, 4]], before[[0, 4]])
+    assert (after[2] != before[2]).any() and (after[6] != before[6]).any()
+
+
 def test_means_are_of_the_same_task(loaded: Loaded, prompts: tuple[Prompt, ...]) -> None:
     two = [*prompts[:4], *prompts[5:9]]
     outputs = answer(loaded, two).outputs

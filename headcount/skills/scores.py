@@ -46,11 +46,11 @@ class Score:
         return best(_mean(self.value_NH), num)
 
     def bounds(self) -> Float[np.ndarray, "number head"]:
-        """Mean, low and high end of the interval, and the means over both halves."""
-        low_H, mean_H, high_H = _mean(self.value_NH[:0]), _mean(self.value_NH), None
-        if len(self.value_NH) > 1:
-            low_H, mean_H, high_H = interval(self.value_NH, self.least)
-        return np.stack([mean_H, low_H, low_H if high_H is None else high_H, *self.halves])
+        """Mean, low and high end of the interval, the means over both halves; NaN if unknown."""
+        if not self.is_known:
+            return np.full((len(_ENDS), self.value_NH.shape[1]), np.nan)
+        low_H, mean_H, high_H = interval(self.value_NH, self.least)
+        return np.stack([mean_H, low_H, high_H, *self.halves])
 
 
 def _mean(value_NH: Float[np.ndarray, "run head"]) -> Float[np.ndarray, " head"]:

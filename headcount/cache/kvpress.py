@@ -86,7 +86,8 @@ class MeanRotated:
     def _refused(self, how: str) -> ModelError:
         return ModelError(
             "Expected a model that rotates queries and keys by their positions for the score "
-            f"kvpress, got {self._name}, {how}. Use --score retrieval."
+            f"kvpress, got {self._name}, {how}. Use --score retrieval, or distance if the model "
+            "finds no needle."
         )
 
     def _keep_angles(self, module: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ class CacheOptions:
                 )
         for name in ("scored", "lengths"):
             if not getattr(self, name):
-                raise InputError(f"Expected a number at least in {name}, got none. Name one.")
+                raise InputError(f"Expected at least one number in {name}, got none. Name one.")
         if min(self.lengths) <= self.sink + self.recent:
             raise InputError(
                 f"Expected lengths above the {self.sink} + {amount(self.recent, 'token')} that a "

@@ -54,7 +54,8 @@ def plan_cache(
     check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
     lines = [each.text for each in texts]
     half = len(lines) // 2
-    asked = Questions(loaded, lines[half:], options).all
+    questions = Questions(loaded, lines[half:], options)
+    asked = questions.all
     scores = GroupScores(loaded, lines[:half], options, progress)
     score_G = scores.of(options.score)
     plan = cut(loaded, score_G, options)
@@ -66,7 +67,7 @@ def plan_cache(
     streams = set(plan.streaming)
     groups = zip(plan.groups, score_G.tolist(), strict=True)
     rows = tuple(GroupRow(*group, score, group not in streams) for group, score in groups)
-    record = _record(loaded, texts, options, scores, rows, time.time() - begun)
+    record = _record(loaded, texts, options, scores, rows, questions, time.time() - begun)
     return PlannedCache(record, rows, tuple(judged(asked, found, options.seed)))
 
 
@@ -76,10 +77,11 @@ def _record(
     options: CacheOptions,
     scores: GroupScores,
     rows: Sequence[GroupRow],
+    questions: Questions,
     seconds: float,
 ) -> CachePlanRecord:
     """What the tables do not hold."""
-    unable, (found, asked) = len(rows) - len(_able(loaded)), scores.num_found
+    able, (found, asked) = len(_able(loaded)), scores.num_found
     encoder = loaded.encoder()
     return CachePlanRecord(
         signature=signature(
@@ -97,13 +99,15 @@ def _record(
             seed=options.seed,
         ),
         warnings=(
-            *_left(unable),
+            *_left(len(rows) - able),
+            *questions.warnings(),
             *few_clusters(options.per_length * len(options.lengths), "text"),
         ),
         timings={"all": seconds},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
         layers=len(group_counts(loaded.anatomy)),
+        able=able,
         score=options.score,
         sink=options.sink,
         recent=options.recent,

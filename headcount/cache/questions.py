@@ -1,10 +1,10 @@
 """Questions that judge a plan: texts with several needles each, and next sentences to choose.
 
-A text of a given length hides needles between its sentences, all of them before the last `recent`
-tokens. At its end each is asked for: the words that begin it are its cue, and it is found if every
-token of its answer is the likeliest one. At other places of the text the next sentence is asked
-for, among three from elsewhere: the likeliest of the four per token is the model's choice. Other
-needles than these, in other texts, score retrieval.
+A text of a given length hides needles between its sentences, with all answers behind the first
+`sink` tokens and before the last `recent` ones. At its end each is asked for: the words that begin
+it are its cue, and it is found if every token of its answer is the likeliest one. At other places
+of the text the next sentence is asked for, among three from elsewhere: the likeliest of the four
+per token is the model's choice. Other needles than these, in other texts, score retrieval.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -98,7 +98,8 @@ class Questions:
         options: how many of what length.
 
     Raises:
-        InputError: if the texts are too short, or there are more needles than different ones.
+        InputError: if the texts are too short or too few, if their lines leave no place for
+            needles, or if there are more needles than different ones.
         ModelError: if the model takes fewer tokens.
     """
 
@@ -117,13 +118,20 @@ class Questions:
                 f"{options.needles}. Use a larger --per-length instead."
             )
         self._texts = [self._encode(f" {text.strip()}") for text in texts if text.strip()]
-        if (there := sum(map(len, self._texts))) < longest:
+        self._there = there = sum(map(len, self._texts))
+        if there < longest:
             raise InputError(
                 f"Expected texts of at least {longest} tokens to judge a plan, got "
                 f"{amount(len(self._texts), 'text')} of {there} tokens. Give longer ones, or "
                 "smaller --lengths."
             )
         self._sentences = [ids[:LONGEST] for ids in self._texts if len(ids) >= SHORTEST]
+        if (different := len(set(map(tuple, self._sentences)))) < CHOICES:
+            raise InputError(
+                f"Expected at least {CHOICES} different texts of {SHORTEST} tokens or more, to "
+                f"choose the next sentence from, got {different}. Write each sentence or paragraph "
+                "on a line."
+            )
         random = np.random.default_rng(options.seed)
         self.all = tuple(
             self._text(random, length)
@@ -131,6 +139,15 @@ class Questions:
             for _ in range(options.per_length)
         )
         """The texts, those of one length together."""
+
+    def warnings(self) -> Iterator[str]:
+        """What makes intervals over these texts too narrow."""
+        if (drawn := sum(len(text.ids) for text in self.all)) > self._there:
+            texts = f"{amount(len(self.all), 'text')} of {amount(drawn, 'token')} in all"
+            yield (
+                f"{texts} are drawn from {self._there:,}, so that they share sentences and "
+                "intervals over texts are too narrow. Give longer texts"
+            )
 
     def _encode(self, text: str) -> list[int]:
         return self._encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -158,8 +175,17 @@ class Questions:
             )
         hay = list(self._hay(random, room))
         cuts = np.cumsum([0, *map(len, hay)])[:-1]  # between sentences only
-        wanted = (np.arange(len(needles)) + random.random(len(needles))) / len(needles) * last
-        allowed = np.flatnonzero(cuts <= last)
+        first = max(0, self._options.sink - len(start) - min(len(each.cue) for each in needles))
+        shares = (np.arange(len(needles)) + random.random(len(needles))) / len(needles)
+        wanted = first + shares * (last - first)
+        allowed = np.flatnonzero((first <= cuts) & (cuts <= last))
+        if not len(allowed):
+            raise InputError(
+                f"Expected a place between two texts for needles behind the first "
+                f"{self._options.sink} and before the last {self._options.recent} of "
+                f"{amount(length, 'token')}, got none. Write each sentence on a line, or lower "
+                "--sink or --recent."
+            )
         places = [int(allowed[np.abs(cuts[allowed] - each).argmin()]) for each in wanted]
         asked = {
             number
@@ -188,7 +214,7 @@ class Questions:
     ) -> Question:
         """Which sentence follows; the token before it is the cue, since it predicts the first."""
         others = [each for each in self._sentences if each != sentence]
-        drawn = random.choice(len(others), min(CHOICES - 1, len(others)), replace=False)
+        drawn = random.choice(len(others), CHOICES - 1, replace=False)
         answers = [sentence, *(others[number] for number in drawn)]
         return Question(NEXT, len(ids) - 1, (ids[-1],), tuple(map(tuple, answers)))
 

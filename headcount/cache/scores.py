@@ -153,7 +153,7 @@ def retrieval_scores(loaded: Loaded, found: Retrieved) -> Float[np.ndarray, " gr
     if not found.found_N.any():
         raise ModelError(
             f"Expected a model that finds some of {len(found.needles)} needles to score retrieval, "
-            f"got {loaded.name}, which found none. Use --score distance, which needs no needles."
+            f"got {loaded.name}, which found none. Use --score kvpress, which needs no needles."
         )
     score_H = found.copied_NH[found.found_N].mean(0)
     layers = layers_of(loaded.anatomy)

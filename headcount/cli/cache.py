@@ -33,7 +33,7 @@ class CacheCommand(
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
     """Running text; its first half scores groups, its second half judges the plan; a sample of ours
-    by default."""
+    by default, long enough for --lengths up to 1000."""
     how: Annotated[CacheOptions, tyro.conf.arg(name="")] = field(default_factory=CacheOptions)
 
     @cached_property

@@ -38,7 +38,8 @@ class JudgedRow:
     length: int | None
     """Number of tokens of the texts; None for all of them."""
     right: float
-    """Share of questions that were answered right."""
+    """Share of questions that were answered right; its interval is Wilson's over questions if all
+    texts are alike."""
     right_low: float
     right_high: float
     loss: float
@@ -70,6 +71,8 @@ class CachePlanRecord(Record):
     """Revision of the model, which a plan is good for."""
     layers: int
     """Number of layers, those that lost all heads included."""
+    able: int
+    """Number of groups that could stream, since they keep all tokens without the plan."""
     score: str
     """Score that groups were chosen by."""
     sink: int

@@ -19,6 +19,7 @@ from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
+from headcount.reports import document_of
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM
 from headcount.skills import needles as skills
 from tests import saved, tiny
@@ -51,7 +52,8 @@ def _found_at(ids: Sequence[int], part: Sequence[int]) -> list[int]:
 def test_needles_stand_once_and_before_the_recent_tokens(loaded: Loaded, sentences: int) -> None:
     """Also between long paragraphs."""
     lines = [" ".join(TEXTS[n : n + sentences]) for n in range(0, len(TEXTS), sentences)]
-    texts = Questions(loaded, lines, OPTIONS).all
+    options = replace(OPTIONS, sink=60)
+    texts = Questions(loaded, lines, options).all
     assert [len(text.ids) for text in texts] == [400] * 3 + [500] * 3
     for text in texts:
         asked = [each for each in text.questions if each.kind != NEXT]
@@ -60,6 +62,7 @@ def test_needles_stand_once_and_before_the_recent_tokens(loaded: Loaded, sentenc
         for each in asked:
             (place,) = _found_at(text.ids, (*each.cue, *each.answers[0]))
             assert place + len(each.cue + each.answers[0]) <= len(text.ids) - OPTIONS.recent
+            assert place + len(each.cue) >= options.sink
     kinds = {each.kind for text in texts for each in text.questions} - {NEXT}
     assert kinds == set(KINDS) and not kinds & set(skills.KINDS)
 
@@ -75,12 +78,16 @@ def test_the_first_choice_is_what_follows(texts: tuple[AskedText, ...]) -> None:
         assert right not in wrong and after > len(text.ids) / 4
 
 
+def test_texts_that_share_sentences_are_warned_of(loaded: Loaded) -> None:
+    (shared,) = Questions(loaded, TEXTS[:60], OPTIONS).warnings()
+    assert shared.startswith("6 texts of 2,700 tokens in all are drawn from ")
+    options = CacheOptions(lengths=(400,), per_length=2, needles=4, recent=40)
+    assert not [*Questions(loaded, TEXTS, options).warnings()]
+
+
 def test_questions_depend_on_the_seed(loaded: Loaded, texts: tuple[AskedText, ...]) -> None:
     assert Questions(loaded, TEXTS, OPTIONS).all == texts
-    other = CacheOptions(
-        lengths=(400, 500), per_length=3, needles=4, sentences=2, recent=40, seed=1
-    )
-    assert Questions(loaded, TEXTS, other).all != texts
+    assert Questions(loaded, TEXTS, replace(OPTIONS, seed=1)).all != texts
 
 
 @pytest.mark.parametrize("plan", [None, CachePlan(FULL, 2, 40)], ids=["dense", "plan"])
@@ -133,7 +140,10 @@ def test_layers_that_stream_already_stay_as_they_are(loaded: Loaded) -> None:
     found = plan_cache(sliding, Corpus(TEXTS), options)
     assert [row.full for row in found.groups[:2]] == [True, True]
     assert len(plan_of(found).streaming) == 1, "half of the two groups that can stream"
+    assert found.record.able == 2
     assert any("2 groups with a sliding window" in each for each in found.record.warnings)
+    said = document_of(found).markdown()
+    assert "At 8,000 tokens the 2 groups that could stream together hold 50% of the keys" in said
     texts = Questions(sliding, TEXTS, options).all[:1]
     losses = []
     for each in texts[0].questions:
@@ -196,6 +206,11 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
 def test_what_can_not_be_asked(loaded: Loaded) -> None:
     with pytest.raises(InputError, match="texts of at least 500 tokens to judge a plan, got 5 "):
         Questions(loaded, TEXTS[:5], OPTIONS)
+    paragraphs = [" ".join(TEXTS[n : n + 40]) for n in range(0, 120, 40)]
+    with pytest.raises(InputError, match="at least 4 different texts .* next sentence from, got 3"):
+        Questions(loaded, paragraphs, OPTIONS)
+    with pytest.raises(InputError, match="behind the first 300 and before the last 40 of 400"):
+        Questions(loaded, TEXTS, replace(OPTIONS, sink=300))
     with pytest.raises(ModelError, match="lengths of at most 1,988 tokens, .* got 4000.*--lengths"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(4000,)))
     with pytest.raises(InputError, match="at most 50 needles in a text"):
@@ -208,7 +223,7 @@ def test_what_can_not_be_asked(loaded: Loaded) -> None:
         ({"per_length": 1}, "per_length of at least 2, got 1"),
         ({"sink": 0}, "sink of at least 1, got 0"),
         ({"recent": 1000}, "lengths above the 4 . 1,000 tokens"),
-        ({"lengths": ()}, "a number at least in lengths"),
+        ({"lengths": ()}, "at least one number in lengths"),
         ({"seed": -1}, "seed"),
     ]
     for given, says in refused:

@@ -199,5 +199,5 @@ def test_random_scores_depend_on_the_seed(loaded: Loaded) -> None:
 def test_a_model_that_finds_nothing_has_no_retrieval(loaded: Loaded) -> None:
     options = CacheOptions(scored=(150,), recent=40)
     for name in ("retrieval", "both"):
-        with pytest.raises(ModelError, match="of 40 needles .* found none. Use --score distance"):
+        with pytest.raises(ModelError, match="of 40 needles .* found none. Use --score kvpress"):
             GroupScores(loaded, TEXTS, options).of(name)

@@ -1,5 +1,6 @@
 """`headcount cache` from texts to a plan."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,9 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     document = (out / "cache.md").read_text()
     assert document.startswith("# Which key/value groups keep the whole cache")
     assert "In texts of 400 tokens" in document
+    assert "at 8,000 tokens all groups together hold 25% of the keys" in document.lower()
+    assert "| 12 x needles | distance | 0% |" in re.sub(" +", " ", document)
+    assert "| +0 in every text |" in re.sub(" +", " ", document), "no interval of zero width"
 
 
 def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None:
@@ -49,7 +53,7 @@ def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None
     for model, more, says in [
         (llama, (tmp_path / "none.txt",), "none.txt"),
         (llama, (tmp_path / "short.txt", *FEW, *NO_NEEDLES), "texts of at least 400 tokens to"),
-        (llama, (*FEW, "--score", "both", "--scored", 150), "found none. Use --score distance"),
+        (llama, (*FEW, "--score", "both", "--scored", 150), "found none. Use --score kvpress"),
         (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
         (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1,988 tokens"),
         (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),

@@ -32,7 +32,8 @@ def cache_document(found: PlannedCache) -> Document:
                 "kinds and in other texts than those that score groups; found if every token of "
                 "the answer is the likeliest. next sentence: the one that follows, among four, "
                 "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
-                "95 %, over texts; differences are paired."
+                "95 %, over texts, or Wilson's over questions where all texts are alike. "
+                "Differences are paired, in percentage points."
             ),
             _answers(found, None, "What is answered under plans"),
             *(
@@ -41,10 +42,10 @@ def cache_document(found: PlannedCache) -> Document:
                 for title in [f"In texts of {amount(length, 'token')}"]
                 for block in (Heading(title), _answers(found, length, title))
             ),
-            Heading("Groups"),
-            Text("Numbers of groups, with their scores; full ones keep all tokens."),
+            Heading("Which groups keep all tokens"),
+            Text("The numbers of each layer's key/value groups, with their scores in brackets."),
             Table.of(
-                ("layer", "full", "streaming"),
+                ("layer", "keep all tokens", "stream"),
                 _layers(found),
                 "Groups that keep all tokens, and others",
             ),
@@ -56,16 +57,20 @@ def _chosen(found: PlannedCache) -> str:
     """What was chosen, by what, and what it saves."""
     record, num = found.record, len(found.groups)
     streaming = sum(not row.full for row in found.groups)
-    kept = 1 - streaming / num * (1 - min(1.0, (record.sink + record.recent) / FAR))
-    by = "at random" if record.score == RANDOM else f"by the score {record.score}"
+    kept = 1 - streaming / record.able * (1 - min(1.0, (record.sink + record.recent) / FAR))
+    which = "drawn at random"
+    if record.score != RANDOM:
+        which = f"those with the lowest score {record.score}, at most {record.cut:.2g}"
+    able = "all groups"
+    if record.able < num:
+        able = f"the {amount(record.able, 'group')} that could stream"
     scored = ""
     if record.asked is not None:
         scored = f" Retrieval is scored on the {record.found} of {record.asked} needles it found."
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
-        f"{record.sink} and the last {amount(record.recent, 'token')} only: those with the lowest "
-        f"scores, chosen {by} (up to {record.cut:.3g}). At {FAR:,} tokens the cache holds "
-        f"{kept:.0%} of what it would.{scored}"
+        f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): {which}. "
+        f"At {FAR:,} tokens {able} together hold {kept:.0%} of the keys that they would.{scored}"
     )
 
 
@@ -74,11 +79,14 @@ def _verdict(found: PlannedCache) -> str:
     score, needles = found.record.score, select(found.judged, kind=NEEDLES, length=None)
     dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
     assert dense is not None and plan is not None and random is not None
-    whole = f"finds {dense.right:.0%} of {amount(dense.questions, 'needle')} with its whole cache"
+    whole = (
+        f"Needles are facts hidden in long texts. The model finds {dense.right:.0%} of "
+        f"{amount(dense.questions, 'needle')} with its whole cache"
+    )
     if not dense.right:
-        return f"The model {whole}, so needles can't judge the plan; next sentences may."
+        return f"{whole}, so needles can't judge the plan; next sentences may."
     under = (
-        f"The model {whole} and {plan.right:.0%} under the plan, a difference of "
+        f"{whole} and {plan.right:.0%} under the plan, a difference in percentage points of "
         f"{_signed(plan, 'against_dense')}."
     )
     if plan is random:
@@ -117,9 +125,10 @@ def _answers(found: PlannedCache, length: int | None, label: str) -> Table:
 
 
 def _signed(row: JudgedRow, name: str) -> str:
-    """A difference with its interval."""
-    mean, low, high = (getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{mean:+.0%} ({low:+.0%} to {high:+.0%})"
+    """A difference in percentage points with its interval, which needs texts that differ."""
+    mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    within = "in every text" if low == high else f"({low:+z.0f} to {high:+z.0f})"
+    return f"{mean:+z.0f} {within}"
 
 
 def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:

@@ -65,7 +65,10 @@ def read_pattern(folder: str | Path, stream: float | None = None) -> CachePlan:
         InputError: for a share outside 0 to 1, or if a file can't be read or is no such file.
     """
     if stream is not None and not 0 <= stream <= 1:
-        raise InputError(f"Expected the share of groups that stream from 0 to 1, got {stream}.")
+        raise InputError(
+            f"Expected the share of groups that stream from 0 to 1, got {stream}. 0.5 lets half of "
+            "them stream."
+        )
     folder = Path(folder)
     sizes = JsonObject.read(folder / SIZES, "headcount cache", "a pattern").decode(_Sizes)
     rows = _table(folder / PATTERN)

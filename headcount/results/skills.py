@@ -172,7 +172,7 @@ class SkillsRecord(Record):
     """Tokens in front of repeated random tokens; none if one more random token stands there."""
     overlaps: tuple[Overlap, ...]
     """What the best heads of every two scores have in common, and those of two halves of each,
-    which is the most that can be hoped for."""
+    which is about the most that can be hoped for."""
 
 
 @final

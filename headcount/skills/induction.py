@@ -69,7 +69,9 @@ class RepeatedTokens:
     ) -> "RepeatedTokens":
         """Draw tokens that are not special, behind what texts begin with, or behind `first`."""
         if sequences < 2:
-            raise InputError(f"Expected at least 2 sequences for an interval, got {sequences}.")
+            raise InputError(
+                f"Expected at least 2 sequences for an interval, got {sequences}. Draw more."
+            )
         special, start, size = _vocabulary(loaded, first)
         ordinary = np.setdiff1d(np.arange(size), special)
         room = [len(ordinary) - 1]

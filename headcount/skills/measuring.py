@@ -112,7 +112,10 @@ def _signed(
 
 
 def _second(num: int) -> Bool[np.ndarray, " case"]:
-    """Which cases are in the second half; both have every kind, length and depth."""
+    """Which cases are in the second half: every second one.
+
+    Both halves have every kind, length and depth if there is an even number of needles of each.
+    """
     return np.arange(num) % 2 == 1
 
 

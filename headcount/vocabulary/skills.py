@@ -68,7 +68,7 @@ SKILLS: Mapping[str, SkillEntry] = {
         SkillEntry(
             "duplicate_token",
             0.5,
-            "gives {} of its weight to an earlier copy",
+            "gives {} of its weight to an earlier copy of the token",
             "weight on the earlier copy of the query's own token, in repeated random tokens",
             _OLSSON,
         ),

@@ -22,7 +22,7 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, output, errors = headcount("skills", llama, *FEW, "--out", out)
     assert status == 0, errors
-    assert "finds 0% of what the needles say, and 0% of 4 needles exactly (0% to 49%)" in output
+    assert "finds 0% (0% to 49%) of 4 needles, facts hidden in long texts" in output
     assert "the model found 0, too few to score retrieval" in output
     found = Skills.read(out)
     assert found.record.signature in output and len(found.heads) == len(
@@ -39,7 +39,7 @@ def test_beside_an_analysis_its_page_opens_with_them(llama: Path, tmp_path: Path
         status, _, errors = headcount(*command, "--out", out)
         assert status == 0, errors
     page = (out / "report.html").read_text()
-    assert page.index("of what the needles say") < page.index('<section id="skills"')
+    assert page.index("facts hidden in long texts") < page.index('<section id="skills"')
     status, _, errors = headcount("skills", llama, *FEW, "--out", out)
     assert status == 2 and "--overwrite" in errors
 

@@ -96,15 +96,15 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
     assert view.sections[0].key == "skills" and view.sections[1].key == "worth"
     title, text = view.opening.answers[0]
     assert view.opening.headline == (
-        "It finds 90% of what the needles say, and 85% of 20 needles exactly (64% to 95%). Of 2 "
-        "few-shot tasks it does 1: plural 90%."
+        "It finds 85% (64% to 95%) of 20 needles, facts hidden in long texts. Of 2 few-shot tasks "
+        "it does 1: plural 90%."
     )
     assert title == "Best heads" and text == (
         "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 raises the probability "
         "of a few-shot answer by 0.200 (0.190 to 0.220); "
         "dec.0.0 gives 0.80 (0.79 to 0.82) of its weight to the token after an earlier copy; "
-        "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy; dec.0.0 gives 0.10 "
-        "(0.09 to 0.12) of its weight to the token before."
+        "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy of the token; dec.0.0 "
+        "gives 0.10 (0.09 to 0.12) of its weight to the token before."
     )
     looks = report_view(replace(run, skills=None)).opening.headline
     assert view.opening.answers[1] == ("What heads look at", looks)

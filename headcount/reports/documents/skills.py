@@ -20,8 +20,10 @@ def skills_document(found: Skills) -> Document:
         (
             Text(f"{record.model} {_finds(found)}. {_does(found.tasks)}", "lede"),
             Text(
-                f"Repeated random tokens stand behind {first}. Intervals are of means over needles "
-                "that were found, over prompts and over texts (95 %, Student)."
+                "Retrieval is a mean over needles of which the model said more than half, the "
+                "function vector one over prompts of the tasks that it does, and the other scores "
+                f"are over texts of random tokens that come twice behind {first}. Intervals are "
+                "Student's (95 %); each half has every second needle, prompt or text."
             ),
             *(
                 block
@@ -43,7 +45,7 @@ def skills_document(found: Skills) -> Document:
 
 def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     """What is answered without some heads."""
-    title = "Right answers without some heads"
+    title = "What the model can do without its best heads"
     headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
     rows = (
         (
@@ -84,10 +86,9 @@ def best_heads(found: Skills) -> str:
 
 def _finds(found: Skills) -> str:
     dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
-    return (
-        f"finds {dense.recall:.0%} of what the needles say, and {dense.exact:.0%} of "
-        f"{amount(dense.cases, 'needle')} exactly ({dense.exact_low:.0%} to {dense.exact_high:.0%})"
-    )
+    within = f"({dense.exact_low:.0%} to {dense.exact_high:.0%})"
+    needles = amount(dense.cases, "needle")
+    return f"finds {dense.exact:.0%} {within} of {needles}, facts hidden in long texts"
 
 
 def _does(tasks: Sequence[TaskRow]) -> str:
@@ -143,7 +144,7 @@ def _overlaps(overlaps: Sequence[Overlap]) -> tuple[Block, ...]:
         Text(
             f"Of the {amount(overlaps[0].heads, 'best head')} by each score, so many are the same; "
             f"chance shares {overlaps[0].expected:.1f}. Where a score meets itself stand the best "
-            "heads of its two halves, which is the most that can be hoped for."
+            "heads of its two halves, which is about the most that can be hoped for."
         ),
         Table.of(("best by", *map(_words, names)), rows, title),
     )

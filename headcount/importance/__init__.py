@@ -1,4 +1,4 @@
-"""Importance: what a head is worth by gradient, relevance, measured ablation, norm and sink."""
+"""Importance: what a head is worth by each of the scores, and by measured ablation."""
 
 import lazy_loader
 

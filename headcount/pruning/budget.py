@@ -272,45 +272,6 @@ def share(units: Units, part: int | float) -> int:
     return nearest(units.possible(), len(units.heads) - free + part * free)
 
 
-def cached(units: Units, anatomy: Anatomy, part: float) -> int:
-    """The most heads whose keys and values take at most a share of the cache's bytes.
-
-    Args:
-        units: entire groups of heads that share keys and values.
-        anatomy: anatomy of the model.
-        part: the share, by bytes a token.
-
-    Raises:
-        InputError: for a share that the units can't meet, single heads of groups, or a model whose
-            cache is not of equally large groups of one site.
-    """
-    sizes = {
-        (layer.site, layer.num_heads // layer.num_key_value_heads, layer.head_dim)
-        for layer in anatomy.layers
-    }
-    if len(sizes) > 1 or [site for site, *_ in sizes] != ["decoder.self"]:
-        raise InputError(
-            "Expected a causal language model whose key/value groups are of one size, to keep a "
-            f"share of its cache, got heads at {' and '.join(anatomy.heads.counts)} with "
-            f"{amount(len(sizes), 'size')} of groups. Give the number of heads to keep."
-        )
-    ((_, size, _),) = sizes
-    if units.groups:
-        raise InputError(
-            "Expected entire key/value groups to keep a share of the cache, which single heads of "
-            "a group do not make smaller. Leave out --no-groups, or whole_groups=False."
-        )
-    possible = units.possible()
-    within = [number for number in possible if number <= part * len(units.heads) + 1e-9]
-    if not within:
-        raise InputError(
-            f"Expected a share of the cache that can be kept, from {possible[0]} of "
-            f"{amount(len(units.heads), 'head')} in groups of {size}, got {part:g}. Raise it, or "
-            "protect fewer heads."
-        )
-    return within[-1]
-
-
 def nearest(possible: Sequence[int], number: int | float) -> int:
     """The nearest possible number; of two equally near, the larger.
 

@@ -10,12 +10,12 @@ from functools import partial
 from headcount.analysis import REPEATED_ROLES, repeated_roles
 from headcount.core import Head, InputError, ModelError, Plan, Progress, amount, check_known, silent
 from headcount.models import Loaded
-from headcount.vocabulary import IMAGES, TEXTS
+from headcount.vocabulary import ROLES
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
 
-KNOWN_ROLES = tuple(dict.fromkeys((*TEXTS.roles, *IMAGES.roles, *REPEATED_ROLES)))
+KNOWN_ROLES = tuple(dict.fromkeys((*ROLES, *REPEATED_ROLES)))
 """All roles that heads can be protected by."""
 
 SHOWN = 5

@@ -10,6 +10,7 @@ import numpy as np
 from headcount.core import InputError, amount
 from headcount.results.analysis import Analysis
 from headcount.results.expected import BothHalves
+from headcount.results.findings import kind_of_trait
 from headcount.results.profiles import TraitStrength
 from headcount.results.run import MOST_TEXTS, RunRecord
 from headcount.results.signature import READING, SAME_MODEL
@@ -19,9 +20,6 @@ from headcount.vocabulary import Thresholds
 MOST_SHARED = 0.01
 """Largest share of the confirming texts that the first analysis may have read, too: short texts,
 such as "Thank you.", are in any two corpora."""
-
-OF_RANDOM_TOKENS = ("induction", "duplicate")
-"""Roles that are measured on the same random tokens whatever the corpus."""
 
 Outcome = Literal["found again", "not found again", "not tested"]
 """What the other texts say of a role."""
@@ -126,7 +124,7 @@ class _Seen:
 def _seen(
     row: TraitStrength, there: TraitStrength | None, other: Analysis, limits: Thresholds
 ) -> _Seen:
-    if row.role in OF_RANDOM_TOKENS:
+    if kind_of_trait(row).needs == "repeats":
         return _Seen(math.nan, "measured on random tokens, not on texts", is_tested=False)
     if there is None or there.verdict == "untested":
         return _Seen(math.nan, _why_untested(row, there, other.record), is_tested=False)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from headcount.core import Head
+from headcount.results.findings import kind_of_trait
 from headcount.results.profiles import Profiles, TraitStrength
 from headcount.statistics import ALPHA, shrunken
 from headcount.vocabulary import Thresholds
@@ -41,7 +42,8 @@ class BothHalves:
         Both halves have about as many texts, so their standard errors are taken to be equal.
         """
         is_syntactic = row.role == "syntactic"
-        if row.role == "block" or row.verdict == "untested" or row.units < 2 or not row.share:
+        has_interval = kind_of_trait(row).role.has_certainty
+        if not has_interval or row.verdict == "untested" or row.units < 2 or not row.share:
             return None
         scale = 1.0 if is_syntactic else row.score / row.share
         null = (row.chance if is_syntactic else row.null) * scale

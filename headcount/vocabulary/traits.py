@@ -80,13 +80,11 @@ class TraitEntry:
         return said.lower()
 
 
-_POSITIONAL = ROLES["positional"]
-
-
 def _at_offset(key: str, letter: str, label: str, target: str, **more: Any) -> TraitEntry:
     """A trait of heads that look at one offset."""
-    most = {"finding": CASES, "is_of_cases": True, "by_position": "the offsets beside it get"}
-    return TraitEntry(key, _POSITIONAL, letter, label, target, **(most | more))
+    most = {"role": ROLES["positional"], "finding": CASES, "is_of_cases": True}
+    most |= {"by_position": "the offsets beside it get"}
+    return TraitEntry(key, letter=letter, label=label, target=target, **(most | more))
 
 
 def _at_place(key: str, letter: str, direction: str, place: tuple[int, int]) -> TraitEntry:

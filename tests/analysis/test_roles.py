@@ -60,7 +60,7 @@ def test_none_found_is_an_answer():
 
 
 LIMITS = [
-    (entry.key, 0.9 if entry.role.name == "positional" else 0.5, entry.role.threshold)
+    (entry.key, 0.9 if entry.role.threshold == "positional_share" else 0.5, entry.role.threshold)
     for entry in (*TEXT_TRAITS, *IMAGE_TRAITS)
     if entry != SYNTAX
 ]

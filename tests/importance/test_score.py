@@ -24,7 +24,7 @@ from headcount.reports.page.method_notes import WORTH_NOTES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import context
 
-DOCS = Path(headcount.__file__).parents[1] / "docs"
+DOCS = Path(headcount.__file__).parents[1] / "docs" / "importance.md"
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -68,16 +68,17 @@ def test_options_of_scores_have_names_of_their_own_and_are_signed() -> None:
                 assert kind(**{option: other}).signed(7) != kind().signed(7), (name, option)
 
 
-def rows(page: str, cell: str) -> list[str]:
-    """The rows of the tables of a page that begin with a name."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(rf"^\| `{cell}` \|.*$", text, re.MULTILINE)
+def documented(key: str) -> str:
+    """The row of a table that begins with the name of a column."""
+    found = re.findall(rf"^\| `{key}` \|.*$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(found) == 1, f"{key} begins {len(found)} rows of {DOCS.name}"
+    return found[0]
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_docs_have_a_row_with_the_paper(name: str) -> None:
     entry = SCORES[name].column
-    (row,) = rows("importance.md", entry.key)
+    row = documented(entry.key)
     for paper in re.findall(r"arXiv:(\S+?)(?:,|$)", entry.source):
         assert f"https://arxiv.org/abs/{paper}" in row
     options = SCORES[name].__match_args__

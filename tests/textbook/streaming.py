@@ -10,25 +10,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 
-def sees(query: int, key: int, first: int, sink: int, recent: int) -> bool:
+def sees(query: Tensor, key: Tensor, first: int, sink: int, recent: int) -> Tensor:
     """Whether a query of a streaming group sees a key; `first` is the row's first real token."""
-    if key < first or key > query:
-        return False
     is_among_first = key - first < sink
     is_among_last = query - key < recent
-    return is_among_first or is_among_last
+    return (first <= key) & (key <= query) & (is_among_first | is_among_last)
 
 
 def added(firsts: Sequence[int], size: int, window: tuple[int, int] | None) -> Tensor:
     """What is added to the scores of one head, [row, query, key]; no window: all keys are kept."""
-    rows = torch.zeros(len(firsts), size, size)
-    for row, first in enumerate(firsts):
-        for query in range(size):
-            for key in range(size):
-                sink, recent = window or (size, size)
-                if not sees(query, key, first, sink, recent):
-                    rows[row, query, key] = torch.finfo(torch.float32).min
-    return rows
+    sink, recent = window or (size, size)
+    query, key = torch.arange(size)[:, None], torch.arange(size)
+    rows = [sees(query, key, first, sink, recent) for first in firsts]
+    return torch.where(torch.stack(rows), 0.0, torch.finfo(torch.float32).min)
 
 
 def logits(

@@ -271,8 +271,7 @@ def _expected(run: Analysis, trait: TraitStrength) -> str:
     shown = numbers.percent(expected)
     if shown == numbers.percent(measured):
         return ""
-    new = "texts" if run.record.grid is None else "images"
-    return f"; {shown} are expected in new {new} of this kind"
+    return f"; {shown} are expected in new {run.record.inputs.unit}s of this kind"
 
 
 def _doubt(run: Analysis, trait: TraitStrength) -> str:

@@ -13,6 +13,7 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 import headcount as hc
+from headcount.cache import CacheOptions
 from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.gates import Fixed, gating
 from headcount.models import Loaded
@@ -28,6 +29,8 @@ CORPUS = hc.Corpus.from_sentences([hc.Sentence(text) for text in TEXTS])
 GATES, PLAN = {"dec.1.1": 0.0}, Plan({"decoder.self": {0: (0, 1, 2)}})
 CLOSED = {LayerId("decoder.self", 1): torch.tensor([1.0, 0, 1, 1, 1, 1])}
 IDS = torch.arange(9, 16)[None]
+STREAM = hc.CachePlan(((True, False),) * 2, 1, 2)
+MANY = [f"The {n}th of these dogs slept." for n in range(400)]
 Tokenizer = Mapping[str, Any]
 """The argument `tokenizer` for a plain model, nothing for a loaded one."""
 
@@ -43,6 +46,18 @@ def splits() -> Any:
 def logits(model: Any, context: Any) -> Any:
     with torch.no_grad(), context:
         return model(IDS).logits
+
+
+def streamed(model: Any) -> Any:
+    with torch.no_grad(), hc.streaming_cache(model, STREAM) as cache:
+        return model(IDS, past_key_values=cache).logits
+
+
+def plans(model: Any, more: Mapping[str, Any]) -> Any:
+    options = CacheOptions(
+        score="distance", lengths=(68,), per_length=2, needles=1, sentences=1, recent=10
+    )
+    return hc.plan_cache(model, hc.Corpus(MANY), options, **more).groups
 
 
 def saved(model: Any, folder: Path) -> Any:
@@ -90,6 +105,9 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
     "gated": lambda model, more, out: logits(model, hc.gated(model, GATES)),
     "induction_scores": lambda model, more, out: hc.induction_scores(model, 9, 3, **more).frame,
     "measure": lambda model, more, out: hc.measure(model, CORPUS, **more).frame,
+    "plan_cache": lambda model, more, out: plans(model, more),
+    "streaming_cache": lambda model, more, out: streamed(model),
+    "streaming_masks": lambda model, more, out: logits(model, hc.streaming_masks(model, STREAM)),
     "prune": lambda model, more, out: hc.prune(model, splits(), "gradient", 6).plan,
     "save": lambda model, more, out: save(model, out),
     "save_compact": lambda model, more, out: save_compact(model, out),

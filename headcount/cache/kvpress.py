@@ -14,7 +14,7 @@ Departure: kvpress reads 50 chapters of BookSum, we read the user's texts.
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any, final
 
@@ -27,7 +27,7 @@ from headcount.cache.groups import layers_of
 from headcount.core import ModelError, Steps, silent_steps
 from headcount.models import Loaded
 from headcount.skills import last_logits
-from headcount.tap import dispatching, evaluating, plain_attention, without_cache
+from headcount.tap import arguments_heard, dispatching, evaluating, plain_attention, without_cache
 
 COPIES = 500
 """Number of copies of the mean query and key, as in kvpress."""
@@ -75,12 +75,8 @@ class MeanRotated:
     @contextmanager
     def hearing(self) -> Iterator[None]:
         """Inside, every forward pass of the model adds the scores of one text."""
-        with ExitStack() as stack:
-            for module in self.modules:
-                hook: Any = self._keep_angles
-                handle = module.register_forward_pre_hook(hook, with_kwargs=True)
-                stack.callback(handle.remove)
-            stack.enter_context(dispatching(self._model, self._attend, "sdpa"))
+        attending = dispatching(self._model, self._attend, "sdpa")
+        with arguments_heard(self.modules, self._keep_angles), attending:
             yield
 
     def _refused(self, how: str) -> ModelError:

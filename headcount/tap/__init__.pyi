@@ -12,6 +12,7 @@ from .given_model import AnyModel as AnyModel
 from .given_model import Holder as Holder
 from .given_model import check_is_model as check_is_model
 from .given_model import model_of as model_of
+from .hooks import arguments_heard as arguments_heard
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced

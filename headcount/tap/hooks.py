@@ -42,6 +42,18 @@ def intercepted(
 
 
 @contextmanager
+def arguments_heard(
+    modules: Iterable[nn.Module],
+    hear: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
+) -> Iterator[None]:
+    """Inside, modules pass all of their arguments to `hear` before they run."""
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_pre_hook(hear, with_kwargs=True).remove)
+        yield
+
+
+@contextmanager
 def replaced(module: nn.Module, output: Any) -> Iterator[None]:
     """Inside, a module does not run: its forward only returns a given output."""
     before = vars(module).get("forward")  # accelerate sets its own there

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 
-def sees(query: Tensor, key: Tensor, first: int, sink: int, recent: int) -> Tensor:
-    """Whether a query of a streaming group sees a key; `first` is the row's first real token."""
+def sees(query: Any, key: Any, first: int, sink: int, recent: int) -> Any:
+    """Whether queries of a streaming group see keys; `first` is the row's first real token."""
     is_among_first = key - first < sink
     is_among_last = query - key < recent
     return (first <= key) & (key <= query) & (is_among_first | is_among_last)

@@ -18,9 +18,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from headcount.cache.groups import check_cache_plan, layers_of
 from headcount.cache.plan import CachePlan
-from headcount.cache.split import Split, fused
+from headcount.cache.split import fused, splits_of
 from headcount.tap import Anatomy, AnyModel, dispatching, examined
 
 
@@ -45,14 +44,7 @@ def streaming_masks(
         ModelError: for a model whose cache can't stream.
     """
     whole, anatomy = examined(model, anatomy)
-    check_cache_plan(plan, whole, anatomy)
-    splits = {
-        whole.get_submodule(layer.module): Split(
-            plan.full[layer.layer], layer.num_heads, whole.device
-        )
-        for layer in layers_of(anatomy)
-        if not all(plan.full[layer.layer])
-    }
+    splits = {module: split for _, module, split in splits_of(plan, whole, anatomy)}
 
     def attend(
         module: nn.Module,

@@ -1,14 +1,18 @@
 """Split: attention of one layer in two calls, of groups with all keys and of groups that stream."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from headcount.cache.groups import check_cache_plan, layers_of
+from headcount.cache.plan import CachePlan
 from headcount.core import ModelError, amount
+from headcount.tap import Anatomy, AttentionLayer
 
 
 @final
@@ -101,6 +105,23 @@ class Split:
                 f"of {str(mask.dtype).removeprefix('torch.')} for {mask.shape[1]}. Pass the "
                 "tokenizer's attention_mask, [row, token]."
             )
+
+
+def splits_of(
+    plan: CachePlan, model: PreTrainedModel, anatomy: Anatomy
+) -> Iterator[tuple[AttentionLayer, nn.Module, Split]]:
+    """The layers in which a group streams, each with its module and the split of its groups.
+
+    Raises:
+        InputError: for a plan that is not one of the model.
+        ModelError: for a model whose cache can't stream.
+    """
+    check_cache_plan(plan, model, anatomy)
+    for layer in layers_of(anatomy):
+        if not all(full := plan.full[layer.layer]):
+            module = model.get_submodule(layer.module)
+            device = next(module.parameters()).device
+            yield layer, module, Split(full, layer.num_heads, device)
 
 
 def fused(

@@ -10,10 +10,10 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.cache.groups import cache_index, check_cache_plan, layers_of
+from headcount.cache.groups import cache_index
 from headcount.cache.plan import CachePlan
 from headcount.cache.reading import Reading, Window
-from headcount.cache.split import Part, Split, fused
+from headcount.cache.split import Part, Split, fused, splits_of
 from headcount.core import InputError, amount
 from headcount.tap import Anatomy, AnyModel, dispatching, examined
 
@@ -47,15 +47,10 @@ def streaming_cache(
         ModelError: for a model whose cache can't stream.
     """
     whole, anatomy = examined(model, anatomy)
-    check_cache_plan(plan, whole, anatomy)
     attention, held = _Attention(plan.sink, plan.recent), DynamicCache(config=whole.config).layers
-    for layer in layers_of(anatomy):
-        if not all(plan.full[layer.layer]):
-            module = whole.get_submodule(layer.module)
-            device = next(module.parameters()).device
-            split = Split(plan.full[layer.layer], layer.num_heads, device)
-            attention.splits[module] = split
-            held[cache_index(whole, layer) or 0] = StreamingLayer(attention, split)
+    for layer, module, split in splits_of(plan, whole, anatomy):
+        attention.splits[module] = split
+        held[cache_index(whole, layer) or 0] = StreamingLayer(attention, split)
     with dispatching(whole, attention.attend, "sdpa", explicit=False):
         attention.is_active = True
         try:

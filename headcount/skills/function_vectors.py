@@ -45,7 +45,7 @@ class Answered:
     probability_N: Float[np.ndarray, " prompt"]
     """Probability of the token that begins the answer."""
     outputs: tuple[Outputs, ...]
-    """Of each prompt, the heads' outputs at its last token."""
+    """The heads' outputs at the last token of each prompt."""
 
 
 def answer(

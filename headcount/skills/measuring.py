@@ -229,7 +229,7 @@ class FewShot:
 
 
 def _twice(right_N: Bool[np.ndarray, " case"]) -> Float[np.ndarray, "case 2"]:
-    """Of an answer's first token, what is right is also the share of it."""
+    """Whether an answer of one token is right, and the share of it that is, which is the same."""
     return np.stack([right_N, right_N], axis=1).astype(float)
 
 

@@ -37,7 +37,7 @@ class Asked:
     score: Score
     """The score that chooses heads for these cases."""
     dense_NR: Float[np.ndarray, "case 2"]
-    """Of every case, whether the answer is right and which share of it, with all heads."""
+    """Whether each case's answer is right with all heads, and which share of it is."""
     in_second_N: Bool[np.ndarray, " case"]
     """Which cases are in the second half."""
     answers: Callable[[Sequence[int], Removal], Float[np.ndarray, "case 2"]]

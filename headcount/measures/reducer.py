@@ -137,14 +137,19 @@ class AttentionReducer:
                 continue
             at = slice(rows.start - first_row, rows.stop - first_row)
             part = (at, slice(None), slice(queries.stop - first_query))
-            weights, masses = block.weights_BHQK[part], block.masses_BHQC[part]
-            self._reduce(
-                Block(block.layer, rows, block.heads, queries, weights[..., :num_keys], masses)
-            )
+            weights, masses = block.seen_BHQK[part], block.masses_BHQC[part]
+            if num_keys <= block.first_key:
+                continue
+            weights = weights[..., : num_keys - block.first_key]
+            its = (block.layer, rows, block.heads, queries, weights, masses)
+            self._reduce(Block(*its, block.first_key, num_keys))
 
     def _reduce(self, block: Block) -> None:
-        weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
-        self._first_BHQ[place] = weights[..., 0]
+        if self._grid is not None or self._arc_hits is not None:
+            block = block.whole()
+        weights, place = block.seen_BHQK, (block.rows, block.heads, block.queries)
+        # A weight that is not finite makes its whole row so, also times 0
+        self._first_BHQ[place] = weights[..., 0] * (block.first_key == 0)
         if Reduction.NONE in self.needs:
             self._none_BHQ[place] = 1 - weights.sum(-1)
         if self.columns_BHKC is not None:
@@ -161,7 +166,7 @@ class AttentionReducer:
             is_query_BQ = self.sides.attending.is_token_BN[block.rows, block.queries]
             weights *= is_query_BQ[:, None, :, None].to(weights.dtype)
         if Reduction.COLUMN in self.needs:
-            column_BHK = self._column_BHK[block.rows, block.heads, : weights.shape[3]]
+            column_BHK = self._column_BHK[block.rows, block.heads, block.keys]
             column_BHK += self._measured(block).sum(-2)
         if self.needs & _CONTENT:
             self._peaks(block)
@@ -171,15 +176,16 @@ class AttentionReducer:
     def _measured(self, block: Block) -> Tensor:
         """The weights of a block, 0 where the query is context."""
         if self.sides.with_context is None:
-            return block.weights_BHQK
+            return block.seen_BHQK
         is_query_BQ = self.sides.queries.is_token_BN[block.rows, block.queries]
-        return block.weights_BHQK * is_query_BQ[:, None, :, None]
+        return block.seen_BHQK * is_query_BQ[:, None, :, None]
 
     def _diagonals(self, block: Block) -> None:
-        start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
+        start, num_queries = block.queries.start, block.seen_BHQK.shape[2]
         for o, offset in enumerate(OFFSETS):
-            diagonal = block.weights_BHQK.diagonal(start + offset, dim1=-2, dim2=-1)
-            first = max(0, -(start + offset))  # first query of the block that has such a key
+            shift = start + offset - block.first_key
+            diagonal = block.seen_BHQK.diagonal(shift, dim1=-2, dim2=-1)
+            first = max(0, -shift)  # first query of the block that has such a key
             into = slice(
                 start + first, min(start + num_queries, start + first + diagonal.shape[-1])
             )
@@ -187,7 +193,7 @@ class AttentionReducer:
 
     def _peaks(self, block: Block) -> None:
         """The largest weights on special and on content keys."""
-        weights, (rows, keys) = block.weights_BHQK, self.sides.special_keys(block.rows)
+        weights, (rows, keys) = block.seen_BHQK, self.sides.special_keys(block.rows, block.keys)
         place = (block.rows, block.heads, block.queries)
         if Reduction.PEAK_SPECIAL in self.needs:
             special_NHQ = weights[rows, :, :, keys]
@@ -197,21 +203,32 @@ class AttentionReducer:
             )
         weights[rows, :, :, keys] = -1
         if Reduction.PEAK_KEY in self.needs:
-            self._peak_BHQ[place], self._peak_key_BHQ[place] = peaks(weights)
+            peak, key = peaks(weights)
+            self._peak_BHQ[place] = peak
+            self._peak_key_BHQ[place] = self._key(block, peak, key)
         elif Reduction.PEAK in self.needs:
             self._peak_BHQ[place] = weights.amax(-1)
         if Reduction.PEAK_LATER in self.needs:
-            self._peak_later_BHQ[place] = self._later_peaks(weights, place)
+            self._peak_later_BHQ[place] = self._later_peaks(block, place)
 
-    def _later_peaks(self, weights: Tensor, place: tuple[slice, ...]) -> Tensor:
+    def _later_peaks(self, block: Block, place: tuple[slice, ...]) -> Tensor:
         """The content key with the largest weight, the first token left out."""
         if not self.sides.has_content_first and Reduction.PEAK_KEY in self.needs:
             return self._peak_key_BHQ[place]
-        first = weights[..., 0].clone()
-        weights[..., 0] = -1
-        key = peaks(weights)[1]
-        weights[..., 0] = first
+        if block.first_key > 0:
+            return self._key(block, *peaks(block.seen_BHQK), first=1)
+        first = block.seen_BHQK[..., 0].clone()
+        block.seen_BHQK[..., 0] = -1
+        key = self._key(block, *peaks(block.seen_BHQK), first=1)
+        block.seen_BHQK[..., 0] = first
         return key
+
+    def _key(self, block: Block, peak: Tensor, key: Tensor, first: int = 0) -> Tensor:
+        """Keys of the largest weights. If these are 0, it is the first content key, seen or not."""
+        if not block.is_partial:
+            return key
+        content_B = self.sides.first_content(first)[block.rows]
+        return torch.where(peak > 0, key + block.first_key, content_B[:, None, None])
 
     def attention(self) -> Attention:
         """The reductions of the layer, once all blocks have arrived.

@@ -81,7 +81,7 @@ class Sides:
     """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
-    _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
+    _special_keys: dict[tuple[int, int, int, int], tuple[Tensor, ...]] = field(
         default_factory=dict, init=False, repr=False
     )
     _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
@@ -147,13 +147,19 @@ class Sides:
             self._made[make] = make(self)
         return self._made[make]
 
-    def special_keys(self, rows: slice) -> tuple[Tensor, ...]:
-        """Row, counted from the first, and position of the special tokens among some rows' keys."""
-        place = (rows.start, rows.stop)
+    def special_keys(self, rows: slice, keys: slice) -> tuple[Tensor, ...]:
+        """Row and position, counted from the first ones, of special tokens among some keys."""
+        place = (rows.start, rows.stop, keys.start, keys.stop)
         if place not in self._special_keys:
-            is_special_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
+            is_special_BK = self.keys.is_token_BN[rows, keys] & ~self.keys.is_content_BN[rows, keys]
             self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
         return self._special_keys[place]
+
+    def first_content(self, begin: int) -> Int64[Tensor, " batch"]:
+        """The first content key of each row from `begin` on; 0 if there is none."""
+        is_content_BK = self.keys.is_content_BN.long()
+        is_content_BK[:, :begin] = 0
+        return is_content_BK.argmax(1)
 
     @cached_property
     def words(self) -> Words | None:

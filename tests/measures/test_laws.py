@@ -1,6 +1,7 @@
 """Every measure obeys the laws of sums."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from headcount.measures import (
     reductions,
 )
 from headcount.measures.registry import MEASURES
-from headcount.tap import AttentionLayer, Tap
+from headcount.tap import AttentionLayer, Tap, seen_keys
 from tests import laws, tiny
 from tests.examined import examined_double
 from tests.measures.cases import (
@@ -162,8 +163,10 @@ def _batch(seed: int, lengths: tuple[int, ...]) -> Batch:
     return Batch(inputs, tokens(sides), None, trees, tuple(Sentence("") for _ in lengths))
 
 
-def _totals(batch: Batch, block: int, measures: Sequence[type[Sums]] = MEASURES) -> Totals:
-    model, anatomy = examined_double("llama")
+def _totals(
+    batch: Batch, block: int, measures: Sequence[type[Sums]] = MEASURES, name: str = "llama"
+) -> Totals:
+    model, anatomy = examined_double(name)
     listener = Measuring(model, anatomy, measures)
     listener.start(batch)
     with torch.inference_mode(), Tap(model, anatomy, listener, block=block):
@@ -178,6 +181,25 @@ def test_blocks_of_any_size_give_the_same_sums(block: int):
     assert whole.sums.keys() == cut.sums.keys() and len(whole.sums) == 2 * len(MEASURES)
     for key, sums in whole.sums.items():
         laws.assert_same_sums(cut.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("with_trees", [True, False])
+@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+@pytest.mark.parametrize("block", [50, 2**19])
+def test_leaving_unseen_keys_out_gives_the_same_sums(
+    name: str, with_trees: bool, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in windows, which begin later, and without arcs, which need whole maps."""
+    for lengths in ((11, 6, 2), (23,)):
+        batch, measures = _batch(5, lengths), EVERY
+        batch = batch if with_trees else replace(batch, arcs=None)
+        whole = _totals(batch, block, measures, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(seen_keys, "LEAST", 1)
+            seen = _totals(batch, block, measures, name)
+        assert whole.sums.keys() == seen.sums.keys()
+        for key, sums in whole.sums.items():
+            laws.assert_same_sums(seen.sums[key], sums, rtol=1e-12)
 
 
 def test_totals_add_what_only_one_of_them_has():

@@ -8,10 +8,9 @@ from collections.abc import Set
 from typing import Any, final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import SITES, ModelError, amount
 from headcount.measures.arcs import ArcHits
 from headcount.measures.grid_places import GridColumns
 from headcount.measures.reductions import (
@@ -145,8 +144,6 @@ class AttentionReducer:
             self._reduce(Block(*its, block.first_key, num_keys))
 
     def _reduce(self, block: Block) -> None:
-        if self._grid is not None or self._arc_hits is not None:
-            block = block.whole()
         weights, place = block.seen_BHQK, (block.rows, block.heads, block.queries)
         # A weight that is not finite makes its whole row so, also times 0
         self._first_BHQ[place] = weights[..., 0] * (block.first_key == 0)
@@ -155,7 +152,7 @@ class AttentionReducer:
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
         if self._grid is not None:
-            beside, masses = self._grid.reduced(weights, block.queries)
+            beside, masses = self._grid.reduced(block.weights_BHQK, block.queries)
             self._beside_BHQO[place], self._grid_mass_BHQM[place] = beside, masses
         if Reduction.DIAGONALS in self.needs:
             self._diagonals(block)
@@ -181,15 +178,11 @@ class AttentionReducer:
         return block.seen_BHQK * is_query_BQ[:, None, :, None]
 
     def _diagonals(self, block: Block) -> None:
-        start, num_queries = block.queries.start, block.seen_BHQK.shape[2]
-        for o, offset in enumerate(OFFSETS):
-            shift = start + offset - block.first_key
-            diagonal = block.seen_BHQK.diagonal(shift, dim1=-2, dim2=-1)
-            first = max(0, -shift)  # first query of the block that has such a key
-            into = slice(
-                start + first, min(start + num_queries, start + first + diagonal.shape[-1])
-            )
-            self._diagonals_OBHQ[o, block.rows, block.heads, into] = diagonal
+        """The weights at each of `OFFSETS`; 0 where there is no key that is seen."""
+        key_QO, is_key_QO = self.sides.near(block.queries, block.keys)
+        weights, place = block.seen_BHQK, (block.rows, block.heads, block.queries)
+        near_BHQO = weights.gather(-1, key_QO.expand(*weights.shape[:2], -1, -1)) * is_key_QO
+        self._diagonals_OBHQ[:, *place] = near_BHQO.movedim(-1, 0)
 
     def _peaks(self, block: Block) -> None:
         """The largest weights on special and on content keys."""
@@ -236,7 +229,12 @@ class AttentionReducer:
         Raises:
             ModelError: if a weight or a value is not finite; names the head.
         """
-        self._check_finite()
+        attention = self.unchecked()
+        attention.check_finite()
+        return attention
+
+    def unchecked(self) -> Attention:
+        """The reductions of the layer, finite or not."""
         sides, num_classes = self.sides, len(MASSES) + len(NORM_MASSES)
         makers: dict[Reduction, Any] = {
             Reduction.PEAK: lambda: self._peak_BHQ.clamp_min(0),
@@ -258,7 +256,7 @@ class AttentionReducer:
             Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
         reduced = {reduction: makers[reduction]() for reduction in self.needs}
-        return Attention(self.layer, sides, reduced, self.needs)
+        return Attention(self.layer, sides, reduced, self.needs, total_H=self._total())
 
     def _own_segment(self) -> Tensor | None:
         if self._segment_BN is None:
@@ -267,26 +265,19 @@ class AttentionReducer:
         own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
 
-    def _check_finite(self) -> None:
+    def _total(self) -> Tensor:
+        """A sum over each head, which is finite if all of its weights and values are."""
         # A weight that is not finite makes its whole row of weights so
-        broken_H = _not_finite(self._first_BHQ, self.sides.queries.is_token_BN)
+        total_H = _sum(self._first_BHQ, self.sides.queries.is_token_BN)
         if self._values_H is not None:
-            broken_H |= ~self._values_H.isfinite()
+            total_H = total_H + self._values_H
         elif self.value_norm_BHK is not None:
-            broken_H |= _not_finite(self.value_norm_BHK, self.sides.keys.is_token_BN)
-        if broken_H.any():
-            name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
-            raise ModelError(
-                f"Expected finite attention weights and values, got NaN or infinity in head {name} "
-                f"({int(broken_H.sum())} of the layer's {amount(len(broken_H), 'head')} have "
-                f"some). Check the parameters of {self.layer.module}, or load the model in float32."
-            )
+            total_H = total_H + _sum(self.value_norm_BHK, self.sides.keys.is_token_BN)
+        return total_H
 
 
-def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]:
-    """Heads with NaN or infinity at a token that counts; a finite sum rules both out quickly."""
-    total_H = (numbers_BHN * counts_BN[:, None]).sum((0, 2))
-    return ~total_H.isfinite()
+def _sum(numbers_BHN: Tensor, counts_BN: Tensor) -> Float[Tensor, " head"]:
+    return (numbers_BHN * counts_BN[:, None]).sum((0, 2))
 
 
 def value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:

@@ -1,7 +1,7 @@
 """Blocks of attention, and listeners that receive them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, final, runtime_checkable
 
@@ -41,10 +41,6 @@ class Block:
     def is_partial(self) -> bool:
         """Whether some keys are left out."""
         return self.num_keys not in (None, self.seen_BHQK.shape[-1])
-
-    def whole(self) -> "Block":
-        """The same block with all keys."""
-        return replace(self, seen_BHQK=self.weights_BHQK, first_key=0, num_keys=None)
 
     @property
     def keys(self) -> slice:

@@ -9,6 +9,7 @@ from .block import Block as Block
 from .block import FunctionListener as FunctionListener
 from .block import Listener as Listener
 from .block import WholeMap as WholeMap
+from .blocking import Blocked as Blocked
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped

@@ -70,22 +70,22 @@ class AttentionCall:
             # The last step is not in place: tanh's gradient needs its result
             scores = scores.div_(cap).tanh_() * cap
         if (position_bias := self.kwargs.get("position_bias")) is not None:
-            scores = scores.add_(_cut(position_bias, rows, heads, queries, keys))
+            scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
         if edges is None and self.bias is not None:
-            scores = scores.add_(_cut(self.bias, rows, heads, queries))
+            scores = scores.add_(cut(self.bias, rows, heads, queries))
         for edge in edges or ():
             assert self.mask is not None
-            hidden = _additive(_cut(self.mask, rows, heads, queries, edge), self.dtype)
+            hidden = _additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
             scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
         return scores.softmax(-1), keys
 
     def eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = eager_function(self.module)
-        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
+        bias = None if self.bias is None else cut(self.bias, rows, heads, queries)
         kwargs = self.kwargs
         if (position_bias := kwargs.get("position_bias")) is not None:
-            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
+            kwargs = kwargs | {"position_bias": cut(position_bias, rows, heads, queries)}
         query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
         _, weights = eager(self.module, query, key, value, bias, **kwargs)
         return weights.to(self.dtype), slice(0, key.shape[2])
@@ -133,7 +133,7 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-def _cut(
+def cut(
     bias: Tensor, rows: slice, heads: slice, queries: slice, keys: slice = slice(None)
 ) -> Tensor:
     """A block of a bias that may have size 1 along each axis."""

@@ -193,33 +193,35 @@ class AttentionReducer:
                 weights.shape[:3]
             ).scatter_reduce(0, index_NHQ, special_NHQ, "amax")
         weights[rows, :, :, keys] = -1
-        if Reduction.PEAK_KEY in self.needs:
-            peak, key = peaks(weights)
-            self._of_queries[Reduction.PEAK_KEY][place] = self._key(block, peak, key)
+        if self.needs & _KEYS:
+            peak = self._peak_keys(block, place)
         else:
             peak = weights.amax(-1) if Reduction.PEAK in self.needs else None
         if Reduction.PEAK in self.needs and peak is not None:
             self._of_queries[Reduction.PEAK][place] = peak
+
+    def _peak_keys(self, block: Block, place: tuple[slice, ...]) -> Tensor:
+        """Find the keys of the largest weights, with and without the first token, in one search."""
+        weights, first = block.seen_BHQK, None
+        if self.sides.has_content_first and block.first_key == 0:
+            first = weights[..., 0].clone()
+            weights[..., 0] = -1
+        peak, key = peaks(weights)
         if Reduction.PEAK_LATER in self.needs:
-            self._of_queries[Reduction.PEAK_LATER][place] = self._later_peaks(block, place)
+            self._of_queries[Reduction.PEAK_LATER][place] = self._key(block, peak, key, begin=1)
+        if first is not None:
+            weights[..., 0] = first
+            key = key.masked_fill(first >= peak, 0)
+            peak = torch.maximum(peak, first)
+        if Reduction.PEAK_KEY in self.needs:
+            self._of_queries[Reduction.PEAK_KEY][place] = self._key(block, peak, key)
+        return peak
 
-    def _later_peaks(self, block: Block, place: tuple[slice, ...]) -> Tensor:
-        """The content key with the largest weight, the first token left out."""
-        if not self.sides.has_content_first and Reduction.PEAK_KEY in self.needs:
-            return self._of_queries[Reduction.PEAK_KEY][place]
-        if block.first_key > 0:
-            return self._key(block, *peaks(block.seen_BHQK), first=1)
-        first = block.seen_BHQK[..., 0].clone()
-        block.seen_BHQK[..., 0] = -1
-        key = self._key(block, *peaks(block.seen_BHQK), first=1)
-        block.seen_BHQK[..., 0] = first
-        return key
-
-    def _key(self, block: Block, peak: Tensor, key: Tensor, first: int = 0) -> Tensor:
+    def _key(self, block: Block, peak: Tensor, key: Tensor, begin: int = 0) -> Tensor:
         """Keys of the largest weights. If these are 0, it is the first content key, seen or not."""
         if not block.is_partial:
             return key
-        content_B = self.sides.first_content(first)[block.rows]
+        content_B = self.sides.first_content(begin)[block.rows]
         return torch.where(peak > 0, key + block.first_key, content_B[:, None, None])
 
     def attention(self) -> Attention:

@@ -44,6 +44,7 @@ class WordTask:
     """Pairs of words: what is asked, and the answer."""
 
     name: str
+    """Its title: the name of its file, with blanks for hyphens."""
     pairs: tuple[Pair, ...]
 
     @property
@@ -105,7 +106,7 @@ def _read(path: Path) -> WordTask:
         raise InputError(
             f"Expected at least {FEWEST} pairs of words in {path}, got {len(pairs)}. Add some."
         )
-    return WordTask(path.stem, tuple(pairs))
+    return WordTask(path.stem.replace("-", " ").replace("_", " "), tuple(pairs))
 
 
 @final

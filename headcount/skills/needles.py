@@ -105,8 +105,8 @@ class Needles:
         room = length - len(start) - len(hidden.ids) - len(hidden.asks)
         if room < 1:
             raise InputError(
-                f"Expected {self._lengths} above {amount(length - room, 'token')}, which a needle of "
-                f"the kind {kind} and its cue take, got {length}. Give larger --{self._lengths}."
+                f"Expected {self._lengths} above {amount(length - room, 'token')}, which a needle "
+                f"of the kind {kind} and its cue take, got {length}. Give larger --{self._lengths}."
             )
         hay = self.hay.drawn(random, room)
         cuts = np.cumsum([0, *map(len, hay)])

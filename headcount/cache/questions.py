@@ -97,7 +97,7 @@ class Questions:
         """What the needles are hidden in."""
         self._is_short = False
         if not options.lengths:
-            longest = min(self.hay.size, LENGTH if self.hay.most is None else self.hay.most, LENGTH)
+            longest = min(self.hay.longest, LENGTH)
             options = replace(options, lengths=(longest // 2, longest))
             self._is_short = longest < LENGTH
         self.options = options

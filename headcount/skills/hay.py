@@ -82,8 +82,10 @@ class Hay:
         self.size = sum(map(len, self.lines))
         """Number of tokens of all texts."""
         limit, room = loaded.max_length, ROOM + len(self._encode(self._behind))
-        self.most = None if limit is None else limit - room
-        """Largest number of tokens of a text that the model takes with a question; None for any."""
+        self._most = None if limit is None else limit - room
+        self.longest = min(self.size, self.size if self._most is None else self._most)
+        """Largest number of tokens of a text that is there, and that the model takes with a
+        question."""
 
     def _encode(self, text: str) -> list[int]:
         return parts(self._tokenizer, "\n", text)[1]
@@ -99,9 +101,9 @@ class Hay:
             InputError: if the texts are shorter.
             ModelError: if the model takes fewer tokens.
         """
-        if self.most is not None and longest > self.most:
+        if (most := self._most) is not None and longest > most:
             raise ModelError(
-                f"Expected {name} of at most {amount(self.most, 'token')}, as many as {self._name} "
+                f"Expected {name} of at most {amount(most, 'token')}, as many as {self._name} "
                 f"takes with a question and its answer, got {longest}. Give smaller --{name}."
             )
         if self.size < longest:

@@ -5,6 +5,7 @@ from .anatomy import is_packed as is_packed
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
+from .blocking import Blocked as Blocked
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped

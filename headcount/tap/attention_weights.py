@@ -56,16 +56,16 @@ class AttentionCall:
             scores = scores.div_(cap).tanh_() * cap
         for bias in (self.kwargs.get("position_bias"), self.bias):
             if bias is not None:
-                scores = scores.add_(_cut(bias, rows, heads, queries))
+                scores = scores.add_(cut(bias, rows, heads, queries))
         return scores.softmax(-1)
 
     def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
         """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = eager_function(self.module)
-        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
+        bias = None if self.bias is None else cut(self.bias, rows, heads, queries)
         kwargs = self.kwargs
         if (position_bias := kwargs.get("position_bias")) is not None:
-            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
+            kwargs = kwargs | {"position_bias": cut(position_bias, rows, heads, queries)}
         query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
         _, weights = eager(self.module, query, key, value, bias, **kwargs)
         return weights.to(self.dtype)
@@ -109,7 +109,7 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
+def cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
     """A block of a bias that may have size 1 along rows, heads or queries."""
     parts = (
         part if size > 1 else slice(None)

@@ -1,4 +1,4 @@
-r"""The tap: observes every attention call of a model, block by block, and can gate each head.
+r"""The tap: observes every attention call of a model, block by block; gates heads, masks scores.
 
 $$o_h = g_h \, A_h V_h + (1 - g_h) \, r_h, \qquad
 A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
@@ -29,7 +29,8 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
-from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.attention_weights import AttentionCall, blocks, cut
+from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 
@@ -108,10 +109,10 @@ class Listener(Protocol):
 
 @final
 class Tap:
-    """A context in which a model's attention is observed and gated.
+    """A context in which a model's attention is observed, gated and blocked.
 
-    Inside another tap on the same model the outer gates stay in force; only the inner listener
-    receives attention.
+    Inside another tap on the same model the outer gates and blocks stay in force; only the inner
+    listener receives attention.
 
     Args:
         model: any transformers model that dispatches its attention.
@@ -120,10 +121,12 @@ class Tap:
         gates: factors for the heads' outputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
         block: number of weights in a block; by default `BLOCK`, on a GPU `DEVICE_BLOCK`.
+        blocked: scores that are masked before the softmax.
 
     Raises:
-        ModelError: if heads are to be replaced whose modules take a softmax of their own, since
-            what may be attended to is not known there.
+        InputError: if what is blocked is not boolean, or has other sizes than a call.
+        ModelError: if heads are to be replaced, or scores blocked, in modules that take a softmax
+            of their own, since what may be attended to is not known there.
     """
 
     def __init__(
@@ -134,8 +137,11 @@ class Tap:
         gates: Gates | None = None,
         replacement: Replacement | None = None,
         block: int | None = None,
+        blocked: Blocked | None = None,
     ) -> None:
         self.model, self.anatomy, self.listener = model, anatomy, listener
+        self.blocked = blocked or {}
+        check_blocked(self.blocked, anatomy, type(model).__name__)
         self.gates, self.replacement = gates or {}, replacement
         self.block = block or (BLOCK if model.device.type == "cpu" else DEVICE_BLOCK)
         self._layers = {
@@ -203,14 +209,25 @@ class Tap:
         kwargs.pop("output_attentions", None)
         if module in self._dead:  # zeros, whatever the arithmetic
             return plain_attention(module, query, key, value, mask, **kwargs)
-        layer = self._layer_of(module)
+        layer, seen, empty = self._layer_of(module), mask, None
+        if (blocked := self._blocking(layer)) is not None:
+            seen, empty = narrowed(mask, blocked.to(query.device), query, key)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
             kwargs["is_causal"] = False  # masks are explicit
-            output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
+            output, _ = sdpa_attention_forward(module, query, key, value, seen, **kwargs)
+            if empty is not None:
+                output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
-            output = self._listen(layer, AttentionCall(module, query, key, value, mask, kwargs))
+            call = AttentionCall(module, query, key, value, seen, kwargs)
+            output = self._listen(layer, call, empty)
         return self._heard(layer, self._gated(layer, output, value, mask)), None
+
+    def _blocking(self, layer: AttentionLayer) -> Tensor | None:
+        """The layer's scores that are masked by this tap or by a tap outside it."""
+        own = self.blocked.get(layer.layer_id)
+        outer = None if self._outer is None else self._outer._blocking(layer)
+        return own if outer is None else outer if own is None else own | outer
 
     def _heard(self, layer: AttentionLayer, output: Tensor) -> Tensor:
         """The heads' outputs after the functions that hear them, of this tap and those outside."""
@@ -287,8 +304,11 @@ class Tap:
                 stack.enter_context(OwnSoftmax(running, seen))
             yield
 
-    def _listen(self, layer: AttentionLayer, call: AttentionCall) -> Tensor:
-        """Compute attention in blocks; each is passed to the listener and discarded."""
+    def _listen(self, layer: AttentionLayer, call: AttentionCall, empty: Tensor | None) -> Tensor:
+        """Compute attention in blocks; each is passed to the listener and discarded.
+
+        Empty queries, from which all keys are blocked, have weights of zero.
+        """
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
@@ -299,6 +319,8 @@ class Tap:
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
         for rows, heads, queries in blocks(call, self.block, whole_heads=self.anatomy.eager):
             weights = weights_of(rows, heads, queries)
+            if empty is not None:
+                weights = weights.masked_fill(cut(empty, rows, heads, queries), 0)
             product = weights @ widened[rows, heads]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:

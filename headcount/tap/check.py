@@ -10,8 +10,9 @@ from transformers import PreTrainedModel
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.attention_weights import eager_function
+from headcount.tap.block import Listener
 from headcount.tap.sample_inputs import ERRORS, SampleRun
-from headcount.tap.tap import Listener, Tap
+from headcount.tap.tap import Tap
 
 
 @final

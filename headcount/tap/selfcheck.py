@@ -20,13 +20,14 @@ from transformers import PreTrainedModel
 from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import implementation_of
+from headcount.tap.block import Block, FunctionListener
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.sample_inputs import ERRORS, sample_runs
-from headcount.tap.tap import Block, FunctionListener, Tap
+from headcount.tap.tap import Tap
 
 
 def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:

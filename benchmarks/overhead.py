@@ -6,6 +6,7 @@ run, in the opposite order in every second round; a ratio is the median over rou
 a round. Peak memory is measured in a separate process for each.
 
     python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
+    python benchmarks/overhead.py --model FOLDER --text FILE.txt --lengths 2048 --tokens 2048
 """
 
 import resource
@@ -31,7 +32,8 @@ from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Encoder, batches, take_census
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
-from headcount.models import Loaded
+from headcount.models import Loaded, body_of
+from headcount.tap import without_cache
 
 Way = Literal["floor", "confidence", "headcount", "usual"]
 Make = Callable[[], tuple[Loaded, list[Batch]]]
@@ -49,6 +51,10 @@ class Arguments:
     """A .txt file for the table rows on running text."""
     lengths: tuple[int, ...] = (128, 512, 2048, 4096)
     """Number of tokens in a row of running text."""
+    tokens: int = 8192
+    """Number of tokens of running text in all rows of a length."""
+    model: str | None = None
+    """Folder of the model that reads running text; MiniLM if not given."""
     rounds: int = 5
     """Number of rounds."""
     usual_rounds: int = 2
@@ -74,7 +80,7 @@ def main() -> None:
         )
     if arguments.text is not None:
         for length in arguments.lengths:
-            works.append((f"{length} tokens", partial(of_text, arguments.text, length)))
+            works.append((f"{length} tokens", partial(of_text, arguments, length)))
     if arguments.only is not None:
         print(peak_of(arguments.only, works[0][1]))
         return
@@ -119,12 +125,13 @@ def spread(ratios: list[float]) -> str:
 
 def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]]:
     """All ways over the same batches."""
-    model, anatomy = loaded.model, examine(loaded.model)
+    model, anatomy, body = loaded.model, examine(loaded.model), body_of(loaded.model)
+    options = without_cache(body)
 
     def floor() -> None:
         with torch.inference_mode():
             for batch in work:
-                model(**batch.inputs)
+                body(**batch.inputs, **options)
 
     return {
         "floor": floor,
@@ -161,13 +168,14 @@ def of_treebank(path: Path, limit: int | None = None) -> tuple[Loaded, list[Batc
     return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
 
 
-def of_text(path: Path, length: int) -> tuple[Loaded, list[Batch]]:
-    """Running text in rows of exactly `length` tokens, about 8,192 tokens in total."""
-    loaded = load(get_model_path())
-    assert isinstance(loaded.model, BertModel) and loaded.tokenizer is not None
-    enlarge_positions(loaded.model, length)
-    rows = max(1, 8192 // length)
-    words = path.read_text(encoding="utf-8").split()
+def of_text(arguments: Arguments, length: int) -> tuple[Loaded, list[Batch]]:
+    """Running text in rows of exactly `length` tokens."""
+    loaded = load(arguments.model or get_model_path())
+    assert loaded.tokenizer is not None and arguments.text is not None
+    if isinstance(loaded.model, BertModel):
+        enlarge_positions(loaded.model, length)
+    rows = max(1, arguments.tokens // length)
+    words = arguments.text.read_text(encoding="utf-8").split()
     texts = [" ".join(words[i * length : (i + 1) * length]) for i in range(rows)]
     loaded.tokenizer.model_max_length = length
     encoder, corpus = Encoder(loaded.tokenizer, length), Corpus.from_sentences(texts)
@@ -207,6 +215,8 @@ def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
         command = [sys.executable, __file__, "--only", way]
         if name.endswith("tokens"):
             command += ["--text", str(arguments.text), "--lengths", name.split()[0]]
+            command += ["--tokens", str(arguments.tokens)]
+            command += [] if arguments.model is None else ["--model", arguments.model]
         else:
             command += ["--treebank", str(arguments.treebank)]
             command += [] if arguments.limit is None else ["--limit", str(arguments.limit)]

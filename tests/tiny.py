@@ -569,7 +569,11 @@ def attention_maps(model: PreTrainedModel, batch: dict[str, Tensor]) -> dict[str
     stock.set_attn_implementation("eager")
     stock.config._attn_implementation = "eager"  # Falcon refuses the line above
     with torch.no_grad():
-        output = stock(**batch, output_attentions=True)
+        return maps_by_site(model, stock(**batch, output_attentions=True))
+
+
+def maps_by_site(model: PreTrainedModel, output: Any) -> dict[str, list[Tensor]]:
+    """The attention maps in a stock model's output, by site."""
     if model.config.is_encoder_decoder:
         return {
             "encoder.self": list(output.encoder_attentions),

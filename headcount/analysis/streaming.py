@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, final, runtime_checkable
+from typing import Protocol, TypeVar, final, runtime_checkable
 
 import torch
 from accelerate.utils import gather_object
@@ -27,9 +27,17 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, AttentionReducer, Reduction, Sides, Sums
+from headcount.measures import NORMS, Attention, AttentionReducer, Reduction, Sides, Sums
 from headcount.models import body_of
 from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating, without_cache
+
+K = TypeVar("K")
+
+HELD = 2**28
+"""Number of bytes of reductions from which the layers that wait are measured."""
+
+Span = tuple[tuple[LayerId, int], ...]
+"""Layers whose heads are joined, in order, with the number of heads of each."""
 
 
 @final
@@ -42,21 +50,48 @@ class Totals:
     num_sentences: int = 0
     num_tokens: int = 0
     """Number of tokens on both sides, without padding."""
+    joined: Mapping[tuple[type[Sums], Span], Sums] = field(default_factory=dict)
+    """Sums of layers that are not split yet, so that few additions add all of them."""
 
     def __add__(self, other: "Totals") -> "Totals":
-        sums = dict(self.sums)
-        for key, part in other.sums.items():
-            sums[key] = sums[key] + part if key in sums else part
+        mine = self._joined_as(other)
         return Totals(
-            sums,
+            _added(mine.sums, other.sums),
             self.num_batches + other.num_batches,
             self.num_sentences + other.num_sentences,
             self.num_tokens + other.num_tokens,
+            _added(mine.joined, other.joined),
         )
 
+    def _joined_as(self, other: "Totals") -> "Totals":
+        """The same sums, joined as others are, such as those of a state before the next batch's."""
+        sums, joined = dict(self.sums), dict(self.joined)
+        for measure, span in other.joined.keys() - joined.keys():
+            keys = [(measure, place) for place, _ in span]
+            if all(key in sums for key in keys):
+                joined[measure, span] = measure.join([sums.pop(key) for key in keys])
+        return replace(self, sums=sums, joined=joined)
+
+    def split(self) -> "Totals":
+        """The same sums, all by layer."""
+        sums = self.sums
+        for (measure, span), part in self.joined.items():
+            places, sizes = zip(*span, strict=True)
+            keys = [(measure, place) for place in places]
+            sums = _added(sums, dict(zip(keys, part.split(sizes), strict=True)))
+        return replace(self, sums=sums, joined={})
+
     def on_cpu(self) -> "Totals":
-        """The same sums in main memory."""
-        return replace(self, sums={key: part.to("cpu") for key, part in self.sums.items()})
+        """The same sums by layer, in main memory."""
+        split = self.split()
+        return replace(split, sums={key: part.to("cpu") for key, part in split.sums.items()})
+
+
+def _added(sums: Mapping[K, Sums], others: Mapping[K, Sums]) -> dict[K, Sums]:
+    return {
+        **sums,
+        **{key: sums[key] + each if key in sums else each for key, each in others.items()},
+    }
 
 
 @final
@@ -77,14 +112,15 @@ class Measuring:
         self._roots: dict[AttentionLayer, Tensor | None] = dict.fromkeys(anatomy.layers)
         if self._needs & NORMS:
             self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
-        self._sums: dict[tuple[type[Sums], LayerId], Sums] = {}
+        self._sums: dict[tuple[type[Sums], Span], Sums] = {}
+        self._waiting: dict[tuple[str, bool], list[Attention]] = {}
         self._batch: Batch | None = None
         self._sides: dict[str, Sides] = {}
         self._reducer: AttentionReducer | None = None
 
     def start(self, batch: Batch) -> None:
         """Announce the batch of the next forward pass."""
-        self._batch, self._sides, self._sums = batch, {}, {}
+        self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Begin a layer; returns the columns whose masses the measures need."""
@@ -102,21 +138,37 @@ class Measuring:
         self._reducer.block(block)
 
     def end(self, layer: AttentionLayer) -> None:
-        """Finish a layer: take its measures and discard its attention."""
+        """Finish a layer. Its reductions wait for those of others, its attention is discarded."""
         assert self._reducer is not None
-        attention = self._reducer.attention()
+        alike = self._waiting.setdefault((layer.site, layer.has_learned_sink), [])
+        alike.append(self._reducer.unchecked())
         self._reducer = None
-        for measure in self.measures:
-            its = attention.read_by(measure.__name__, measure.needs)
-            if measure.applies(its):
-                self._sums[measure, layer.layer_id] = measure.of(its)
+        if sum(each.size for layers in self._waiting.values() for each in layers) >= HELD:
+            self._measure()
+
+    def _measure(self) -> None:
+        """Take the measures of all layers that wait, those of a site at once."""
+        waiting, self._waiting = self._waiting, {}
+        every = [layer for layers in waiting.values() for layer in layers]
+        totals = [each.total_H for each in every if each.total_H is not None]
+        if totals and not torch.cat(totals).isfinite().all():
+            for each in every:
+                each.check_finite()
+        for layers in waiting.values():
+            span = tuple((each.layer.layer_id, each.layer.num_heads) for each in layers)
+            attention = Attention.join(layers)
+            for measure in self.measures:
+                its = attention.read_by(measure.__name__, measure.needs)
+                if measure.applies(its):
+                    self._sums[measure, span] = measure.of(its)
 
     def part(self) -> Totals:
         """The sums over the batch that was run."""
         assert self._batch is not None
+        self._measure()
         batch, sides = self._batch, (self._batch.source, self._batch.target)
         num_tokens = sum(int(side.is_token_BN.sum()) for side in sides if side is not None)
-        return Totals(self._sums, 1, len(batch.sentences), num_tokens)
+        return Totals({}, 1, len(batch.sentences), num_tokens, self._sums)
 
 
 def sides(layer: AttentionLayer, batch: Batch) -> Sides:
@@ -189,7 +241,7 @@ def run(
         after_batch(so_far)
 
     forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
-    return so_far
+    return so_far.split()
 
 
 def of_all_processes(totals: Totals) -> Totals:

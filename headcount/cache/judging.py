@@ -24,7 +24,7 @@ from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
 from headcount.skills import last_logits
-from headcount.statistics import Bootstrap, Estimate
+from headcount.statistics import Bootstrap, Estimate, wilson_interval
 from headcount.tap import evaluating
 
 ROWS = 8
@@ -149,7 +149,7 @@ def judged(
                     name,
                     kind,
                     length,
-                    *_bounds(_share(right)),
+                    *_bounds(_share(right, len(np.unique(text_Q[chosen_Q])))),
                     float(loss_Q[chosen_Q].mean()),
                     *_bounds(less.within(-1.0, 1.0)),
                     *_bounds(more.within(-1.0, 1.0)),
@@ -170,15 +170,12 @@ def _over_texts(
     return drawn.ratios(sums_SN, np.repeat(cases_S[:, None], numbers_QN.shape[1], axis=1))
 
 
-def _share(found: Estimate) -> Estimate:
-    """A share, with Wilson's interval if all texts are alike, since draws of them then are, too."""
-    from scipy.stats import binomtest
-
+def _share(found: Estimate, num_texts: int) -> Estimate:
+    """A share, with Wilson's interval over texts if all are alike, since draws of them then are."""
     if found.low < found.high:
         return found.within(0.0, 1.0)
-    hits = round(found.value * found.cases)
-    bounds = binomtest(hits, found.cases).proportion_ci(method="wilson")
-    return replace(found, low=float(bounds.low), high=float(bounds.high))
+    low, high = wilson_interval(found.value, num_texts)
+    return replace(found, low=low, high=high)
 
 
 def _bounds(found: Estimate) -> tuple[float, float, float]:

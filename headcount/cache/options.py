@@ -5,6 +5,7 @@ from typing import Literal, final
 
 from headcount.cache.plan import RECENT, SINK
 from headcount.core import InputError, amount, check_choice, check_seed
+from headcount.skills import SHORTEST
 
 ScoreName = Literal["kvpress", "retrieval", "distance", "both", "random"]
 """Scores of key/value groups."""
@@ -30,8 +31,9 @@ class CacheOptions:
     """Number of last tokens that it keeps."""
     scored: tuple[int, ...] = (400, 700)
     """Numbers of tokens of the prompts with needles that score retrieval."""
-    lengths: tuple[int, ...] = (1000, 2000)
-    """Numbers of tokens of the texts with other needles that judge the plan."""
+    lengths: tuple[int, ...] = ()
+    """Numbers of tokens of the texts with other needles that judge the plan; by default 1000 and
+    2000, or half and all of what TEXT and the model allow."""
     per_length: int = 8
     """Number of texts of each of these lengths."""
     needles: int = 10
@@ -40,6 +42,9 @@ class CacheOptions:
     """Number of questions for the next sentence in each."""
     draws: int = 1
     """Number of random plans that the plan is compared with."""
+    chat: bool = False
+    """Whether needles are hidden in a user's message in the tokenizer's chat template; in raw text
+    by default."""
     seed: int = 0
     """Seed of the needles, of the questions and of the random plans."""
 
@@ -58,14 +63,17 @@ class CacheOptions:
                     f"Expected {name} of at least {least}, got {number}. Leave it out for the "
                     "default."
                 )
-        for name in ("scored", "lengths"):
-            if not getattr(self, name):
-                raise InputError(f"Expected at least one number in {name}, got none. Name one.")
-        if min(self.lengths) <= self.sink + self.recent:
+        if min(self.scored, default=0) < SHORTEST:
+            raise InputError(
+                f"Expected numbers of tokens from {SHORTEST} in scored, got "
+                f"{', '.join(map(str, self.scored)) or 'none'}. A needle is hidden in more text "
+                "than its own."
+            )
+        if min(self.lengths, default=sum(self.window) + 1) <= sum(self.window):
             raise InputError(
                 f"Expected lengths above the {self.sink} + {amount(self.recent, 'token')} that a "
                 f"streaming group keeps, got {min(self.lengths)}. A plan can't be judged on what "
-                "it keeps."
+                "it keeps: give longer texts and --lengths, or a smaller --recent."
             )
 
     @property

@@ -51,11 +51,11 @@ def plan_cache(
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or CacheOptions(), time.time()
     _able(loaded)  # before anything is measured
-    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
     lines = [each.text for each in texts]
     half = len(lines) // 2
     questions = Questions(loaded, lines[half:], options)
-    asked = questions.all
+    asked, options = questions.all, questions.options
+    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
     scores = GroupScores(loaded, lines[:half], options, progress)
     score_G = scores.of(options.score)
     plan = cut(loaded, score_G, options)
@@ -82,7 +82,6 @@ def _record(
 ) -> CachePlanRecord:
     """What the tables do not hold."""
     able, (found, asked) = len(_able(loaded)), scores.num_found
-    encoder = loaded.encoder()
     return CachePlanRecord(
         signature=signature(
             loaded,
@@ -96,6 +95,7 @@ def _record(
             needles=options.needles,
             sentences=options.sentences,
             draws=options.draws,
+            chat=options.chat or None,
             seed=options.seed,
         ),
         warnings=(
@@ -114,7 +114,7 @@ def _record(
         cut=max(row.score for row in rows if not row.full),
         found=found,
         asked=asked,
-        start=tuple(encoder.tokenizer.convert_ids_to_tokens(list(encoder.start_ids))),
+        start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(questions.hay.start))),
     )
 
 

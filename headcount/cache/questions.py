@@ -7,50 +7,48 @@ of the text the next sentence is asked for, among three from elsewhere: the like
 per token is the model's choice. Other needles than these, in other texts, score retrieval.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from headcount.cache.options import CacheOptions
-from headcount.core import InputError, ModelError, amount
+from headcount.core import InputError, amount
 from headcount.models import Loaded
 from headcount.results import NEXT
+from headcount.skills import Fact, Hay, Hidden, pick
 
 NAMES = "Abbott Bianchi Cooper Dupont Eriksen Fischer Garcia Hansen Ivanov Jansen".split()
 """People that needles are about."""
-WORDS = "anchor basket candle drum feather glove hammer kettle ladder mirror needle pillow".split()
-PETS = "Biscuit Pepper Ginger Shadow Coco Rusty Daisy Felix Luna Oscar".split()
-STREETS = "Maple Church Garden River Station Mill Bridge Castle Forest Market".split()
-CUE_ROOM = 60
-"""Number of tokens kept for a cue and its answer, or for a sentence to choose."""
+LENGTH = 2000
+"""Default number of tokens of the longest texts, if texts and model allow it."""
 SHORTEST, LONGEST = 6, 24
 """Least and largest number of tokens of a sentence to choose; a longer one is cut."""
 CHOICES = 4
 """Number of sentences to choose from."""
+_word = pick(
+    "anchor basket candle drum feather glove hammer kettle ladder mirror needle pillow".split()
+)
+_pet = pick("Biscuit Pepper Ginger Shadow Coco Rusty Daisy Felix Luna Oscar".split())
+_street = pick("Maple Church Garden River Station Mill Bridge Castle Forest Market".split())
 
-
-def _pick(random: np.random.Generator, words: Sequence[str]) -> str:
-    return words[int(random.integers(len(words)))]
-
-
-KINDS: dict[str, tuple[str, Callable[[np.random.Generator], str], str]] = {
-    "locker": ("The locker of {} has the number", lambda r: str(r.integers(100, 1000)), "."),
-    "password": ("The password of {} is the word", lambda r: _pick(r, WORDS), "."),
-    "dog": ("The dog of {} is called", lambda r: _pick(r, PETS), "."),
-    "train": (
+KINDS = {
+    "locker": Fact("The locker of {} has the number", lambda r: str(r.integers(100, 1000)), "."),
+    "password": Fact("The password of {} is the word", _word, "."),
+    "dog": Fact("The dog of {} is called", _pet, "."),
+    "train": Fact(
         "The train of {} leaves at",
         lambda r: f"{r.integers(1, 13)}:{r.integers(10, 60)}",
         " tomorrow.",
     ),
-    "street": (
+    "street": Fact(
         "The new office of {} is at",
-        lambda r: f"{r.integers(11, 100)} {_pick(r, STREETS)} Street",
+        lambda r: f"{r.integers(11, 100)} {_street(r)} Street",
         ", third floor.",
     ),
 }
-"""Kinds of needles: how they begin, which is also the cue; the answer; and how they end."""
+"""Kinds of needles."""
 
 
 @final
@@ -80,15 +78,6 @@ class AskedText:
 
 
 @final
-@dataclass(frozen=True)
-class _Needle:
-    kind: str
-    cue: list[int]
-    answer: list[int]
-    ids: list[int]
-
-
-@final
 class Questions:
     """Texts with questions, of every length.
 
@@ -100,32 +89,26 @@ class Questions:
     Raises:
         InputError: if the texts are too short or too few, if their lines leave no place for
             needles, or if there are more needles than different ones.
-        ModelError: if the model takes fewer tokens.
+        ModelError: if the model takes fewer tokens, or there is no chat template.
     """
 
     def __init__(self, loaded: Loaded, texts: Sequence[str], options: CacheOptions) -> None:
-        self._encoder, self._options = loaded.encoder(), options
-        longest, most = max(options.lengths), len(KINDS) * len(NAMES)
-        if loaded.max_length is not None and longest + CUE_ROOM > loaded.max_length:
-            raise ModelError(
-                f"Expected lengths of at most {amount(loaded.max_length - CUE_ROOM, 'token')}, as "
-                f"many as {loaded.name} takes with a question, got {longest}. Give smaller "
-                "--lengths."
-            )
+        self.hay, most = Hay(loaded, texts, options.chat), len(KINDS) * len(NAMES)
+        """What the needles are hidden in."""
+        self._is_short = False
+        if not options.lengths:
+            longest = min(self.hay.longest, LENGTH)
+            options = replace(options, lengths=(longest // 2, longest))
+            self._is_short = longest < LENGTH
+        self.options = options
+        """What is asked, with lengths that texts and model allow if none were given."""
+        self.hay.check(max(options.lengths), "lengths")
         if options.needles > most:
             raise InputError(
                 f"Expected at most {amount(most, 'needle')} in a text, since no two are alike, got "
                 f"{options.needles}. Use a larger --per-length instead."
             )
-        self._texts = [self._encode(f" {text.strip()}") for text in texts if text.strip()]
-        self._there = there = sum(map(len, self._texts))
-        if there < longest:
-            raise InputError(
-                f"Expected texts of at least {longest} tokens to judge a plan, got "
-                f"{amount(len(self._texts), 'text')} of {there} tokens. Give longer ones, or "
-                "smaller --lengths."
-            )
-        self._sentences = [ids[:LONGEST] for ids in self._texts if len(ids) >= SHORTEST]
+        self._sentences = [ids[:LONGEST] for ids in self.hay.lines if len(ids) >= SHORTEST]
         if (different := len(set(map(tuple, self._sentences)))) < CHOICES:
             raise InputError(
                 f"Expected at least {CHOICES} different texts of {SHORTEST} tokens or more, to "
@@ -141,48 +124,48 @@ class Questions:
         """The texts, those of one length together."""
 
     def warnings(self) -> Iterator[str]:
-        """What makes intervals over these texts too narrow."""
-        if (drawn := sum(len(text.ids) for text in self.all)) > self._there:
+        """What makes the judgement less than it could be."""
+        if self._is_short:
+            half, longest = self.options.lengths
+            yield (
+                f"texts of {half:,} and {amount(longest, 'token')} judge the plan, and none of "
+                f"{LENGTH:,}, since the texts given, or the model, allow no more. Give longer texts"
+            )
+        if (drawn := sum(len(text.ids) for text in self.all)) > self.hay.size:
             texts = f"{amount(len(self.all), 'text')} of {amount(drawn, 'token')} in all"
             yield (
-                f"{texts} are drawn from {self._there:,}, so that they share sentences and "
+                f"{texts} are drawn from {self.hay.size:,}, so that they share sentences and "
                 "intervals over texts are too narrow. Give longer texts"
             )
 
-    def _encode(self, text: str) -> list[int]:
-        return self._encoder.tokenizer(text, add_special_tokens=False)["input_ids"]
-
-    def _needles(self, random: np.random.Generator) -> list[_Needle]:
+    def _needles(self, random: np.random.Generator) -> Iterator[tuple[str, Hidden]]:
+        """The needles of a text, each with its kind."""
         pairs = [(kind, name) for kind in KINDS for name in NAMES]
-        drawn = random.choice(len(pairs), self._options.needles, replace=False)
-        found = []
-        for kind, name in (pairs[number] for number in drawn):
-            begins, answered, ends = KINDS[kind]
-            cue = self._encode(" " + begins.format(name))
-            answer = self._encode(" " + answered(random))
-            found.append(_Needle(kind, cue, answer, [*cue, *answer, *self._encode(ends)]))
-        return found
+        for number in random.choice(len(pairs), self.options.needles, replace=False):
+            kind, name = pairs[number]
+            yield kind, self.hay.hide(KINDS[kind], name, random)
 
     def _text(self, random: np.random.Generator, length: int) -> AskedText:
-        needles, start = self._needles(random), self._encoder.start_ids
+        kinds, needles = zip(*self._needles(random), strict=True)
+        start = self.hay.start
         room = length - len(start) - sum(len(each.ids) for each in needles)
-        last = room - self._options.recent
+        last = room - self.options.recent
         if last < 1:
             raise InputError(
                 f"Expected lengths of at least {amount(length - last + 1, 'token')}, which the "
-                f"needles and the recent tokens behind them take, got {length}. Give larger "
-                "--lengths, or fewer --needles."
+                f"needles and the recent tokens behind them take, got {length}. Give longer texts "
+                "and larger --lengths, or fewer --needles."
             )
-        hay = list(self._hay(random, room))
+        hay = self.hay.drawn(random, room)
         cuts = np.cumsum([0, *map(len, hay)])[:-1]  # between sentences only
-        first = max(0, self._options.sink - len(start) - min(len(each.cue) for each in needles))
+        first = max(0, self.options.sink - len(start) - min(len(each.cue) for each in needles))
         shares = (np.arange(len(needles)) + random.random(len(needles))) / len(needles)
         wanted = first + shares * (last - first)
         allowed = np.flatnonzero((first <= cuts) & (cuts <= last))
         if not len(allowed):
             raise InputError(
                 f"Expected a place between two texts for needles behind the first "
-                f"{self._options.sink} and before the last {self._options.recent} of "
+                f"{self.options.sink} and before the last {self.options.recent} of "
                 f"{amount(length, 'token')}, got none. Write each sentence on a line, or lower "
                 "--sink or --recent."
             )
@@ -192,8 +175,8 @@ class Questions:
             for number, sentence in enumerate(hay[:-1])
             if number not in places and cuts[number] >= room / 4 and len(sentence) >= SHORTEST
         }
-        if len(asked) > self._options.sentences:
-            chosen = random.choice(sorted(asked), self._options.sentences, replace=False)
+        if len(asked) > self.options.sentences:
+            chosen = random.choice(sorted(asked), self.options.sentences, replace=False)
             asked = {int(number) for number in chosen}
         ids, questions = [*start], list[Question]()
         for number, sentence in enumerate(hay):
@@ -204,8 +187,8 @@ class Questions:
                 questions.append(self._next(random, ids, sentence[:LONGEST]))
             ids += sentence
         questions += (
-            Question(each.kind, len(ids), tuple(each.cue), (tuple(each.answer),))
-            for each in needles
+            Question(kind, len(ids), each.asks, (each.answer,))
+            for kind, each in zip(kinds, needles, strict=True)
         )
         return AskedText(tuple(ids), tuple(questions))
 
@@ -217,11 +200,3 @@ class Questions:
         drawn = random.choice(len(others), CHOICES - 1, replace=False)
         answers = [sentence, *(others[number] for number in drawn)]
         return Question(NEXT, len(ids) - 1, (ids[-1],), tuple(map(tuple, answers)))
-
-    def _hay(self, random: np.random.Generator, room: int) -> Iterator[list[int]]:
-        """Texts from a random one on, the last of them cut to fit."""
-        number = int(random.integers(len(self._texts)))
-        while room > 0:
-            text = self._texts[number % len(self._texts)][:room]
-            yield text
-            room, number = room - len(text), number + 1

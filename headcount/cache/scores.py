@@ -43,7 +43,7 @@ from headcount.core import (
     silent_steps,
 )
 from headcount.models import Loaded
-from headcount.skills import Needles, Retrieved, SkillOptions, retrieve
+from headcount.skills import Hay, Needles, Retrieved, SkillOptions, retrieve
 from headcount.tap import AttentionLayer, Block, Tap
 
 WINDOW, WINDOWS = 1024, 8
@@ -91,8 +91,9 @@ class GroupScores:
     @cached_property
     def retrieved(self) -> Retrieved:
         """What the model produced for the needles that score retrieval."""
-        options = SkillOptions(lengths=self._options.scored, seed=self._options.seed)
-        needles = Needles(self._loaded, self._texts, options).all
+        how = self._options
+        options = SkillOptions(lengths=how.scored, seed=how.seed, chat=how.chat)
+        needles = Needles(self._loaded, self._texts, options, "scored").all
         return retrieve(self._loaded, needles, steps=partial(self._progress, "needles"))
 
     @cached_property
@@ -120,27 +121,18 @@ class GroupScores:
         Raises:
             InputError: if all of them together are as short as what a streaming group keeps.
         """
-        encoder, (sink, recent) = self._loaded.encoder(), self._options.window
-        texts = [f" {text.strip()}" for text in self._texts if text.strip()]
-        flat = [
-            each
-            for ids in encoder.tokenizer(texts, add_special_tokens=False)["input_ids"]
-            for each in ids
-        ]
-        start = encoder.start_ids
-        size = min(WINDOW, self._loaded.max_length or WINDOW, len(start) + len(flat))
+        hay, (sink, recent) = (
+            Hay(self._loaded, self._texts, self._options.chat),
+            self._options.window,
+        )
+        size = min(WINDOW, self._loaded.max_length or WINDOW, len(hay.start) + hay.size)
         if size <= sink + recent:
             raise InputError(
                 f"Expected more than {sink} + {amount(recent, 'token')} to score groups that keep "
                 f"these, got {size}. Give longer texts, half of which score groups, or a smaller "
                 "--recent."
             )
-        body = size - len(start)
-        number = min(WINDOWS, len(flat) // body)
-        return [
-            torch.tensor([*start, *flat[first : first + body]])
-            for first in range(0, number * body, body)
-        ]
+        return list(hay.windows(size, WINDOWS))
 
 
 def retrieval_scores(loaded: Loaded, found: Retrieved) -> Float[np.ndarray, " group"]:

@@ -50,7 +50,9 @@ def streaming_cache(
     attention, held = _Attention(plan.sink, plan.recent), DynamicCache(config=whole.config).layers
     for layer, module, split in splits_of(plan, whole, anatomy):
         attention.splits[module] = split
-        held[cache_index(whole, layer) or 0] = StreamingLayer(attention, split)
+        number = cache_index(whole, layer)
+        assert number is not None  # a group that streams has a cache of its own
+        held[number] = StreamingLayer(attention, split)
     with dispatching(whole, attention.attend, "sdpa", explicit=False):
         attention.is_active = True
         try:

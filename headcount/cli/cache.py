@@ -32,8 +32,8 @@ class CacheCommand(
     RESULT = results.PlannedCache
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
-    """Running text; its first half scores groups, its second half judges the plan; a sample of ours
-    by default, long enough for --lengths up to 1000."""
+    """Running text; its first half scores groups, its second half judges the plan; by default a
+    sample of ours, with --lengths as long as it allows."""
     how: Annotated[CacheOptions, tyro.conf.arg(name="")] = field(default_factory=CacheOptions)
 
     @cached_property

@@ -45,7 +45,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         """The same class, with the options of the methods that are named."""
         names = values_of(arguments, "--methods") or cls.methods
         names = METHOD_OPTIONS if "all" in names else dict.fromkeys(names)
-        kinds = {name: pruning.options_of_method(name) for name in names}
+        kinds = {name.replace("-", "_"): pruning.options_of_method(name) for name in names}
         fields = [(name, kind, field(default=kind())) for name, kind in kinds.items()]
         return with_options(cls, "methods", make_dataclass("Options", fields, frozen=True)())
 
@@ -69,7 +69,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
 
     def _chosen(self) -> "dict[str, pruning.MethodOptions]":
         """The options of each method."""
-        return vars(self.options)
+        return {each.name: each for each in vars(self.options).values()}
 
     def prepare(self) -> "Inputs[pruning.Roles | None]":
         """Load the model, its roles and the data."""

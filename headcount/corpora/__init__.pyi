@@ -13,6 +13,7 @@ from .census import Named as Named
 from .census import baselines_of as baselines_of
 from .census import take_census as take_census
 from .chats import chat_tokens as chat_tokens
+from .chats import message_frame as message_frame
 from .conllu import is_treebank as is_treebank
 from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion
@@ -85,6 +86,7 @@ from .table import check_limit as check_limit
 from .table import named_columns as named_columns
 from .text import json_of as json_of
 from .text import numbered_lines as numbered_lines
+from .tokenizing import parts as parts
 from .windows import stretches as stretches
 from .word_labels import LABELS as LABELS
 from .word_labels import NO_LABEL as NO_LABEL

@@ -77,6 +77,23 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, messages: str, origin: str) 
     return ChatTokens(list(encoding["input_ids"]), [_role(span, spans) for span in offsets])
 
 
+def message_frame(tokenizer: PreTrainedTokenizerBase, name: str) -> tuple[str, str]:
+    """What the template writes before a user's message, and between it and the reply.
+
+    Raises:
+        ModelError: if the tokenizer of the model of this name has no chat template.
+        CorpusError: if the template does not take a single message.
+    """
+    if not tokenizer.chat_template:
+        raise ModelError(
+            f"Expected a tokenizer with a chat template, got that of {name}, which has none. Leave "
+            "--chat out: prompts are raw text then."
+        )
+    marked, _ = _marked([{"role": "user", "content": "a text"}])
+    before, _, behind = PLACEHOLDER.split(_written(tokenizer, marked, name, replies=True))
+    return before, behind
+
+
 def encode_chats(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
 ) -> list[Encoded]:
@@ -116,10 +133,17 @@ def _marked(
 
 
 def _written(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], origin: str
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, Any]],
+    origin: str,
+    replies: bool = False,
 ) -> str:
     try:
-        return str(tokenizer.apply_chat_template([*map(dict, messages)], tokenize=False))
+        return str(
+            tokenizer.apply_chat_template(
+                [*map(dict, messages)], tokenize=False, add_generation_prompt=replies
+            )
+        )
     except Exception as error:  # a template raises what it likes
         raise CorpusError(
             f"{origin}: expected messages that the chat template takes, but it refuses them: "

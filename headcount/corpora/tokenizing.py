@@ -6,6 +6,8 @@ Fast tokenizers say where each piece is in the text. Slow ones (Marian's, ByT5's
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from os.path import commonprefix
 from typing import Any, final
 
 from transformers import PreTrainedTokenizerBase
@@ -26,6 +28,20 @@ def encodings(
     # Not verbose: we report overlong text ourselves, once for the complete corpus.
     with _calling(tokenizer):
         return tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
+
+
+def parts(tokenizer: PreTrainedTokenizerBase, *texts: str) -> list[list[int]]:
+    """Token ids of the parts of one text, without special tokens in front or behind.
+
+    A part begins at the first token that differs from those of the text without it.
+    """
+    ids = list[list[int]]()
+    for end in range(1, len(texts) + 1):
+        with _calling(tokenizer):
+            text = "".join(texts[:end])
+            ids.append(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    cuts = accumulate((len(commonprefix([each, ids[-1]])) for each in ids), max, initial=0)
+    return [ids[-1][first:last] for first, last in pairwise(cuts)]
 
 
 @contextmanager

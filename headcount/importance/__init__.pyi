@@ -12,6 +12,8 @@ from .assessment import Assessment as Assessment
 from .assessment import assess as assess
 from .assessment import write_assessment as write_assessment
 from .attention_gradient import attention_gradients as attention_gradients
+from .causal_gates_score import CausalGatesScore as CausalGatesScore
+from .causal_gates_score import causal_gates as causal_gates
 from .choices import Average as Average
 from .choices import DeltaOf as DeltaOf
 from .choices import Instead as Instead

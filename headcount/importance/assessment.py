@@ -130,8 +130,14 @@ class _Assessing:
                 record = self._ablation(record)
             else:
                 one = score_of(name, self.options)
-                found = one.of(self.loaded, self._watched(name), self.max_tokens)
-                self.columns[one.column.key] = column(found, self.heads)
+                found = one.measured(self.loaded, self._watched(name), self.max_tokens)
+                self.columns |= {
+                    key: column(each, self.heads) for key, each in found.columns.items()
+                }
+                if (facts := found.causal_gates) is not None:
+                    few = few_examples(facts.num_held_out, "held-out example")
+                    warned = (*record.warnings, *few)
+                    record = replace(record, causal_gates=facts, warnings=warned)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
         return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))

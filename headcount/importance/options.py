@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
+from headcount.importance.causal_gates_score import CausalGatesScore
 from headcount.importance.choices import Average, DeltaOf, Instead, Level, ScoreTest
 from headcount.importance.fisher_score import FisherScore
+from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.gradient_score import GradientOptions, GradientScore
 from headcount.importance.norm_score import NormScore
 from headcount.importance.relevance_score import RelevanceOptions, RelevanceScore
@@ -14,11 +16,15 @@ from headcount.importance.score import Score
 from headcount.importance.sink_score import SinkScore
 
 SCORES: Mapping[str, type[Score]] = {
-    each.name: each for each in (GradientScore, RelevanceScore, NormScore, SinkScore, FisherScore)
+    each.name: each
+    for each in (
+        *(GradientScore, RelevanceScore, NormScore, SinkScore, FisherScore),
+        CausalGatesScore,
+    )
 }
 """Every score by its name; ablation, which has intervals and tests, is a method of its own."""
 
-MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher"]
+MethodName = Literal["gradient", "relevance", "ablation", "norm", "sink", "fisher", "causal-gates"]
 
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """Every method, in the order in which they are measured."""
@@ -32,7 +38,9 @@ SCORE_COLUMNS = ("ablation_delta", *(each.column.key for each in SCORES.values()
 COLUMNS = tuple(
     column
     for name in METHODS
-    for column in ((SCORES[name].column.key,) if name in SCORES else ABLATION_COLUMNS)
+    for column in (
+        [each.key for each in SCORES[name].columns()] if name in SCORES else ABLATION_COLUMNS
+    )
 )
 """Columns that assessments write."""
 READ_BY: Mapping[str, tuple[str, ...]] = {
@@ -52,7 +60,7 @@ class Chosen:
 
 @final
 @dataclass(frozen=True)
-class Options(RelevanceOptions, GradientOptions, Chosen):
+class Options(CausalGatesOptions, RelevanceOptions, GradientOptions, Chosen):
     """The methods to run, and their options, in Python and as options of the command.
 
     Those of scores are inherited; the last base has the first options.
@@ -85,6 +93,7 @@ class Options(RelevanceOptions, GradientOptions, Chosen):
         check_choice("an average", self.average, Average)
         check_choice("a quantity", self.quantity, DeltaOf)
         check_choice("a test", self.score_test, ScoreTest)
+        check_causal_gates(self)
         if self.samples is not None and self.samples < 1:
             raise InputError(
                 f"Expected at least 1 swap or resample, got samples={self.samples}. Leave it out "

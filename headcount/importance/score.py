@@ -6,9 +6,9 @@ heads and its words. `importance`, `follow`, `curve` and `prune` take the same o
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from headcount import models, numbers, tasks
+from headcount import models, numbers, results, tasks
 from headcount.core import MAX_TOKENS, Head, options_of
 from headcount.vocabulary import WORTH, ColumnEntry
 
@@ -28,6 +28,17 @@ def score_column(
     return ColumnEntry(key, label, WORTH, about, show, source, has_signs)
 
 
+@final
+@dataclass(frozen=True)
+class Measured:
+    """What a score measures in an assessment."""
+
+    columns: Mapping[str, "Scores"]
+    """Numbers of every head by their columns, the score first."""
+    causal_gates: "results.CausalGates | None" = None
+    """What causal gates found beside the heads' numbers; None of other scores."""
+
+
 @dataclass(frozen=True)
 class Score:
     """One number for every head; higher means more important."""
@@ -36,6 +47,8 @@ class Score:
     """Name of the score, as given to `--methods` and `--method`."""
     column: ClassVar[ColumnEntry]
     """Its column in the table of heads."""
+    beside: ClassVar[tuple[ColumnEntry, ...]] = ()
+    """Further columns that an assessment writes, by which no head is pruned."""
     measure: ClassVar[Callable[..., Any]]
     """Scores the heads of a model on a task; it takes the options by name, the anatomy and the size
     of batches."""
@@ -59,6 +72,17 @@ class Score:
         options = {each: getattr(self, each) for each in self.__match_args__}
         how = {"anatomy": loaded.anatomy, "max_tokens": max_tokens}
         return self.measure(loaded.model, task, **options, **how)
+
+    def measured(
+        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
+    ) -> Measured:
+        """The score of every head, and whatever else an assessment shows of it."""
+        return Measured({self.column.key: self.of(loaded, task, max_tokens)})
+
+    @classmethod
+    def columns(cls) -> tuple[ColumnEntry, ...]:
+        """All columns that an assessment writes, the score's first."""
+        return (cls.column, *cls.beside)
 
     def without(self, found: "Scores", pruned: Collection[Head]) -> "Scores":
         """The scores while some heads are pruned, which were gated to 0 when they were measured."""

@@ -8,10 +8,9 @@ from collections.abc import Set
 from typing import Any, final
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import SITES, ModelError, amount
 from headcount.measures.arcs import ArcHits
 from headcount.measures.grid_places import GridColumns
 from headcount.measures.reductions import (
@@ -137,20 +136,23 @@ class AttentionReducer:
                 continue
             at = slice(rows.start - first_row, rows.stop - first_row)
             part = (at, slice(None), slice(queries.stop - first_query))
-            weights, masses = block.weights_BHQK[part], block.masses_BHQC[part]
-            self._reduce(
-                Block(block.layer, rows, block.heads, queries, weights[..., :num_keys], masses)
-            )
+            weights, masses = block.seen_BHQK[part], block.masses_BHQC[part]
+            if num_keys <= block.first_key:
+                continue
+            weights = weights[..., : num_keys - block.first_key]
+            its = (block.layer, rows, block.heads, queries, weights, masses)
+            self._reduce(Block(*its, block.first_key, num_keys))
 
     def _reduce(self, block: Block) -> None:
-        weights, place = block.weights_BHQK, (block.rows, block.heads, block.queries)
-        self._first_BHQ[place] = weights[..., 0]
+        weights, place = block.seen_BHQK, (block.rows, block.heads, block.queries)
+        # A weight that is not finite makes its whole row so, also times 0
+        self._first_BHQ[place] = weights[..., 0] * (block.first_key == 0)
         if Reduction.NONE in self.needs:
             self._none_BHQ[place] = 1 - weights.sum(-1)
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
         if self._grid is not None:
-            beside, masses = self._grid.reduced(weights, block.queries)
+            beside, masses = self._grid.reduced(block.weights_BHQK, block.queries)
             self._beside_BHQO[place], self._grid_mass_BHQM[place] = beside, masses
         if Reduction.DIAGONALS in self.needs:
             self._diagonals(block)
@@ -161,7 +163,7 @@ class AttentionReducer:
             is_query_BQ = self.sides.attending.is_token_BN[block.rows, block.queries]
             weights *= is_query_BQ[:, None, :, None].to(weights.dtype)
         if Reduction.COLUMN in self.needs:
-            column_BHK = self._column_BHK[block.rows, block.heads, : weights.shape[3]]
+            column_BHK = self._column_BHK[block.rows, block.heads, block.keys]
             column_BHK += self._measured(block).sum(-2)
         if self.needs & _CONTENT:
             self._peaks(block)
@@ -171,23 +173,20 @@ class AttentionReducer:
     def _measured(self, block: Block) -> Tensor:
         """The weights of a block, 0 where the query is context."""
         if self.sides.with_context is None:
-            return block.weights_BHQK
+            return block.seen_BHQK
         is_query_BQ = self.sides.queries.is_token_BN[block.rows, block.queries]
-        return block.weights_BHQK * is_query_BQ[:, None, :, None]
+        return block.seen_BHQK * is_query_BQ[:, None, :, None]
 
     def _diagonals(self, block: Block) -> None:
-        start, num_queries = block.queries.start, block.weights_BHQK.shape[2]
-        for o, offset in enumerate(OFFSETS):
-            diagonal = block.weights_BHQK.diagonal(start + offset, dim1=-2, dim2=-1)
-            first = max(0, -(start + offset))  # first query of the block that has such a key
-            into = slice(
-                start + first, min(start + num_queries, start + first + diagonal.shape[-1])
-            )
-            self._diagonals_OBHQ[o, block.rows, block.heads, into] = diagonal
+        """The weights at each of `OFFSETS`; 0 where there is no key that is seen."""
+        key_QO, is_key_QO = self.sides.near(block.queries, block.keys)
+        weights, place = block.seen_BHQK, (block.rows, block.heads, block.queries)
+        near_BHQO = weights.gather(-1, key_QO.expand(*weights.shape[:2], -1, -1)) * is_key_QO
+        self._diagonals_OBHQ[:, *place] = near_BHQO.movedim(-1, 0)
 
     def _peaks(self, block: Block) -> None:
         """The largest weights on special and on content keys."""
-        weights, (rows, keys) = block.weights_BHQK, self.sides.special_keys(block.rows)
+        weights, (rows, keys) = block.seen_BHQK, self.sides.special_keys(block.rows, block.keys)
         place = (block.rows, block.heads, block.queries)
         if Reduction.PEAK_SPECIAL in self.needs:
             special_NHQ = weights[rows, :, :, keys]
@@ -197,21 +196,32 @@ class AttentionReducer:
             )
         weights[rows, :, :, keys] = -1
         if Reduction.PEAK_KEY in self.needs:
-            self._peak_BHQ[place], self._peak_key_BHQ[place] = peaks(weights)
+            peak, key = peaks(weights)
+            self._peak_BHQ[place] = peak
+            self._peak_key_BHQ[place] = self._key(block, peak, key)
         elif Reduction.PEAK in self.needs:
             self._peak_BHQ[place] = weights.amax(-1)
         if Reduction.PEAK_LATER in self.needs:
-            self._peak_later_BHQ[place] = self._later_peaks(weights, place)
+            self._peak_later_BHQ[place] = self._later_peaks(block, place)
 
-    def _later_peaks(self, weights: Tensor, place: tuple[slice, ...]) -> Tensor:
+    def _later_peaks(self, block: Block, place: tuple[slice, ...]) -> Tensor:
         """The content key with the largest weight, the first token left out."""
         if not self.sides.has_content_first and Reduction.PEAK_KEY in self.needs:
             return self._peak_key_BHQ[place]
-        first = weights[..., 0].clone()
-        weights[..., 0] = -1
-        key = peaks(weights)[1]
-        weights[..., 0] = first
+        if block.first_key > 0:
+            return self._key(block, *peaks(block.seen_BHQK), first=1)
+        first = block.seen_BHQK[..., 0].clone()
+        block.seen_BHQK[..., 0] = -1
+        key = self._key(block, *peaks(block.seen_BHQK), first=1)
+        block.seen_BHQK[..., 0] = first
         return key
+
+    def _key(self, block: Block, peak: Tensor, key: Tensor, first: int = 0) -> Tensor:
+        """Keys of the largest weights. If these are 0, it is the first content key, seen or not."""
+        if not block.is_partial:
+            return key
+        content_B = self.sides.first_content(first)[block.rows]
+        return torch.where(peak > 0, key + block.first_key, content_B[:, None, None])
 
     def attention(self) -> Attention:
         """The reductions of the layer, once all blocks have arrived.
@@ -219,7 +229,12 @@ class AttentionReducer:
         Raises:
             ModelError: if a weight or a value is not finite; names the head.
         """
-        self._check_finite()
+        attention = self.unchecked()
+        attention.check_finite()
+        return attention
+
+    def unchecked(self) -> Attention:
+        """The reductions of the layer, finite or not."""
         sides, num_classes = self.sides, len(MASSES) + len(NORM_MASSES)
         makers: dict[Reduction, Any] = {
             Reduction.PEAK: lambda: self._peak_BHQ.clamp_min(0),
@@ -241,7 +256,7 @@ class AttentionReducer:
             Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
         reduced = {reduction: makers[reduction]() for reduction in self.needs}
-        return Attention(self.layer, sides, reduced, self.needs)
+        return Attention(self.layer, sides, reduced, self.needs, total_H=self._total())
 
     def _own_segment(self) -> Tensor | None:
         if self._segment_BN is None:
@@ -250,26 +265,19 @@ class AttentionReducer:
         own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
 
-    def _check_finite(self) -> None:
+    def _total(self) -> Tensor:
+        """A sum over each head, which is finite if all of its weights and values are."""
         # A weight that is not finite makes its whole row of weights so
-        broken_H = _not_finite(self._first_BHQ, self.sides.queries.is_token_BN)
+        total_H = _sum(self._first_BHQ, self.sides.queries.is_token_BN)
         if self._values_H is not None:
-            broken_H |= ~self._values_H.isfinite()
+            total_H = total_H + self._values_H
         elif self.value_norm_BHK is not None:
-            broken_H |= _not_finite(self.value_norm_BHK, self.sides.keys.is_token_BN)
-        if broken_H.any():
-            name = f"{SITES[self.layer.site]}.{self.layer.layer}.{int(broken_H.nonzero()[0])}"
-            raise ModelError(
-                f"Expected finite attention weights and values, got NaN or infinity in head {name} "
-                f"({int(broken_H.sum())} of the layer's {amount(len(broken_H), 'head')} have "
-                f"some). Check the parameters of {self.layer.module}, or load the model in float32."
-            )
+            total_H = total_H + _sum(self.value_norm_BHK, self.sides.keys.is_token_BN)
+        return total_H
 
 
-def _not_finite(numbers_BHN: Tensor, counts_BN: Tensor) -> Bool[Tensor, " head"]:
-    """Heads with NaN or infinity at a token that counts; a finite sum rules both out quickly."""
-    total_H = (numbers_BHN * counts_BN[:, None]).sum((0, 2))
-    return ~total_H.isfinite()
+def _sum(numbers_BHN: Tensor, counts_BN: Tensor) -> Float[Tensor, " head"]:
+    return (numbers_BHN * counts_BN[:, None]).sum((0, 2))
 
 
 def value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:

@@ -5,16 +5,17 @@ never tokens x tokens. A measure declares the reductions that it needs; the othe
 `AttentionReducer` (reducer.py) computes them.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar, final
 
+import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from headcount.core import Grid
+from headcount.core import SITES, Grid, ModelError, amount
 from headcount.corpora import Arcs, Tokens
 from headcount.measures.arcs import Words
 from headcount.tap import AttentionLayer
@@ -81,7 +82,10 @@ class Sides:
     """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
-    _special_keys: dict[tuple[int, int], tuple[Tensor, ...]] = field(
+    _special_keys: dict[tuple[int, int, int, int], tuple[Tensor, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _near: dict[tuple[int, int, int, int], tuple[Tensor, Tensor]] = field(
         default_factory=dict, init=False, repr=False
     )
     _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
@@ -147,13 +151,33 @@ class Sides:
             self._made[make] = make(self)
         return self._made[make]
 
-    def special_keys(self, rows: slice) -> tuple[Tensor, ...]:
-        """Row, counted from the first, and position of the special tokens among some rows' keys."""
-        place = (rows.start, rows.stop)
+    def special_keys(self, rows: slice, keys: slice) -> tuple[Tensor, ...]:
+        """Row and position, counted from the first ones, of special tokens among some keys."""
+        place = (rows.start, rows.stop, keys.start, keys.stop)
         if place not in self._special_keys:
-            is_special_BK = self.keys.is_token_BN[rows] & ~self.keys.is_content_BN[rows]
+            is_special_BK = self.keys.is_token_BN[rows, keys] & ~self.keys.is_content_BN[rows, keys]
             self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
         return self._special_keys[place]
+
+    def near(self, queries: slice, keys: slice) -> tuple[Tensor, Tensor]:
+        """The key at each of `OFFSETS` from some queries, and whether it is among some keys.
+
+        Keys are counted from the first of these.
+        """
+        place = (queries.start, queries.stop, keys.start, keys.stop)
+        if place not in self._near:
+            device, num_keys = self.keys.ids_BN.device, keys.stop - keys.start
+            position_Q1 = torch.arange(queries.start, queries.stop, device=device)[:, None]
+            key_QO = position_Q1 + torch.tensor(OFFSETS, device=device) - keys.start
+            is_key_QO = (key_QO >= 0) & (key_QO < num_keys)
+            self._near[place] = key_QO.clamp(0, num_keys - 1), is_key_QO
+        return self._near[place]
+
+    def first_content(self, begin: int) -> Int64[Tensor, " batch"]:
+        """The first content key of each row from `begin` on; 0 if there is none."""
+        is_content_BK = self.keys.is_content_BN.long()
+        is_content_BK[:, :begin] = 0
+        return is_content_BK.argmax(1)
 
     @cached_property
     def words(self) -> Words | None:
@@ -179,6 +203,23 @@ def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
     return segment_BN if bool(segment_BN.any()) else None
 
 
+def _join(reduction: Reduction, layers: Sequence[Any]) -> Any:
+    """One reduction of several layers, joined along heads; None if it is of none."""
+    match reduction, layers[0]:
+        case _, None:
+            return None
+        case Reduction.OWN_SEGMENT, (own_BHQ, segment_BN):
+            if own_BHQ is None:
+                return layers[0]
+            return torch.cat([own_BHQ for own_BHQ, _ in layers], 1), segment_BN
+        case Reduction.WORD_LOOKS, _:
+            return torch.cat(layers)
+        case Reduction.DIAGONALS, _:  # as they lie in memory
+            return torch.cat([each.movedim(-1, 0) for each in layers], 2).movedim(0, -1)
+        case _:
+            return torch.cat(layers, 1)
+
+
 @final
 @dataclass(frozen=True)
 class Attention:
@@ -195,6 +236,37 @@ class Attention:
     """The reductions that may be read."""
     reader: str = "A measure"
     """Name of the measure that reads."""
+    total_H: Float[Tensor, " head"] | None = None
+    """A sum over each head, finite if all of its weights and values are; None if unknown."""
+
+    @classmethod
+    def join(cls, layers: Sequence["Attention"]) -> "Attention":
+        """The attention of several layers over the same tokens, with the heads of one another."""
+        first, reduced = layers[0], {}
+        for reduction in first.reduced:
+            reduced[reduction] = _join(reduction, [each.reduced[reduction] for each in layers])
+        return replace(first, reduced=reduced, total_H=None)
+
+    @property
+    def size(self) -> int:
+        """Number of bytes that the reductions take."""
+        return sum(each.nbytes for each in self.reduced.values() if isinstance(each, Tensor))
+
+    def check_finite(self) -> None:
+        """Refuse weights or values that are not finite.
+
+        Raises:
+            ModelError: names the first head.
+        """
+        if self.total_H is None or self.total_H.isfinite().all():
+            return
+        broken, layer = (~self.total_H.isfinite()).tolist(), self.layer
+        name = f"{SITES[layer.site]}.{layer.layer}.{broken.index(True)}"
+        raise ModelError(
+            f"Expected finite attention weights and values, got NaN or infinity in head {name} "
+            f"({sum(broken)} of the layer's {amount(len(broken), 'head')} have some). Check the "
+            f"parameters of {layer.module}, or load the model in float32."
+        )
 
     @property
     def queries(self) -> Tokens:

@@ -1,7 +1,7 @@
 """Sums: the base of every measure. Parts add up to the total, in any order and any process."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -70,6 +70,37 @@ class Sums(ABC):
                 parts[name] = each
         return cls(**parts, **{name: Moments(**each) for name, each in nested.items()})
 
+    def split(self, sizes: Sequence[int]) -> list["Sums"]:
+        """The sums of each layer, if the heads of several are joined.
+
+        Args:
+            sizes: number of heads of each layer.
+        """
+        parts = [dict[str, Any]() for _ in sizes]
+        for name, each in self._parts().items():
+            axis = self._head_axis(name)
+            for part, its in zip(parts, _split(each, axis, sizes), strict=True):
+                part[name] = its
+        return [type(self)(**part) for part in parts]
+
+    @classmethod
+    def join(cls, layers: Sequence["Sums"]) -> "Sums":
+        """The sums of several layers over the same tokens with joined heads, as `split` takes."""
+        every = [each._parts() for each in layers]
+        return cls(
+            **{
+                name: _join([parts[name] for parts in every], cls._head_axis(name))
+                for name in every[0]
+            }
+        )
+
+    @classmethod
+    def _head_axis(cls, name: str) -> int | None:
+        """The axis of heads of a part, by the shape that its type declares; None if it has none."""
+        kinds = {field.name: field.type for field in fields(cls)}  # type: ignore[arg-type]
+        axes = getattr(kinds[name], "dim_str", "").split()
+        return axes.index("head") if "head" in axes else None
+
     def to(self, device: torch.device | str) -> "Sums":
         """The same sums on another device."""
         return self.of_state({name: each.to(device) for name, each in self.state().items()})
@@ -85,6 +116,18 @@ def _add(a: Any, b: Any) -> Any:
     wide, narrow = (a, b) if a.shape[-1] > b.shape[-1] else (b, a)
     margin = (wide.shape[-1] - narrow.shape[-1]) // 2
     return wide + pad(narrow, (margin, margin))
+
+
+def _split(part: Any, axis: int | None, sizes: Sequence[int]) -> Sequence[Any]:
+    if isinstance(part, Moments):
+        return part.split(sizes)
+    return [part] * len(sizes) if axis is None else part.split(sizes, axis)
+
+
+def _join(parts: Sequence[Any], axis: int | None) -> Any:
+    if isinstance(parts[0], Moments):
+        return Moments.join(parts)
+    return parts[0] if axis is None else torch.cat(parts, axis)
 
 
 def over_queries(

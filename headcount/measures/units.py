@@ -12,8 +12,10 @@ The windows of a long text may lie in several batches. A unit is *open* until al
 read: its sums x and n are kept apart, and squared then.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import final
 
 import numpy as np
@@ -241,6 +243,18 @@ class Moments:
             products=self.products[:, chosen],
             open_hits=self.open_hits[..., chosen],
         )
+
+    def split(self, sizes: Sequence[int]) -> list["Moments"]:
+        """The moments of each layer, if the columns are those of the heads of several layers."""
+        stops = [stop * self.squares.shape[1] // sum(sizes) for stop in accumulate(sizes)]
+        return [self.of_columns(slice(*cut)) for cut in pairwise([0, *stops])]
+
+    @classmethod
+    def join(cls, layers: Sequence["Moments"]) -> "Moments":
+        """The moments of several layers over the same units, side by side."""
+        columns = ("squares", "products", "open_hits")
+        joined = {name: torch.cat([getattr(each, name) for each in layers], -1) for name in columns}
+        return replace(layers[0], **joined)
 
     def closed(self) -> "Moments":
         """The moments once everything was read."""

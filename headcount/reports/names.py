@@ -20,7 +20,7 @@ def site_titles(sites: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((site, SITE_TITLES.get(site, site)) for site in sites)
 
 
-_SCORES = {each.column.key: each.column for each in SCORES.values()}
+_SCORES = {column.key: column for each in SCORES.values() for column in each.columns()}
 _WORTH = {key: each for key, each in COLUMNS.items() if each.group == WORTH}
 
 MEASURES: Mapping[str, ColumnEntry] = {**_WORTH, **_SCORES, **COLUMNS}

@@ -38,8 +38,8 @@ class JudgedRow:
     length: int | None
     """Number of tokens of the texts; None for all of them."""
     right: float
-    """Share of questions that were answered right; its interval is Wilson's over questions if all
-    texts are alike."""
+    """Share of questions that were answered right; its interval is Wilson's over texts if all of
+    them are alike."""
     right_low: float
     right_high: float
     loss: float

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
+from headcount.results.causal_gates import CausalGates
 from headcount.results.store import Record
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ class ImportanceRecord(Record):
     relevance, and in records of earlier versions, which were `per-example`."""
     ablation: AblationFacts | None = omitted(None)
     """How heads were ablated; None without ablation."""
+    causal_gates: CausalGates | None = omitted(None)
+    """What causal gates found beside the heads' numbers; None without them."""
     sites: tuple[SiteEffect, ...] = omitted(())
     """Effects of removing all heads of a site."""
     layers: tuple[Effect, ...] = omitted(())

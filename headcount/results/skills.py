@@ -130,7 +130,7 @@ class NeedleRow:
     length: int
     """Number of tokens of the prompt."""
     depth: float
-    """Place of the needle, as a share of the text."""
+    """Place of the needle, as a share of the text: where it stands, between two of its lines."""
     answer: str
     """What the needle says."""
     produced: str

@@ -1,6 +1,10 @@
 from .few_shot import WordTask as WordTask
 from .few_shot import read_tasks as read_tasks
 from .forward import last_logits as last_logits
+from .hay import Fact as Fact
+from .hay import Hay as Hay
+from .hay import Hidden as Hidden
+from .hay import pick as pick
 from .induction import PATTERNS as PATTERNS
 from .induction import RepeatedTokens as RepeatedTokens
 from .induction import induction_scores as induction_scores
@@ -9,6 +13,7 @@ from .induction import pattern_means as pattern_means
 from .measuring import skills as skills
 from .needles import Needle as Needle
 from .needles import Needles as Needles
+from .options import SHORTEST as SHORTEST
 from .options import SkillOptions as SkillOptions
 from .retrieval import Retrieved as Retrieved
 from .retrieval import retrieve as retrieve

@@ -19,14 +19,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from os.path import commonprefix
 from pathlib import Path
 from typing import final
 
 import numpy as np
 
 from headcount.core import InputError, ModelError, amount
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, parts
 from headcount.models import Loaded
 from headcount.skills.options import SkillOptions
 
@@ -45,6 +44,7 @@ class WordTask:
     """Pairs of words: what is asked, and the answer."""
 
     name: str
+    """Its title: the name of its file, with blanks for hyphens."""
     pairs: tuple[Pair, ...]
 
     @property
@@ -106,7 +106,7 @@ def _read(path: Path) -> WordTask:
         raise InputError(
             f"Expected at least {FEWEST} pairs of words in {path}, got {len(pairs)}. Add some."
         )
-    return WordTask(path.stem, tuple(pairs))
+    return WordTask(path.stem.replace("-", " ").replace("_", " "), tuple(pairs))
 
 
 @final
@@ -158,11 +158,7 @@ class Prompts:
         question, answer = asked
         text = "".join(f"Q: {each}\nA: {said}\n\n" for each, said in shots) + f"Q: {question}\nA:"
         tokenizer = self._encoder.tokenizer
-        prompt, whole = (
-            tokenizer(each, add_special_tokens=False)["input_ids"]
-            for each in (text, f"{text} {answer}")
-        )
-        place = len(commonprefix([prompt, whole]))
-        while place + 1 < len(whole) and not str(tokenizer.decode([whole[place]])).strip():
-            place += 1  # a blank that is a token of its own
-        return (*self._encoder.start_ids, *whole[:place]), whole[place]
+        prompt, reply = parts(tokenizer, text, f" {answer}")
+        while len(reply) > 1 and not str(tokenizer.decode(reply[:1])).strip():
+            prompt.append(reply.pop(0))  # a blank that is a token of its own
+        return (*self._encoder.start_ids, *prompt), reply[0]

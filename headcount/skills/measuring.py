@@ -20,9 +20,10 @@ from headcount.skills.function_vectors import answer, indirect_effects
 from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
-from headcount.skills.removals import Asked, Removals, share_interval
+from headcount.skills.removals import Asked, Removals
 from headcount.skills.retrieval import Retrieved, retrieve
 from headcount.skills.scores import Score, head_rows, overlaps
+from headcount.statistics import wilson_interval
 
 LENGTH, TEXTS = 60, 16
 """Number of tokens and of texts of repeated random tokens."""
@@ -60,6 +61,7 @@ def skills(
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or SkillOptions(), time.time()
     check_is_causal(loaded)
+    options.check(len(loaded.heads))
     asked = Needles(loaded, [each.text for each in texts], options)
     tasks = read_tasks(options.tasks)
     prompts = Prompts(loaded, tasks, options)
@@ -67,7 +69,7 @@ def skills(
     needles, done = Found(loaded, asked, progress), FewShot(loaded, prompts, options, progress)
     patterns = _patterns(loaded, tokens, progress)
     scores, num = (needles.score, done.score, *patterns), max(1, round(SHARE * len(loaded.heads)))
-    windows_BT = asked.windows(min(options.lengths), WINDOWS)
+    windows_BT = asked.hay.windows(min(options.lengths), WINDOWS)
     means = mean_outputs(loaded, windows_BT) if "mean" in options.replace else None
     recalls = list[RecallRow]()
     for each in (needles.asked, *done.asked):
@@ -78,7 +80,7 @@ def skills(
         warnings=(*needles.warnings(), *done.warnings()),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
-        start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.start))),
+        start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),
         first=tokens.start,
         overlaps=tuple(overlaps(loaded.heads, scores, num)),
     )
@@ -104,6 +106,8 @@ def _signed(
         "lengths": ",".join(map(str, options.lengths)),
         "depths": ",".join(f"{depth:g}" for depth in options.depths),
         "needles": options.needles,
+        "chat": options.chat or None,
+        "apart": options.apart or None,
         "prompts": options.prompts,
         "tasks": hashlib.sha256("".join(task.sha256 for task in tasks).encode()).hexdigest()[:8],
         "first": "+".join(tokens.start) or None,
@@ -182,8 +186,9 @@ class FewShot:
     ) -> None:
         self._loaded, num = loaded, options.prompts
         answered = answer(loaded, prompts.all, steps=partial(progress, "few-shot prompts"))
+        right_N = answered.right_N
         parts = [slice(first, first + num) for first in range(0, len(prompts.all), num)]
-        done = [n for part in parts if answered.right_N[part].mean() > DONE for n in _all(part)]
+        done = [n for part in parts if right_N[part].mean() > DONE for n in _all(part)]
         self._prompts = [prompts.all[n] for n in done]
         effects = indirect_effects(
             loaded,
@@ -200,8 +205,8 @@ class FewShot:
             TaskRow(
                 prompts.all[part.start].task,
                 num,
-                float(answered.right_N[part].mean()),
-                *share_interval(answered.right_N[part]),
+                (right := float(right_N[part].mean())),
+                *wilson_interval(right, num),
                 float(answered.probability_N[part].mean()),
                 float(np.mean([shuffled.get(n, np.nan) for n in _all(part)])),
                 part.start in shuffled,
@@ -209,7 +214,7 @@ class FewShot:
             for part in parts
         )
         """A row for each task."""
-        right_NR = _twice(answered.right_N[done])
+        right_NR = _twice(right_N[done])
         asked = Asked("tasks", self.score, right_NR, self.score.in_second_N, self._answers)
         self.asked = (asked,) if done else ()
         """The prompts of the tasks that are done, if any, with the heads that carry them."""

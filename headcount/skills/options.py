@@ -43,11 +43,18 @@ class SkillOptions:
     replace: tuple[Value, ...] = get_args(Value)
     """What takes the place of removed heads: zero, their mean output over the texts, or both, one
     after the other."""
+    apart: float = 0.0
+    """Share of the heads, the best by the other score, that are left where the best by one are
+    removed: 0.02 as in Yin and Steinhardt (2025); by default heads that are among both are
+    removed."""
     draws: int = 3
     """Number of sets of random other heads that are removed beside them."""
     first: str | None = None
     """Token in front of repeated random tokens; by default what the tokenizer puts in front of a
     text, or its BOS token."""
+    chat: bool = False
+    """Whether prompts with needles are a user's message in the tokenizer's chat template, and the
+    cue begins the reply; raw text by default."""
     seed: int = 0
     """Seed of the needles, the random tokens, the few-shot prompts and the random heads."""
 
@@ -75,8 +82,25 @@ class SkillOptions:
                 f"Expected at least {FEWEST_PROMPTS} few-shot prompts of every task, two for each "
                 f"half, got {self.prompts}. Leave --prompts out for the default."
             )
+        if not 0 <= self.apart <= 0.5:
+            raise InputError(
+                f"Expected a share of the heads from 0 to 0.5 to leave apart, got {self.apart:g}. "
+                "0.02 leaves the best 2 % by the other score."
+            )
         if min(self.needles, self.draws, *self.removed, 1) < 1:
             raise InputError(
                 "Expected numbers of needles, removed heads and draws of at least 1, got "
                 f"{self.needles}, {self.removed}, {self.draws}. Leave them out for the defaults."
+            )
+
+    def check(self, heads: int) -> None:
+        """Check that a model of so many heads has those that are to be removed.
+
+        Raises:
+            InputError: if it has fewer.
+        """
+        if max(self.removed, default=0) > heads:
+            raise InputError(
+                f"Expected numbers of removed heads of at most {heads}, as many as the model has, "
+                f"got {max(self.removed)}. Give a smaller --removed."
             )

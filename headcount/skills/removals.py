@@ -4,9 +4,9 @@ Heads are chosen on one half of the needles or prompts, and answers are counted 
 then the halves change places. So every case counts once, without the heads that the other half
 chose. Beside them, as many random other heads are removed.
 
-Reference: halves that change places: Chernozhukov et al. (2018), section 1,
-    https://arxiv.org/abs/1608.00060; intervals of shares: Wilson (1927),
-    https://doi.org/10.1080/01621459.1927.10502953
+References: halves that change places: Chernozhukov et al. (2018), section 1,
+    https://arxiv.org/abs/1608.00060; the other kind's best heads are left (`apart`): Yin and
+    Steinhardt (2025), https://arxiv.org/abs/2502.14010
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +22,7 @@ from headcount.results import RecallRow
 from headcount.skills.forward import Outputs, Removal
 from headcount.skills.options import SkillOptions
 from headcount.skills.scores import Score, best
+from headcount.statistics import wilson_interval
 
 Chosen = tuple[Int[np.ndarray, " removed"], Int[np.ndarray, " removed"]]
 """Numbers of the heads that are removed from the first half of the cases and from the second."""
@@ -84,17 +85,27 @@ class Removals:
 
     def _sets(self, size: int) -> Iterator[tuple[str, Chosen]]:
         """The sets of heads of a size."""
-        inducing = self._induction.best(size)
-        found = {"induction": (inducing, inducing)}
+        whole = len(self._heads)
+        inducing = self._induction.best(whole)
+        ranked = {"induction": (inducing, inducing)}
         if self._asked.score.is_known:
             first_H, second_H = self._asked.score.halves
-            found[self._asked.score.name] = (best(second_H, size), best(first_H, size))
+            ranked[self._asked.score.name] = (best(second_H, whole), best(first_H, whole))
+        left = round(self._options.apart * whole)
+        found = dict[str, Chosen]()
+        for name, own in ranked.items():
+            others = [pair for other, pair in ranked.items() if other != name]
+            first, second = (
+                order[~np.isin(order, [pair[half][:left] for pair in others])][:size]
+                for half, order in enumerate(own)
+            )
+            found[name] = first, second
         yield from found.items()
         named = [numbers for pair in found.values() for numbers in pair]
         others = np.setdiff1d(np.arange(len(self._heads)), np.concatenate(named))
         random = np.random.default_rng((self._options.seed, size))
-        for _ in range(self._options.draws):
-            drawn = random.choice(others, min(size, len(others)), replace=False)
+        for _ in range(self._options.draws if size <= len(others) else 0):
+            drawn = random.choice(others, size, replace=False)
             yield "random", (drawn, drawn)
 
     def _without(self, half: bool, removed: np.ndarray, value: str) -> np.ndarray:
@@ -109,13 +120,5 @@ def recalled(
 ) -> RecallRow:
     """The row of some answers."""
     exact, recall = right_NR.mean(0).tolist()
-    low, high = share_interval(right_NR[:, 0] == 1)
+    low, high = wilson_interval(exact, len(right_NR))
     return RecallRow(asked, removed, heads, value, exact, low, high, recall, len(right_NR))
-
-
-def share_interval(is_right_N: Bool[np.ndarray, " case"]) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share."""
-    from scipy.stats import binomtest
-
-    bounds = binomtest(int(is_right_N.sum()), len(is_right_N)).proportion_ci(method="wilson")
-    return float(bounds.low), float(bounds.high)

@@ -3,6 +3,7 @@ from .bootstrap import Estimate as Estimate
 from .bootstrap import few_clusters as few_clusters
 from .bootstrap import mean_interval as mean_interval
 from .bootstrap import middle as middle
+from .bootstrap import wilson_interval as wilson_interval
 from .clustered import ClusteredRates as ClusteredRates
 from .correlation import correlated as correlated
 from .correlation import rank_correlations as rank_correlations

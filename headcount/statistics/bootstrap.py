@@ -17,6 +17,7 @@ Reference: What Teachers Should Know About the Bootstrap (Hesterberg, 2015), sec
 
 import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import final
 
 import numpy as np
@@ -71,6 +72,20 @@ def mean_interval(
     mean, num = values_N.mean(0), len(values_N)
     reach = student.ppf(0.975, num - 1) * values_N.std(0, ddof=1) / np.sqrt(num)
     return np.stack([mean - reach, mean, mean + reach])
+
+
+def wilson_interval(share: float, cases: int) -> tuple[float, float]:
+    r"""Wilson's 95 % interval of a share over independent cases, within 0 and 1.
+
+    Reference: Wilson (1927), https://doi.org/10.1080/01621459.1927.10502953
+
+    >>> [round(bound, 3) for bound in wilson_interval(0.0, 16)]
+    [0.0, 0.194]
+    """
+    square = NormalDist().inv_cdf(0.975) ** 2 / cases
+    middle, reach = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
+    low, high = ((middle + each) / (1 + square) for each in (-reach, reach))
+    return low if share > 0 else 0.0, high if share < 1 else 1.0
 
 
 ENOUGH = 25

@@ -5,6 +5,11 @@ from .anatomy import is_packed as is_packed
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
+from .block import Block as Block
+from .block import FunctionListener as FunctionListener
+from .block import Listener as Listener
+from .block import WholeMap as WholeMap
+from .blocking import Blocked as Blocked
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
@@ -34,10 +39,6 @@ from .states import StateId as StateId
 from .states import block_of as block_of
 from .states import heard as heard
 from .states import state_ids as state_ids
-from .tap import Block as Block
-from .tap import FunctionListener as FunctionListener
-from .tap import Listener as Listener
 from .tap import Replacement as Replacement
 from .tap import Returned as Returned
 from .tap import Tap as Tap
-from .tap import WholeMap as WholeMap

@@ -118,6 +118,8 @@ class Anatomy:
     headcount can't see. Their heads are not among `heads`."""
     not_run: tuple[str, ...] = ()
     """Paths of vision towers that saw no image. Their heads are not among `heads`."""
+    can_block: bool = True
+    """Whether scores that are blocked got no weight in the self-check."""
     dead: Mapping[LayerId, str] = field(default_factory=dict)
     """Layers of a compact model that lost all heads, with the paths of their modules. They are not
     among `layers`; the numbers of the other layers are unchanged."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import repeat_kv
 
 from headcount.core import ModelError
+from headcount.tap.seen_keys import STRIPS, SeenKeys
 
 
 @final
@@ -27,12 +28,18 @@ class AttentionCall:
         value: Tensor,
         mask: Tensor | None,
         kwargs: dict[str, Any],
+        seen: SeenKeys | None = None,
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.bias = None if mask is None else _additive(mask, self.dtype)
+        self.seen = seen
+
+    @cached_property
+    def bias(self) -> Tensor | None:
+        """The mask in a form that is added to scores."""
+        return None if self.mask is None else _additive(self.mask, self.dtype)
 
     def repeated(self, tensor: Tensor) -> Tensor:
         """Key or value heads, each repeated for the queries that share it."""
@@ -48,27 +55,40 @@ class AttentionCall:
         # One pass scales and makes contiguous; autograd does not allow `out`.
         return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
 
-    def weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
-        """Softmax of the scaled, soft-capped, biased and masked scores of a block."""
-        scores = self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads]
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """Softmax of the scaled, soft-capped, biased and masked scores of a block.
+
+        The keys outside of the returned slice are seen by no query of the block.
+        """
+        keys, edges = slice(0, self.key.shape[2]), None
+        if self.seen is not None:
+            keys, edges = self.seen.of_block(rows, queries)
+        scores = (
+            self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads, :, keys]
+        )
         if (cap := self.kwargs.get("softcap")) is not None:
             # The last step is not in place: tanh's gradient needs its result
             scores = scores.div_(cap).tanh_() * cap
-        for bias in (self.kwargs.get("position_bias"), self.bias):
-            if bias is not None:
-                scores = scores.add_(_cut(bias, rows, heads, queries))
-        return scores.softmax(-1)
+        if (position_bias := self.kwargs.get("position_bias")) is not None:
+            scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
+        if edges is None and self.bias is not None:
+            scores = scores.add_(cut(self.bias, rows, heads, queries))
+        for edge in edges or ():
+            assert self.mask is not None
+            hidden = _additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
+            scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
+        return scores.softmax(-1), keys
 
-    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> Tensor:
+    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = eager_function(self.module)
-        bias = None if self.bias is None else _cut(self.bias, rows, heads, queries)
+        bias = None if self.bias is None else cut(self.bias, rows, heads, queries)
         kwargs = self.kwargs
         if (position_bias := kwargs.get("position_bias")) is not None:
-            kwargs = kwargs | {"position_bias": _cut(position_bias, rows, heads, queries)}
+            kwargs = kwargs | {"position_bias": cut(position_bias, rows, heads, queries)}
         query, key, value = self.query[rows, :, queries], self.key[rows], self.value[rows]
         _, weights = eager(self.module, query, key, value, bias, **kwargs)
-        return weights.to(self.dtype)
+        return weights.to(self.dtype), slice(0, key.shape[2])
 
 
 def blocks(
@@ -81,6 +101,10 @@ def blocks(
     heads = num_heads if whole_heads else max(1, min(num_heads, size // per_head))
     rows = max(1, size // (per_head * num_heads)) if heads == num_heads else 1
     queries = max(1, min(num_queries, size // (heads * num_keys)))
+    if call.seen is not None and call.seen.is_narrow:
+        queries = min(queries, -(-num_queries // STRIPS))
+        at_once = max(1, size // (queries * num_keys))
+        heads = -(-num_heads // -(-num_heads // at_once))  # alike in all blocks
     for row in range(0, batch, rows):
         for head in range(0, num_heads, heads):
             for query in range(0, num_queries, queries):
@@ -109,10 +133,12 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-def _cut(bias: Tensor, rows: slice, heads: slice, queries: slice) -> Tensor:
-    """A block of a bias that may have size 1 along rows, heads or queries."""
+def cut(
+    bias: Tensor, rows: slice, heads: slice, queries: slice, keys: slice = slice(None)
+) -> Tensor:
+    """A block of a bias that may have size 1 along each axis."""
     parts = (
         part if size > 1 else slice(None)
-        for part, size in zip((rows, heads, queries), bias.shape[:3], strict=True)
+        for part, size in zip((rows, heads, queries, keys), bias.shape, strict=True)
     )
     return bias[tuple(parts)]

@@ -10,8 +10,9 @@ from transformers import PreTrainedModel
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.attention_weights import eager_function
+from headcount.tap.block import Listener
 from headcount.tap.sample_inputs import ERRORS, SampleRun
-from headcount.tap.tap import Listener, Tap
+from headcount.tap.tap import Tap
 
 
 @final
@@ -41,7 +42,7 @@ class Check:
                 return torch.inf
             raise
         if _is_half(self.model) or anatomy.implementation is not None:
-            return self._visible_difference(found)
+            return self.visible_difference(found, self.stock)
         return difference(found, self.stock)
 
     def unrest(self) -> float:
@@ -61,12 +62,13 @@ class Check:
         other, attend = others[own]
         try:
             with dispatching(self.model, attend, other):
-                return self._visible_difference(self.run())
+                return self.visible_difference(self.run(), self.stock)
         except ERRORS:
             return 0.0
 
-    def _visible_difference(self, found: list[Tensor]) -> float:
-        return difference([*map(self._visible, found)], [*map(self._visible, self.stock)])
+    def visible_difference(self, found: list[Tensor], others: list[Tensor]) -> float:
+        """How far the outputs of two runs are apart at visible tokens."""
+        return difference([*map(self._visible, found)], [*map(self._visible, others)])
 
     def _visible(self, output: Tensor) -> Tensor:
         """An output with zeros at padded positions."""

@@ -10,9 +10,10 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
+from headcount.tap.block import Block, FunctionListener, Listener
 from headcount.tap.given_model import AnyModel
 from headcount.tap.selfcheck import examined
-from headcount.tap.tap import Block, FunctionListener, Listener, Replacement, Tap
+from headcount.tap.tap import Replacement, Tap
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 On random batches with padding on either side, without padding, without a mask and with a cache, the
 tapped model's output must equal the stock model's (float32: to 1e-5 of the largest output). Gates
 of 0 must change it, and must equal zeros in what enters the output projections. A model that fails
-is refused with the reason.
+is refused with the reason. Scores that are blocked must get no weight, with the same outputs
+whether somebody listens or not; where that fails, only blocking is refused.
 """
 
 import warnings
@@ -19,13 +20,14 @@ from transformers import PreTrainedModel
 from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import implementation_of
+from headcount.tap.block import Block, FunctionListener
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.sample_inputs import ERRORS, sample_runs
-from headcount.tap.tap import Block, FunctionListener, Tap
+from headcount.tap.tap import Tap
 
 
 def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
@@ -132,7 +134,9 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
             if not all(tensor.isfinite().all() for tensor in check.stock):
                 check_finite(model, anatomy, check)
         anatomy = _with_arithmetic(model, anatomy, checks)
-        _check_gates(model, anatomy, next(iter(checks.values())))
+        check = next(iter(checks.values()))
+        _check_gates(model, anatomy, check)
+        anatomy = replace(anatomy, can_block=_can_block(model, anatomy, check))
     if anatomy.unseen:
         warnings.warn(
             f"{type(model).__name__}: the attention of {', '.join(anatomy.unseen)} can't be seen, "
@@ -293,6 +297,32 @@ def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
             f"projections receive of those heads, but outputs differ by {apart:.2g}. What was "
             "taken for a head is none, so the model is refused."
         )
+
+
+def _can_block(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> bool:
+    """Whether every second head is kept from every second key, also where nobody listens."""
+    largest, blocked = list[Tensor](), dict[LayerId, Tensor]()
+
+    def block_odd_keys(block: Block) -> None:
+        if not block.layer.by_own_softmax:
+            shape = (1, block.layer.num_heads, 1, block.weights_BHQK.shape[-1])
+            blocked[block.layer.layer_id] = odd = block.weights_BHQK.new_zeros(shape).bool()
+            odd[:, ::2, :, 1::2] = True
+
+    def keep_largest(block: Block) -> None:
+        if (odd := blocked.get(block.layer.layer_id)) is not None:
+            largest.append((block.weights_BHQK * odd[:, block.heads]).amax())
+
+    with Tap(model, anatomy, FunctionListener(block_odd_keys)):
+        check.run()
+    try:
+        with Tap(model, anatomy, FunctionListener(keep_largest), blocked=blocked):
+            heard_outputs = check.run()
+        with Tap(model, anatomy, blocked=blocked):
+            apart = check.visible_difference(heard_outputs, check.run())
+    except ERRORS:  # an eager function of the model's own takes masks of one head only
+        return False
+    return not any(largest) and apart <= _TAPPED_TOLERANCE[model.dtype]
 
 
 @contextmanager

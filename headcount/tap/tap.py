@@ -1,4 +1,4 @@
-r"""The tap: observes every attention call of a model, block by block, and can gate each head.
+r"""The tap: observes every attention call of a model, block by block; gates heads, masks scores.
 
 $$o_h = g_h \, A_h V_h + (1 - g_h) \, r_h, \qquad
 A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
@@ -17,11 +17,9 @@ projection.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
@@ -29,9 +27,12 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
-from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.attention_weights import AttentionCall, blocks, cut
+from headcount.tap.block import Block, Listener
+from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
+from headcount.tap.seen_keys import SeenByMasks
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
@@ -50,68 +51,11 @@ Returned = Callable[[AttentionLayer, Tensor], Tensor | None]
 
 
 @final
-@dataclass(frozen=True)
-class Block:
-    """A part of one layer's attention: some rows of the batch, heads and queries; all keys."""
-
-    layer: AttentionLayer
-    rows: slice
-    heads: slice
-    queries: slice
-    weights_BHQK: Float[Tensor, "rows heads queries key"]
-    masses_BHQC: Float[Tensor, "rows heads queries columns"]
-    """Weights times the columns that the listener asked for in addition to the values."""
-
-
-@final
-class WholeMap:
-    """All weights of one layer, put together from its blocks.
-
-    Args:
-        value_BHKD: the layer's values.
-        num_queries: the number of its queries.
-        dtype: data type of the weights; that of the values by default.
-    """
-
-    def __init__(
-        self,
-        value_BHKD: Float[Tensor, "batch head key dim"],
-        num_queries: int,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        rows, heads, keys, _ = value_BHKD.shape
-        self.weights_BHQK = value_BHKD.new_zeros(rows, heads, num_queries, keys, dtype=dtype)
-
-    def add(self, block: Block) -> None:
-        """Put a block in its place."""
-        self.weights_BHQK[block.rows, block.heads, block.queries] = block.weights_BHQK
-
-
-@runtime_checkable
-class Listener(Protocol):
-    """Receives attention: for each layer `begin`, then `block` at least once, then `end`."""
-
-    def begin(
-        self,
-        layer: AttentionLayer,
-        value_BHKD: Float[Tensor, "batch head key dim"],
-        num_queries: int,
-    ) -> Float[Tensor, "batch head key columns"] | None:
-        """Begin a layer; returned columns are multiplied by the weights too."""
-
-    def block(self, block: Block) -> None:
-        """Receive a block of the layer's attention."""
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Finish the layer, after all of its blocks."""
-
-
-@final
 class Tap:
-    """A context in which a model's attention is observed and gated.
+    """A context in which a model's attention is observed, gated and blocked.
 
-    Inside another tap on the same model the outer gates stay in force; only the inner listener
-    receives attention.
+    Inside another tap on the same model the outer gates and blocks stay in force; only the inner
+    listener receives attention.
 
     Args:
         model: any transformers model that dispatches its attention.
@@ -120,10 +64,12 @@ class Tap:
         gates: factors for the heads' outputs.
         replacement: makes the replacement of a head whose gate is closed; None for zero.
         block: number of weights in a block; by default `BLOCK`, on a GPU `DEVICE_BLOCK`.
+        blocked: scores that are masked before the softmax.
 
     Raises:
-        ModelError: if heads are to be replaced whose modules take a softmax of their own, since
-            what may be attended to is not known there.
+        InputError: if what is blocked is not boolean, or has other sizes than a call.
+        ModelError: if heads are to be replaced, or scores blocked, in modules that take a softmax
+            of their own, since what may be attended to is not known there.
     """
 
     def __init__(
@@ -134,8 +80,11 @@ class Tap:
         gates: Gates | None = None,
         replacement: Replacement | None = None,
         block: int | None = None,
+        blocked: Blocked | None = None,
     ) -> None:
         self.model, self.anatomy, self.listener = model, anatomy, listener
+        self.blocked = blocked or {}
+        check_blocked(self.blocked, anatomy, type(model).__name__)
         self.gates, self.replacement = gates or {}, replacement
         self.block = block or (BLOCK if model.device.type == "cpu" else DEVICE_BLOCK)
         self._layers = {
@@ -155,6 +104,7 @@ class Tap:
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
+        self._seen = SeenByMasks()
         self._outer: Tap | None = None
         self._stack = ExitStack()
 
@@ -203,14 +153,26 @@ class Tap:
         kwargs.pop("output_attentions", None)
         if module in self._dead:  # zeros, whatever the arithmetic
             return plain_attention(module, query, key, value, mask, **kwargs)
-        layer = self._layer_of(module)
+        layer, seen, empty = self._layer_of(module), mask, None
+        if (blocked := self._blocking(layer)) is not None:
+            seen, empty = narrowed(mask, blocked.to(query.device), query, key)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
         if self.listener is None and fused:
             kwargs["is_causal"] = False  # masks are explicit
-            output, _ = sdpa_attention_forward(module, query, key, value, mask, **kwargs)
+            output, _ = sdpa_attention_forward(module, query, key, value, seen, **kwargs)
+            if empty is not None:
+                output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
-            output = self._listen(layer, AttentionCall(module, query, key, value, mask, kwargs))
+            keys = None if seen is None or self.anatomy.eager else self._seen.keys(seen)
+            call = AttentionCall(module, query, key, value, seen, kwargs, keys)
+            output = self._listen(layer, call, empty)
         return self._heard(layer, self._gated(layer, output, value, mask)), None
+
+    def _blocking(self, layer: AttentionLayer) -> Tensor | None:
+        """The layer's scores that are masked by this tap or by a tap outside it."""
+        own = self.blocked.get(layer.layer_id)
+        outer = None if self._outer is None else self._outer._blocking(layer)
+        return own if outer is None else outer if own is None else own | outer
 
     def _heard(self, layer: AttentionLayer, output: Tensor) -> Tensor:
         """The heads' outputs after the functions that hear them, of this tap and those outside."""
@@ -287,24 +249,32 @@ class Tap:
                 stack.enter_context(OwnSoftmax(running, seen))
             yield
 
-    def _listen(self, layer: AttentionLayer, call: AttentionCall) -> Tensor:
-        """Compute attention in blocks; each is passed to the listener and discarded."""
+    def _listen(self, layer: AttentionLayer, call: AttentionCall, empty: Tensor | None) -> Tensor:
+        """Compute attention in blocks; each is passed to the listener and discarded.
+
+        Empty queries, from which all keys are blocked, have weights of zero.
+        """
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
         columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
         widened = value if columns is None else _side_by_side(value, columns)
         weights_of = call.eager_weights if self.anatomy.eager else call.weights
-        batch, num_heads, num_queries, head_dim = *call.query.shape[:3], value.shape[3]
+        batch, num_heads, num_queries, _ = call.query.shape
+        num_keys, head_dim = value.shape[2:]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
         for rows, heads, queries in blocks(call, self.block, whole_heads=self.anatomy.eager):
-            weights = weights_of(rows, heads, queries)
-            product = weights @ widened[rows, heads]
+            weights, keys = weights_of(rows, heads, queries)
+            if empty is not None:
+                weights = weights.masked_fill(cut(empty, rows, heads, queries), 0)
+            product = weights @ widened[rows, heads, keys]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:
                 num_columns = 0 if columns is None else columns.shape[-1]
                 masses = product[..., head_dim : head_dim + num_columns]
-                listener.block(Block(layer, rows, heads, queries, weights, masses))
+                listener.block(
+                    Block(layer, rows, heads, queries, weights, masses, keys.start, num_keys)
+                )
         if listener is not None:
             listener.end(layer)
         return self._without_unseeing(output, call)
@@ -318,8 +288,8 @@ class Tap:
         mask, biased = call.mask, call.kwargs.get("position_bias") is not None
         if mask is None or mask.dtype != torch.bool or biased:
             return output
-        sees_BQ = mask.any(-1)[:, 0, :, None, None]
-        return output if sees_BQ.all() else output * sees_BQ
+        sees_BQ = mask.any(-1)[:, 0] if call.seen is None else call.seen.sees_BQ
+        return output if sees_BQ.all() else output * sees_BQ[..., None, None]
 
 
 def tap_on(model: PreTrainedModel) -> Tap | None:
@@ -350,21 +320,3 @@ def _side_by_side(value: Tensor, columns: Tensor) -> Tensor:
     num_keys, width = value.shape[2], value.shape[-1] + columns.shape[-1]
     margin = -width % (16 if num_keys >= 128 else 8)
     return torch.cat([value, columns.to(value), value.new_zeros(*value.shape[:-1], margin)], -1)
-
-
-@final
-class FunctionListener:
-    """A listener that calls one function with every block."""
-
-    def __init__(self, function: Callable[[Block], None]) -> None:
-        self.function = function
-
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
-
-    def block(self, block: Block) -> None:
-        """Pass the block on."""
-        self.function(block)
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""

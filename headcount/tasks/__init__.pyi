@@ -40,6 +40,7 @@ from .task import Losses as Losses
 from .task import Task as Task
 from .task import TaskBatch as TaskBatch
 from .token_classification import TokenClassification as TokenClassification
+from .token_rows import groups as groups
 from .token_rows import padded as padded
 from .token_rows import text_inputs as text_inputs
 from .translation import Translation as Translation

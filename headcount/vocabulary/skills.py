@@ -20,6 +20,8 @@ class SkillEntry:
     """Meaning of the score, as the end of a sentence about it."""
     source: str
     """Paper that describes the skill, and where the threshold is from."""
+    where: str = ""
+    """What it is a score on, behind its label, where measures on other texts stand beside it."""
     has_signs: bool = False
     """Whether scores lie on both sides of zero."""
     digits: int = 2
@@ -35,6 +37,7 @@ class SkillEntry:
         return self.key.replace("_", " ")
 
 
+_REPEATED = ", repeated random tokens"
 _OLSSON = "Olsson et al., 2022, arXiv:2209.11895; no paper names a threshold"
 
 SKILLS: Mapping[str, SkillEntry] = {
@@ -64,6 +67,7 @@ SKILLS: Mapping[str, SkillEntry] = {
             "weight on the token after the earlier copy of the query's own, in repeated random "
             "tokens",
             _OLSSON,
+            _REPEATED,
         ),
         SkillEntry(
             "duplicate_token",
@@ -71,6 +75,7 @@ SKILLS: Mapping[str, SkillEntry] = {
             "gives {} of its weight to an earlier copy of the token",
             "weight on the earlier copy of the query's own token, in repeated random tokens",
             _OLSSON,
+            _REPEATED,
         ),
         SkillEntry(
             "previous_token",
@@ -78,6 +83,7 @@ SKILLS: Mapping[str, SkillEntry] = {
             "gives {} of its weight to the token before",
             "weight on the token before, in repeated random tokens",
             _OLSSON,
+            _REPEATED,
         ),
     )
 }

@@ -95,11 +95,11 @@ def test_answers_are_those_of_the_whole_text_read_at_once(
     loaded: Loaded, texts: tuple[AskedText, ...], plan: CachePlan | None
 ) -> None:
     """Every question with its text from the start, by the stock eager model with its masks."""
-    found = answered(loaded, texts[2:4], plan)
+    found = answered(loaded, texts[4:6], plan)
     modules = [layer.module for layer in loaded.anatomy.layers]
     full = FULL if plan else ((True, True), (True, True))
     right, losses = [], []
-    for text in texts[2:4]:
+    for text in texts[4:6]:
         for each in text.questions:
             of_answers = []
             for answer in each.answers:
@@ -203,8 +203,34 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
     assert rows["both", NEXT, 11].right == right["both"].reshape(4, 3)[2:, 2].mean()
 
 
+def test_where_texts_are_alike_the_interval_is_over_texts() -> None:
+    """Questions about one text are not independent: 0 of 24 in 8 texts is like 0 of 8."""
+    texts = [AskedText((0,) * 9, (Question("dog", 9, (1,), ((2,),)),) * 3)] * 8
+    for right in (False, True):
+        (row,) = judged(texts, {DENSE: [Answered((right,) * 24, (0.0,) * 24)]})
+        expected = stats.binomtest(8 * right, 8).proportion_ci(method="wilson")
+        assert (row.right, row.questions) == (float(right), 24)
+        np.testing.assert_allclose((row.right_low, row.right_high), expected)
+
+
+def test_lengths_follow_what_texts_and_model_allow(loaded: Loaded) -> None:
+    options = replace(OPTIONS, lengths=())
+    for texts, longest in ((TEXTS * 4, 1988), (TEXTS[:40], None)):
+        questions = Questions(loaded, texts, options)
+        longest = longest or questions.hay.size
+        assert questions.options.lengths == (lengths := (longest // 2, longest))
+        assert {len(text.ids) for text in questions.all} == {*lengths}
+        assert next(iter(questions.warnings())).startswith(f"texts of {lengths[0]} and ")
+        assert longest > 1000
+    questions = Questions(_sliding(loaded, "full_attention"), TEXTS * 4, options)
+    assert questions.options.lengths == (1000, 2000)
+    assert not [each for each in questions.warnings() if each.startswith("texts of")]
+    with pytest.raises(InputError, match="take, got 57. Give longer texts and larger"):
+        Questions(loaded, TEXTS[:4], options)
+
+
 def test_what_can_not_be_asked(loaded: Loaded) -> None:
-    with pytest.raises(InputError, match="texts of at least 500 tokens to judge a plan, got 5 "):
+    with pytest.raises(InputError, match="texts of at least 500 tokens to hide needles in, got 5 "):
         Questions(loaded, TEXTS[:5], OPTIONS)
     paragraphs = [" ".join(TEXTS[n : n + 40]) for n in range(0, 120, 40)]
     with pytest.raises(InputError, match="at least 4 different texts .* next sentence from, got 3"):
@@ -222,8 +248,9 @@ def test_what_can_not_be_asked(loaded: Loaded) -> None:
         ({"stream": 1.5}, "got 1.5"),
         ({"per_length": 1}, "per_length of at least 2, got 1"),
         ({"sink": 0}, "sink of at least 1, got 0"),
-        ({"recent": 1000}, "lengths above the 4 . 1,000 tokens"),
-        ({"lengths": ()}, "at least one number in lengths"),
+        ({"recent": 1000, "lengths": (1000, 2000)}, "lengths above the 4 . 1,000 tokens"),
+        ({"scored": (400, 50)}, "numbers of tokens from 100 in scored, got 400, 50"),
+        ({"scored": ()}, "numbers of tokens from 100 in scored, got none"),
         ({"seed": -1}, "seed"),
     ]
     for given, says in refused:

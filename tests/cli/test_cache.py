@@ -47,6 +47,16 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert "| +0 in every text |" in re.sub(" +", " ", document), "no interval of zero width"
 
 
+def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> None:
+    """And a tokenizer without a chat template is refused."""
+    out = ("--per-length", 2, "--out", tmp_path / "out")
+    status, output, errors = headcount("cache", llama, *out)
+    assert status == 0, errors
+    assert "texts of 994 and 1,988 tokens judge the plan" in " ".join(output.split())
+    status, _, errors = headcount("cache", llama, *out, "--overwrite", "--chat")
+    assert status == 2 and "Expected a tokenizer with a chat template" in errors
+
+
 def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     (tmp_path / "short.txt").write_text("One line of words.\n" * 20)
@@ -54,6 +64,8 @@ def test_what_cannot_be_planned(llama: Path, bert: Path, tmp_path: Path) -> None
         (llama, (tmp_path / "none.txt",), "none.txt"),
         (llama, (tmp_path / "short.txt", *FEW, *NO_NEEDLES), "texts of at least 400 tokens to"),
         (llama, (*FEW, "--score", "both", "--scored", 150), "found none. Use --score kvpress"),
+        (llama, (*FEW, "--scored", 50), "numbers of tokens from 100 in scored, got 50"),
+        (llama, (*FEW, "--score", "retrieval", "--scored", 3000), "Give smaller --scored"),
         (llama, (*FEW, "--stream", 0), "above 0 and at most 1, got 0"),
         (llama, (*FEW[3:], *NO_NEEDLES, "--lengths", 3000), "lengths of at most 1,988 tokens"),
         (bert, (*FEW, *NO_NEEDLES), "a model without decoder.self, which keeps no keys"),

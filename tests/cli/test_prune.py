@@ -230,9 +230,12 @@ def test_a_latency(bert: Path, data: list[Path], tmp_path: Path) -> None:
 
 
 def test_a_share_of_the_cache(tmp_path: Path) -> None:
+    """And its control after recovery, on texts of a second source, too."""
     llama, out = saved.llama(tmp_path / "llama"), tmp_path / "out"
-    asked = ("--task", "causal-lm", "--data", PARALLEL, "--dev", PARALLEL)
-    asked += ("--columns", "text=0", "--max-length", 9)
+    other = tmp_path / "other.tsv"
+    other.write_text("".join(f"A lamp stood by window {n}.\n" for n in range(9)))
+    asked = ("--task", "causal-lm", "--data", PARALLEL, "--dev", PARALLEL, "--test", other)
+    asked += ("--columns", "text=0", "--max-length", 9, "--recover", 2)
     asked += ("--limit", 6, "--method", "fisher", "--no-fold", "--no-rescale")
     asked += ("--keep-cache", 0.8, "--out", out)
     status, _, errors = headcount("prune", llama, *asked)
@@ -242,6 +245,8 @@ def test_a_share_of_the_cache(tmp_path: Path) -> None:
     dense, pruned = (record["cache"][each][0]["bytes_per_token"] for each in ("dense", "pruned"))
     assert pruned == 0.75 * dense
     assert "cache 0.8" in (out / "README.md").read_text()
+    pruned, control = record["test"], record["control"]["test"]
+    assert control["pruned"]["score"]["after"] == pruned["score"]["after"]
 
 
 def test_functions_by_the_analysis_own_thresholds(

@@ -53,6 +53,8 @@ def test_what_cannot_be_asked(llama: Path, bert: Path, tmp_path: Path) -> None:
         (llama, ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
         ("none", ("--tasks", tmp_path), "a folder of .tsv files, each a task of word pairs"),
         (llama, ("--lengths", 10), "lengths of at least 100 tokens, got 10"),
+        (llama, (*FEW, "--removed", 99), "removed heads of at most 8, as many as the model has"),
+        (llama, (*FEW, "--chat"), "Expected a tokenizer with a chat template, got that of"),
         (bert, FEW, "Expected a causal language model"),
     ]:
         status, _, errors = headcount("skills", model, *more, *out)

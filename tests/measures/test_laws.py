@@ -1,6 +1,7 @@
 """Every measure obeys the laws of sums."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headcount.analysis import streaming
 from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
 from headcount.measures import (
@@ -23,7 +25,7 @@ from headcount.measures import (
     reductions,
 )
 from headcount.measures.registry import MEASURES
-from headcount.tap import AttentionLayer, Tap
+from headcount.tap import AttentionLayer, Tap, seen_keys
 from tests import laws, tiny
 from tests.examined import examined_double
 from tests.measures.cases import (
@@ -162,8 +164,20 @@ def _batch(seed: int, lengths: tuple[int, ...]) -> Batch:
     return Batch(inputs, tokens(sides), None, trees, tuple(Sentence("") for _ in lengths))
 
 
-def _totals(batch: Batch, block: int, measures: Sequence[type[Sums]] = MEASURES) -> Totals:
-    model, anatomy = examined_double("llama")
+def _totals(
+    batch: Batch, block: int, measures: Sequence[type[Sums]] = MEASURES, name: str = "llama"
+) -> Totals:
+    return _totals_of(batch, block, measures, name).split()
+
+
+def _totals_of(
+    batch: Batch,
+    block: int = 2**19,
+    measures: Sequence[type[Sums]] = MEASURES,
+    name: str = "llama",
+) -> Totals:
+    """The sums of a batch as they are taken, with the layers of a site together."""
+    model, anatomy = examined_double(name)
     listener = Measuring(model, anatomy, measures)
     listener.start(batch)
     with torch.inference_mode(), Tap(model, anatomy, listener, block=block):
@@ -178,6 +192,64 @@ def test_blocks_of_any_size_give_the_same_sums(block: int):
     assert whole.sums.keys() == cut.sums.keys() and len(whole.sums) == 2 * len(MEASURES)
     for key, sums in whole.sums.items():
         laws.assert_same_sums(cut.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("with_trees", [True, False])
+@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+@pytest.mark.parametrize("block", [50, 2**19])
+def test_leaving_unseen_keys_out_gives_the_same_sums(
+    name: str, with_trees: bool, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in windows, which begin later, and without arcs, which need whole maps."""
+    for lengths in ((11, 6, 2), (23,)):
+        batch, measures = _batch(5, lengths), EVERY
+        batch = batch if with_trees else replace(batch, arcs=None)
+        whole = _totals(batch, block, measures, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(seen_keys, "LEAST", 1)
+            seen = _totals(batch, block, measures, name)
+        assert whole.sums.keys() == seen.sums.keys()
+        for key, sums in whole.sums.items():
+            laws.assert_same_sums(seen.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+def test_layers_measured_at_once_give_the_same_sums(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for lengths in ((11, 6, 2), (23,)):
+        together = _totals(_batch(5, lengths), 2**19, EVERY, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(streaming, "HELD", 0)
+            alone = _totals(_batch(5, lengths), 2**19, EVERY, name)
+        assert together.sums.keys() == alone.sums.keys()
+        for key, sums in alone.sums.items():
+            laws.assert_same_sums(together.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_sums_of_joined_heads_split_and_join(measure: type[Sums]) -> None:
+    for batch in batches("self"):
+        attention = attend(batch)
+        whole, sizes = measure.of(attention), (2, 1, NUM_HEADS - 3)
+        parts = whole.split(sizes)
+        assert {each.shape for each in parts[1].value().values()} <= {(1,)}
+        assert _columns(parts[1]) * NUM_HEADS == _columns(whole)
+        laws.assert_same_sums(measure.join(parts), whole, rtol=0)
+
+
+def _columns(sums: Sums) -> int:
+    """Number of columns of all moments."""
+    return sum(each.shape[-1] for name, each in sums.state().items() if name.endswith(".squares"))
+
+
+def test_totals_of_a_state_go_on_as_those_that_were_not_saved() -> None:
+    batches_of = [_totals_of(_batch(seed, (7, 5))) for seed in (5, 6, 7)]
+    straight = batches_of[0] + batches_of[1] + batches_of[2]
+    resumed = (batches_of[0] + batches_of[1]).split() + batches_of[2]
+    assert resumed.joined.keys() == straight.joined.keys() and not resumed.sums
+    for key, sums in straight.split().sums.items():
+        laws.assert_same_sums(resumed.split().sums[key], sums, rtol=0)
 
 
 def test_totals_add_what_only_one_of_them_has():

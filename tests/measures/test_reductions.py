@@ -13,7 +13,7 @@ from headcount.core import ModelError
 from headcount.measures import AttentionReducer, Sides, reductions
 from headcount.measures.reducer import peaks
 from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
-from headcount.tap import AttentionLayer
+from headcount.tap import AttentionLayer, Block
 from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import (
     HEAD_DIM,
@@ -194,6 +194,30 @@ def test_a_single_peak_is_found_anywhere(num_keys: int, data: st.DataObject):
     weights[..., places] = 0.5
     peak, key = peaks(weights)
     assert (float(peak), int(key)) == (0.5, min(places))
+
+
+# ------------------------------------------------------------------ keys that are left out
+
+
+@pytest.mark.parametrize("begin", [0, 1, 3])
+def test_unseen_keys_that_are_left_out_change_nothing(begin: int) -> None:
+    """Where all seen weights are on special keys, the largest is on the first content key."""
+    needs = set(Reduction) - {Reduction.ARC_HITS, Reduction.WORD_LOOKS}
+    reducer, weights = _reducer(needs=needs)
+    partial, _ = _reducer(needs=needs)
+    seen = slice(begin, 5)
+    weights[..., :begin] = weights[..., 5:] = 0
+    is_content_BK = reducer.sides.keys.is_content_BN
+    weights[:, 2] *= ~is_content_BK[:, None]  # a head that looks at special tokens only
+    whole = reduced(reducer, weights, (2, 7, 7))
+    everything = (slice(0, 2), slice(0, 7), slice(0, 7))
+    columns = partial.columns_BHKC
+    assert columns is not None
+    block = weights[..., seen].clone()
+    partial.block(Block(partial.layer, *everything, block, weights @ columns, begin, 7))
+    cut = partial.attention()
+    for reduction in needs:
+        torch.testing.assert_close(cut.reduced[reduction], whole.reduced[reduction])
 
 
 # ------------------------------------------------------------------ numbers that are not finite

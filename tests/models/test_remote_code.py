@@ -136,8 +136,12 @@ def test_no_code_runs_and_nobody_is_asked(
 
 
 @pytest.mark.parametrize("kind", ["own class", "changed class", "changed config"])
-def test_code_of_another_repository_that_was_never_fetched(tmp_path: Path, kind: str) -> None:
+def test_code_of_another_repository_that_was_never_fetched(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No network, and nothing in the cache; what is advised helps."""
+    if kind != "own class":  # which asks the network, five times in some 20 seconds
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     path = marked(tmp_path / "model", KINDS[kind])
     KINDS[kind](path, "someone/code--")
     with pytest.raises(ModelError) as caught:
@@ -158,7 +162,8 @@ def test_whose_code_must_be_trusted(tmp_path: Path) -> None:
         headcount.load(path)
 
 
-def test_a_tokenizer_of_another_repository(tmp_path: Path) -> None:
+def test_a_tokenizer_of_another_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     path = marked(tmp_path / "model", own_tokenizer)
     own_tokenizer(path, "someone/code--")
     with pytest.warns(UserWarning, match=r"someone/code \(auto_map in tokenizer_config.json\)"):

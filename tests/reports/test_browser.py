@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headcount.reports.page import assets, heads_view
+from headcount.reports.page import assets, grid_view, heads_view
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
 
@@ -293,3 +293,26 @@ def test_a_large_page_unpacks_its_data_and_makes_its_table(
     expect(page.locator("#all-heads tbody tr")).to_have_count(72)
     texts = column(page, "confidence")
     assert texts == sorted(texts, reverse=True)
+
+
+def test_layers_of_a_deep_model_stand_in_two_columns_beside_their_legend(
+    plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(grid_view, "MOST_LAYERS", 3)
+    folder = tmp_path / "deep"
+    shutil.copytree(plain, folder, ignore=shutil.ignore_patterns("report.html"))
+    page = open_page(folder)
+    page.set_viewport_size({"width": 1900, "height": 700})
+    boxes = [page.locator(f'[data-head="enc.{layer}.0"]').bounding_box() for layer in range(6)]
+    assert all(boxes[n]["y"] == boxes[n + 3]["y"] for n in range(3))  # type: ignore[index]
+    assert boxes[3]["x"] > boxes[0]["x"] == boxes[2]["x"]  # type: ignore[index]
+    page.focus('[data-head="enc.2.1"]')
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#card h2")).to_have_text("enc.3.1")
+    assert page.locator('.cell[tabindex="0"]').count() == 1
+    page.eval_on_selector(
+        '[data-head="enc.2.1"]',
+        "cell => cell.scrollIntoView({block: 'start', behavior: 'instant'})",
+    )
+    expect(page.locator("#kind-legend")).to_be_in_viewport()

@@ -128,11 +128,35 @@ def test_cards_say_skills_with_intervals_and_ranks(run: Analysis) -> None:
 
 def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> None:
     found = [each for each in maps(run) if each.group == "Skills"]
-    assert [each.label for each in found] == [each.label for each in SKILLS.values()]
+    assert [each.label for each in found[:2]] == ["retrieval", "function vector"]
+    assert found[4].label == "previous token, repeated random tokens", "beside the corpus's own"
     assert found[0].texts[:3] == ("0.97", "0.48", "0.32") and all(found[0].sure or ())
     assert found[0].scale == "sequential" and found[1].scale == "diverging"
     assert found[2].sure == (True, *[False] * 5)
     assert not [each for each in maps(replace(run, skills=None)) if each.group == "Skills"]
+
+
+def test_one_of_the_heads_to_start_with_has_a_skill(run: Analysis) -> None:
+    """The best by the first skill that one surely has; the first is worth most already."""
+    worth, *others = report_view(replace(run, skills=None)).starts
+    assert run.skills is not None
+    rows = {row.head: row for row in run.skills.heads}
+    heads = sorted(rows, key=lambda head: (head == worth.head, head != others[0].head))
+    skilled = replace(run, skills=made_skills(heads))
+    first, second, third = report_view(skilled).starts
+    assert first == worth and second.head == others[0].head and second.kind == others[0].kind
+    assert second.why == "copies 0.97 (0.96 to 0.99) of a needle's answer"
+    assert third == others[1], "no head twice"
+    unsure = made_skills(heads, is_found=False)
+    assert "after an earlier copy" in report_view(replace(run, skills=unsure)).starts[1].why
+
+
+def test_the_best_heads_are_one_table(run: Analysis) -> None:
+    assert run.skills is not None
+    text = _told(run.skills)
+    assert "| retrieval | share of an answer that the head copies" in text
+    assert "| 0.1 | 6 of 6 |" in text and text.count("first half") == 1
+    assert "| dec.0.0 | retrieval | 0.97 (0.96 to 0.99) | 0.97 | 0.97 |" in text
 
 
 def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:
@@ -156,7 +180,7 @@ def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
     card = report_view(replace(run, skills=found)).cards[0]
     assert "needle" not in card.does and len(card.skills) == 3
     text = _told(found)
-    assert "The best heads by retrieval\n" not in text and "does 0." in text
+    assert "| retrieval | share" not in text and "does 0." in text
     assert "| french | 12 | 10% | 1% to 35% | 0.12 | not measured | left out |" in text
 
 

@@ -1,5 +1,6 @@
 """The live page in Chromium: type, look, set gates, and see the prediction change."""
 
+import re
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -73,6 +74,41 @@ def test_typing_asks_again_and_problems_are_sentences(
     expect(page.locator("#predictions")).to_contain_text("Write [MASK]")
     page.click("[data-view=matrix]")
     assert page.locator("svg.matrix-drawing").count() == 1
+
+
+def test_an_address_holds_text_gates_and_head(served: Served, filler: LiveModel, page: Page):
+    page.goto(served(filler))
+    answered(page)
+    page.fill("#text", "the old [MASK] barked & ran")
+    expect(page).to_have_url(re.compile("barked"))
+    page.click('[data-head="enc.0.2"]')
+    page.click("#head-off")
+    expect(page.locator("#predictions")).to_contain_text("these gates")
+    answered(page)
+    address, said = page.url, page.inner_text("#predictions")
+    page.goto("about:blank")
+    page.goto(address)
+    answered(page)
+    assert page.input_value("#text") == "the old [MASK] barked & ran"
+    assert page.inner_text("#head-name") == "enc.0.2" and page.inner_text("#gate-value") == "0"
+    assert page.inner_text("#predictions") == said
+    page.goto(address.replace("enc.0.2%3A0", "enc.9.9%3A0"))
+    expect(page.locator("#problem")).to_contain_text("enc.9.9")
+
+
+def test_a_map_under_the_pointer_is_drawn_and_the_prediction_stays_in_sight(
+    served: Served, translator: LiveModel, page: Page
+):
+    page.goto(served(translator))
+    answered(page)
+    page.click('[data-head="cross.1.3"]')
+    assert page.inner_text("#head-title").endswith("head 3: rows predict the next word")
+    page.hover('[data-head="enc.1.2"]')
+    assert page.inner_text("#head-name") == "enc.1.2"
+    page.hover("#text")
+    assert page.inner_text("#head-name") == "cross.1.3"
+    page.locator(".thumb").last.scroll_into_view_if_needed()
+    expect(page.locator("#predictions h2").first).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

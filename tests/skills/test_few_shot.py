@@ -19,7 +19,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 
 def test_our_tasks_have_pairs_without_repetition() -> None:
     tasks = read_tasks()
-    assert [task.name for task in tasks] == ["antonym", "capital", "french", "past", "plural"]
+    assert [task.name for task in tasks] == [
+        *("antonyms", "capitals of countries", "from English to French", "past tenses", "plurals")
+    ], "titles, not names of files"
     for task in tasks:
         questions, answers = zip(*task.pairs, strict=True)
         assert len(questions) >= 40
@@ -48,7 +50,7 @@ def test_a_folder_adds_tasks(tmp_path: Path) -> None:
     [
         ("next", NUMBERS[:9], "at least 10 pairs of words in .*next.tsv, got 9"),
         ("next", [*NUMBERS, "11"], "next.tsv:11"),
-        ("plural", NUMBERS, "other names than those of our tasks, got plural"),
+        ("past_tenses", NUMBERS, "other names than those of our tasks, got past tenses"),
     ],
 )
 def test_tasks_that_cannot_be_used(tmp_path: Path, name: str, lines: list[str], says: str) -> None:

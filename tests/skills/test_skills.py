@@ -1,6 +1,7 @@
 """Skills as a whole: scores, halves, overlaps, and answers without heads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 import headcount
-from headcount.core import silent_steps
+from headcount.core import InputError, silent_steps
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.results import Skills
@@ -40,7 +41,7 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
     assert len(found.heads) == len(loaded.heads) and len(found.needles) == 8
     few, left = found.record.warnings
     assert "too few to score retrieval" in few
-    assert "are left out, so that no head has a score of function vectors: antonym (0%" in left
+    assert "are left out, so that no head has a score of function vectors: antonyms (0%" in left
     assert [(row.asked, row.removed, row.replaced) for row in found.recalls] == [
         ("needles", "none", ""),
         ("needles", "induction", "zero"),
@@ -205,6 +206,39 @@ def test_heads_are_chosen_on_the_other_half(loaded: Loaded) -> None:
     ]
     chosen = {*everywhere, *best(first), *best(second)}
     assert seen[4][1] == seen[5][1] and not chosen & {*seen[4][1]}
+
+
+def test_the_best_heads_of_the_other_kind_are_left(loaded: Loaded) -> None:
+    """Induction heads without the best by function vectors, and the other way round."""
+    num, second = len(loaded.heads), np.array([False, True])
+    one = Score("function_vector", np.tile(np.arange(num, 0.0, -1), (2, 1)), second)
+    values_NH = one.value_NH[:, [0, 2, 1, *range(3, num)]]
+    other = Score("induction", values_NH, second)
+    seen: list[list[str]] = []
+
+    def answers(cases: Sequence[int], removal: Removal) -> np.ndarray:
+        closed = [removal.gates.get(head.layer_id, 1 - torch.zeros(9)) for head in loaded.heads]
+        zero = [gate[head.index] == 0 for head, gate in zip(loaded.heads, closed, strict=True)]
+        seen.append(
+            [str(head) for head, is_zero in zip(loaded.heads, zero, strict=True) if is_zero]
+        )
+        return np.zeros((len(cases), 2))
+
+    asked = Asked("tasks", one, np.zeros((2, 2)), second, answers)
+    heads = [str(head) for head in loaded.heads]
+    for apart, expected in ((0.0, [heads[0], heads[0]]), (1 / num, [heads[2], heads[1]])):
+        seen.clear()
+        options = SkillOptions(removed=(1,), draws=1, replace=("zero",), apart=apart)
+        rows = [*Removals(loaded, asked, other, options, None, 1).rows(silent_steps)]
+        assert [row.removed for row in rows] == ["none", "induction", "function_vector", "random"]
+        assert seen[::2][:2] == [[each] for each in expected]
+
+
+def test_more_heads_than_the_model_has_are_refused(loaded: Loaded) -> None:
+    num = len(loaded.heads)
+    options = replace(OPTIONS, removed=(1, num + 1))
+    with pytest.raises(InputError, match=f"of at most {num}, as many as .* has, got {num + 1}"):
+        skills(loaded, Corpus(TEXTS), options)
 
 
 @pytest.mark.parametrize("is_mean", [False, True])

@@ -188,10 +188,12 @@ _add(
 )
 _add("similarity-bert", "BertModel", Similarity, PAIRS)
 _add("similarity-cls", "RobertaModel", Similarity, PAIRS, pooling="cls")
+SHORT = {"max_new_tokens": 16}
+"""A random model ends few translations by itself."""
 for _model in (
     "MarianMTModel",
     "BartForConditionalGeneration",
     "T5ForConditionalGeneration",
     "M2M100ForConditionalGeneration",
 ):
-    _add(f"translation-{_model[:6]}", _model, Translation, TRANSLATIONS)
+    _add(f"translation-{_model[:6]}", _model, Translation, TRANSLATIONS, generation=SHORT)

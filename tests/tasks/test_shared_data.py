@@ -52,19 +52,24 @@ def test_every_pair_of_parallel_data() -> None:
 
 @pytest.mark.slow
 def test_similarity_is_that_of_sentence_transformers() -> None:
-    """On STS-B dev Spearman is 0.867; the 0.82 often quoted for this model is on STS-B test."""
+    """On STS-B dev Spearman is 0.867; the 0.82 often quoted for this model is on STS-B test.
+
+    Every third pair, for time.
+    """
     sentence_transformers = pytest.importorskip("sentence_transformers")
     path = shared("stsb/stsb-en-dev.csv")
     with path.open(encoding="utf-8", newline="") as file:
-        first, second, gold = zip(*csv.reader(file), strict=True)
+        first, second, gold = zip(*list(csv.reader(file))[::3], strict=True)
     stock = sentence_transformers.SentenceTransformer(str(get_model_path()), device="cpu")
     u, v = (stock.encode(list(side), normalize_embeddings=True) for side in (first, second))
     cosines = (u * v).sum(1)
     loaded = load(get_model_path())
     assert fitting(loaded.model) == ["similarity"]
-    task = Similarity(loaded, path, {"sentence1": 0, "sentence2": 1, "score": 2})
+    numbers = [float(number) for number in gold]
+    data = {"sentence1": first, "sentence2": second, "score": numbers}
+    task = Similarity(loaded, data)
     evaluation = evaluate(loaded.model, task)
     np.testing.assert_allclose(evaluation.outcome_N, cosines, atol=2e-6)
-    expected = spearmanr(cosines, [float(number) for number in gold]).statistic  # type: ignore
+    expected = spearmanr(cosines, numbers).statistic  # type: ignore
     assert task.score(evaluation) == pytest.approx(float(expected), abs=1e-5)
-    assert task.num_examples == 1500 and 0.85 < task.score(evaluation) < 0.88
+    assert task.num_examples == 500 and 0.85 < task.score(evaluation) < 0.88

@@ -32,7 +32,7 @@ def cache_document(found: PlannedCache) -> Document:
                 "kinds and in other texts than those that score groups; found if every token of "
                 "the answer is the likeliest. next sentence: the one that follows, among four, "
                 "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
-                "95 %, over texts, or Wilson's over questions where all texts are alike. "
+                "95 %, over texts (Wilson's where all of them are alike). "
                 "Differences are paired, in percentage points."
             ),
             _answers(found, None, "What is answered under plans"),

@@ -1,14 +1,14 @@
 """What skills show: the best heads, what is right without them, and which of them are the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import isnan
 
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.results import Overlap, RecallRow, Skills, TaskRow
-from headcount.vocabulary import SKILLS, SkillEntry
+from headcount.vocabulary import SKILLS
 
-SHOWN = 10
-"""Number of heads in a table."""
+SHOWN = 5
+"""Number of heads by each skill."""
 
 
 def skills_document(found: Skills) -> Document:
@@ -25,12 +25,7 @@ def skills_document(found: Skills) -> Document:
                 f"are over texts of random tokens that come twice behind {first}. Intervals are "
                 "Student's (95 %); each half has every second needle, prompt or text."
             ),
-            *(
-                block
-                for skill in SKILLS.values()
-                if found.ranked(skill.key)
-                for block in _best(found, skill)
-            ),
+            *_best(found),
             *_without(found.recalls),
             *_overlaps(record.overlaps),
             Heading("Few-shot tasks"),
@@ -109,27 +104,33 @@ def _task(row: TaskRow) -> tuple[str, ...]:
     )
 
 
-def _best(found: Skills, skill: SkillEntry) -> Iterator[Block]:
-    """The heads with the largest scores of a skill."""
-    ranked = found.ranked(skill.key)
-    having = sum(row.score(skill.key)[0] >= skill.least for row in ranked)
-    title = f"The best heads by {skill.label}"
-    yield Heading(title)
-    yield Text(
-        f"{skill.about[0].upper()}{skill.about[1:]}. "
-        f"{amount(having, 'head')} of {len(ranked)} reach {skill.least:g}."
-    )
-    yield Table.of(
-        ("head", skill.label, "first half", "second half"),
+def _best(found: Skills) -> tuple[Block, ...]:
+    """What each score is, and the heads with the largest ones."""
+    ranked = {skill: rows for skill in SKILLS.values() if (rows := found.ranked(skill.key))}
+    title = "The best heads by each skill"
+    scores = (
         (
-            (
-                row.head,
-                row.said(skill.key),
-                *(skill.show(getattr(row, f"{skill.key}_{half}")) for half in ("first", "second")),
-            )
-            for row in ranked[:SHOWN]
-        ),
-        title,
+            skill.label,
+            skill.about,
+            f"{skill.least:g}",
+            f"{sum(row.score(skill.key)[0] >= skill.least for row in rows)} of {len(rows)}",
+        )
+        for skill, rows in ranked.items()
+    )
+    heads = (
+        (
+            row.head,
+            skill.label,
+            row.said(skill.key),
+            *(skill.show(getattr(row, f"{skill.key}_{half}")) for half in ("first", "second")),
+        )
+        for skill, rows in ranked.items()
+        for row in rows[:SHOWN]
+    )
+    return (
+        Heading(title),
+        Table.of(("skill", "score", "threshold", "heads that reach it"), scores, "Skills"),
+        Table.of(("head", "skill", "score", "first half", "second half"), heads, title),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from headcount import numbers
 from headcount.core import SITES, Block, Chart, Document, Heading, HeadTable, Table, Text, amount
 from headcount.reports import worth
+from headcount.reports.documents.causal_gates import causal_gates_blocks
 from headcount.reports.effects import SURE
 from headcount.reports.figures.worth import agreement, importance, label
 from headcount.reports.names import MEASURES
@@ -45,6 +46,7 @@ def worth_document(record: ImportanceRecord, heads: HeadTable) -> Document | Non
             Text(_key(effects)),
             *_listed("Most important", ordered[: few or 1], scores, effects),
             *(_listed("Least important", least, scores, effects) if few else ()),
+            *causal_gates_blocks(record.causal_gates),
             *_sites(record),
             *_layers(record),
             *_agreement(record.agreement),

@@ -11,7 +11,7 @@ from headcount.reports.kinds import Leading
 from headcount.reports.untested import needs_more
 from headcount.reports.worth import effect_of, interval, mattering, ranked
 from headcount.results import METRICS, RANDOM, Analysis, CurvePoints
-from headcount.vocabulary import TraitEntry
+from headcount.vocabulary import SKILLS, TraitEntry
 
 BUDGETS = 4
 """Number of budgets of a curve that are named."""
@@ -35,10 +35,12 @@ class Start:
 
 
 def starts(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[Start, ...]:
-    """Three heads: the one worth most, then the clearest of different kinds, the rarest first."""
+    """Three heads: the one worth most, one with a skill, then the clearest of different kinds."""
     chosen: dict[str, Start] = {}
     if best := _worth_most(run, found):
         chosen[best.head] = best
+    if skilled := _skilled(run, found, {*chosen}):
+        chosen[skilled.head] = skilled
     clearest: dict[str, tuple[str, Leading]] = {}
     for head, leads in found.items():
         if leads is None or head in chosen:
@@ -72,6 +74,18 @@ def _worth_most(run: Analysis, found: Mapping[str, Leading | None]) -> Start | N
         f"{numbers.effect(effect.delta)}{within}{does}"
     )
     return Start(row.head, leads.kind if leads else None, why)
+
+
+def _skilled(run: Analysis, found: Mapping[str, Leading | None], chosen: set[str]) -> Start | None:
+    """The best head by the first skill that some head surely has."""
+    for skill in SKILLS.values():
+        for row in [] if run.skills is None else run.skills.ranked(skill.key)[:1]:
+            if row.head not in chosen and row.score(skill.key)[1] >= skill.least:
+                leads = found[row.head]
+                return Start(
+                    row.head, leads.kind if leads else None, skill.does.format(row.said(skill.key))
+                )
+    return None
 
 
 def _clarity(leads: Leading) -> tuple[bool, float]:

@@ -38,6 +38,12 @@ class Cell:
     """Text for screen readers."""
 
 
+Layer = tuple[int, tuple[Cell | None, ...]]
+"""The number of a layer, and its heads."""
+MOST_LAYERS = 16
+"""Number of layers above which a grid is laid out in parts."""
+
+
 @final
 @dataclass(frozen=True)
 class Grid:
@@ -46,7 +52,14 @@ class Grid:
     site: str
     title: str
     num_columns: int
-    layers: tuple[tuple[int, tuple[Cell | None, ...]], ...]
+    layers: tuple[Layer, ...]
+
+    @property
+    def parts(self) -> tuple[tuple[Layer, ...], ...]:
+        """Layers that stand below each other; a deep model's parts stand side by side."""
+        number = -(-len(self.layers) // MOST_LAYERS)
+        size = -(-len(self.layers) // number)
+        return tuple(self.layers[n : n + size] for n in range(0, len(self.layers), size))
 
 
 @final

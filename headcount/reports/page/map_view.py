@@ -112,7 +112,7 @@ def _skill_maps(run: Analysis) -> Iterator[Map]:
         found = {row.head: row.score(skill.key) for row in ranked}
         shown = head_map(
             f"skill_{skill.key}",
-            skill.label,
+            skill.label + skill.where,
             "Skills",
             about=skill.about,
             show=skill.show,

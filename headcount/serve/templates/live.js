@@ -43,7 +43,7 @@ function showAnswer(answer, seconds) {
     showGates();
   }
   paintGrids();
-  chooseHead(looking.head ?? answer.head);
+  chooseHead(looking.canvases.has(looking.head) ? looking.head : answer.head);
   showPredictions(answer.predictions);
   field("state").textContent = `Answered in ${seconds.toFixed(2)} s.`;
 }
@@ -81,9 +81,9 @@ function showGates() {
   showGate();
 }
 
-function showGate() {
-  if (!looking.head) return;
-  const gate = gateOf(looking.head);
+function showGate(head = looking.head) {
+  if (!head) return;
+  const gate = gateOf(head);
   field("gate").value = gate;
   field("gate-value").textContent = say(gate);
   field("head-off").textContent = gate === 0 ? "Switch on" : "Switch off";
@@ -160,6 +160,25 @@ function showFindings(head) {
   field("head-findings").replaceChildren(...found.map(([verdict, text]) => h("li", { class: verdict }, h("b", {}, verdict), h("span", {}, text))));
 }
 
+// The part of the address after # holds the text, the gates and the chosen head
+
+function keepInAddress() {
+  const set = [...gates].map(([head, gate]) => `${head}:${say(gate)}`).join(",");
+  const kept = Object.entries({ text: field("text").value, second: field("second")?.value, gates: set, head: looking.head });
+  const address = `#${new URLSearchParams(kept.filter(([, value]) => value))}`;
+  if (address !== location.hash) history.replaceState(null, "", address);
+}
+
+function readAddress() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  for (const name of ["text", "second"]) if (kept.has(name) && field(name)) field(name).value = kept.get(name);
+  for (const pair of (kept.get("gates") ?? "").split(",")) {
+    const [head, gate] = pair.split(":");
+    if (gate && Number(gate) >= 0) gates.set(head, Number(gate));  // the server refuses what is no head
+  }
+  looking.head = kept.get("head");
+}
+
 // What the reader does
 
 let typing = 0;
@@ -169,7 +188,7 @@ for (const name of ["text", "second"]) {
     typing = setTimeout(ask, 250);
   });
 }
-document.addEventListener("head", (event) => { showGate(); showFindings(event.detail); });
+document.addEventListener("head", (event) => { showGate(event.detail); showFindings(event.detail); if (event.detail === looking.head) keepInAddress(); });
 field("gate").addEventListener("input", (event) => setGates([[looking.head, Number(event.target.value)]]));
 field("head-off").addEventListener("click", () => setGates([[looking.head, gateOf(looking.head) === 0 ? 1 : 0]]));
 field("sliders").addEventListener("click", (event) => {
@@ -185,4 +204,6 @@ field("reset").addEventListener("click", () => {
   gates.clear();
   setGates([]);
 });
+addEventListener("hashchange", () => { gates.clear(); readAddress(); setGates([]); });
+readAddress();
 ask();

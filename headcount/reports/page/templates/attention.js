@@ -35,7 +35,8 @@ function thumb(head, row, column, below) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   looking.canvases.set(head, canvas);
   const attributes = { type: "button", class: "thumb", "data-head": head, "data-row": row, "data-column": column, "aria-label": `head ${head}`, title: head };
-  return h("div", { class: "thumb-box" }, h("button", { ...attributes, onclick: () => pressHead(head), onkeydown: moveFocus }, canvas), below(head));
+  const does = { onclick: () => pressHead(head), onmouseenter: () => showHead(head), onmouseleave: () => showHead(), onkeydown: moveFocus };
+  return h("div", { class: "thumb-box" }, h("button", { ...attributes, ...does }, canvas), below(head));
 }
 
 /** Paint every small map with the attention at hand. */
@@ -77,20 +78,21 @@ function chooseHead(head) {
     else button.removeAttribute("aria-current");
   }
   showHead();
-  document.dispatchEvent(new CustomEvent("head", { detail: head }));
 }
 
-/** Draw the chosen head into the panel. */
-function showHead() {
-  const head = looking.head;
+const NEXT = { cross: true, dec: true };  // their queries predict the word after them
+
+/** Draw a head into the panel, by default the chosen one. */
+function showHead(head = looking.head) {
   const site = siteOf(head);
   const [, layer, index] = head.split(".");
   document.getElementById("head-name").textContent = head;
-  document.getElementById("head-title").textContent = `${site.title}, layer ${layer}, head ${index}`;
+  document.getElementById("head-title").textContent = `${site.title}, layer ${layer}, head ${index}${NEXT[site.short] ? ": rows predict the next word" : ""}`;
   document.getElementById("head-strongest").textContent = strongest(site, weightsOf(head));
   const views = { lines: drawLines, matrix: drawMatrix };
   document.getElementById("head-drawing").replaceChildren(views[looking.view](site, weightsOf(head)));
   for (const button of document.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", String(button.dataset.view === looking.view));
+  document.dispatchEvent(new CustomEvent("head", { detail: head }));
 }
 
 /** The largest weights between words, special tokens aside. */

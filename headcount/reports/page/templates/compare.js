@@ -23,7 +23,7 @@ for (const cell of cells) {
   cell.title = cell.ariaLabel;
   cell.addEventListener("click", () => { location.hash = cell.dataset.head; });
 }
-for (const group of document.querySelectorAll(".cells")) rove(group, group.querySelector("[data-row]"));
+for (const group of document.querySelectorAll(".parts")) rove(group, group.querySelector("[data-row]"));
 document.getElementById("only-differ")?.addEventListener("change", (event) => {
   for (const cell of cells) cell.classList.toggle("same", event.target.checked && data.pairs[cell.dataset.head].same);
 });

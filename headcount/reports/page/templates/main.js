@@ -37,7 +37,7 @@ for (const cell of cells) {
   for (const type of ["mouseleave", "blur"]) cell.addEventListener(type, () => { tip.hidden = true; });
   cell.addEventListener("keydown", moveFocus);
 }
-for (const group of document.querySelectorAll(".cells")) rove(group, group.querySelector(".cell"));
+for (const group of document.querySelectorAll(".parts")) rove(group, group.querySelector(".cell"));
 for (const chip of document.querySelectorAll(".chip")) {
   chip.addEventListener("click", () => highlight(chip.ariaPressed === "true" ? null : chip.dataset.filter));
 }

@@ -5,7 +5,7 @@ const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowD
 function moveFocus(event) {
   const step = STEPS[event.key];
   if (!step) return;
-  const group = event.target.closest(".cells");
+  const group = event.target.closest('[role="group"]');
   const cell = neighbour([...group.querySelectorAll("[data-row]")], event.target, ...step);
   if (!cell) return;
   event.preventDefault();

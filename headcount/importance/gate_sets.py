@@ -1,0 +1,228 @@
+"""Sets of gates: gates of all heads, trained on a task in several sets at once, weights frozen.
+
+Every row of a batch is repeated for each set, with that set's gates. What the gates of
+`causal_gates_score.py` minimise is written there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import MAX_TOKENS, Gates, Head, Heads, InputError, LayerId
+from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
+from headcount.importance.scores import Scores, frozen, slopes
+from headcount.results import AGREED
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
+from headcount.tasks import Task, groups, some
+
+_LARGEST = 4.0
+"""Size of a gate's logit beyond which neither open nor closed gates are rewarded."""
+_SEED = 0
+"""Seed of the halves, the first gates and the order of examples."""
+
+
+@final
+@dataclass(frozen=True)
+class GateSets:
+    """Gates of every set after training, in the order of the model's heads."""
+
+    heads: Heads
+    starts: int
+    """Number of sets on each half; the sets of a half follow each other."""
+    opened_SH: Float64[np.ndarray, "set head"]
+    """Gates where open gates are rewarded, g+."""
+    closed_SH: Float64[np.ndarray, "set head"]
+    """Gates where closed gates are rewarded, g-."""
+
+    @property
+    def facilitating_SH(self) -> Float64[np.ndarray, "set head"]:
+        """How far heads stay open although closed gates are rewarded."""
+        return self.closed_SH
+
+    @property
+    def interfering_SH(self) -> Float64[np.ndarray, "set head"]:
+        """How far heads stay closed although open gates are rewarded."""
+        return 1 - self.opened_SH
+
+    def agreed(self, numbers_SH: Float64[np.ndarray, "set head"]) -> tuple[Head, ...]:
+        """The heads whose smallest number over all sets is above `AGREED`."""
+        least_H = numbers_SH.min(0)
+        return tuple(head for head, each in zip(self.heads, least_H, strict=True) if each > AGREED)
+
+    def scores(self) -> Scores:
+        """Facilitating minus interfering, the mean over sets."""
+        return self._by_layer((self.facilitating_SH - self.interfering_SH).mean(0))
+
+    def parts(self) -> Mapping[str, Scores]:
+        """Facilitating, interfering and irrelevant by column, with their ends over the sets."""
+        found = dict[str, np.ndarray]()
+        known = {"facilitating": self.facilitating_SH, "interfering": self.interfering_SH}
+        for name, numbers_SH in known.items():
+            found |= {
+                name: numbers_SH.mean(0),
+                f"{name}_low": numbers_SH.min(0),
+                f"{name}_high": numbers_SH.max(0),
+            }
+        found["irrelevant"] = (self.opened_SH * (1 - self.closed_SH)).mean(0)
+        return {name: self._by_layer(numbers_H) for name, numbers_H in found.items()}
+
+    def _by_layer(self, numbers_H: Float64[np.ndarray, " head"]) -> Scores:
+        counts = _counts(self.heads)
+        parts = torch.from_numpy(numbers_H).split(list(counts.values()))
+        return dict(zip(counts, parts, strict=True))
+
+
+def gate_sets(
+    model: AnyModel,
+    task: Task,
+    options: CausalGatesOptions,
+    anatomy: Anatomy | None = None,
+    max_tokens: int = MAX_TOKENS,
+) -> GateSets:
+    """Train sets of gates on each of two halves of a task's examples.
+
+    Args:
+        model: Model whose heads get gates.
+        task: Task that defines the loss.
+        options: How gates are trained.
+        anatomy: Result of `examine(model)`; examined now if None.
+        max_tokens: Number of padded tokens in a batch.
+
+    Raises:
+        InputError: For an option out of its range, or fewer than 4 examples.
+    """
+    check_causal_gates(options)
+    model, anatomy = examined(model, anatomy)
+    *halves, _ = split(task)
+    total = 3 * options.updates * len(halves)
+    training = _Training(model, task, anatomy, options, max_tokens)
+    with evaluating(model), frozen(model), torch.enable_grad():
+        found = [
+            training.trained(half, lambda done, before=number: task.steps(before + done, total))
+            for number, half in zip((0, total // 2), halves, strict=True)
+        ]
+    opened_SH, closed_SH = (np.concatenate(each) for each in zip(*found, strict=True))
+    return GateSets(anatomy.heads, options.starts, opened_SH, closed_SH)
+
+
+def split(task: Task) -> tuple[Task, Task, Task]:
+    """Two halves of three quarters of a task's examples, and the other quarter.
+
+    Raises:
+        InputError: For fewer than 4 examples.
+    """
+    number = task.num_examples
+    if number < 4:
+        raise InputError(
+            "Expected at least 4 examples for causal gates, which are trained on two halves and "
+            f"measured on other examples, got {number}. Give more data."
+        )
+    order_N = np.random.default_rng(_SEED).permutation(number)
+    held_out = number // 4
+    middle = (number + held_out) // 2
+    one, other, rest = order_N[held_out:middle], order_N[middle:], order_N[:held_out]
+    return some(task, np.sort(one)), some(task, np.sort(other)), some(task, np.sort(rest))
+
+
+@final
+@dataclass(frozen=True)
+class _Training:
+    """How sets of gates are trained."""
+
+    model: PreTrainedModel
+    task: Task
+    anatomy: Anatomy
+    options: CausalGatesOptions
+    max_tokens: int
+
+    def trained(
+        self, half: Task, step: Callable[[int], None]
+    ) -> tuple[Float64[np.ndarray, "set head"], Float64[np.ndarray, "set head"]]:
+        """Gates of sets trained on some examples: where open, and where closed ones are rewarded.
+
+        Args:
+            half: The examples.
+            step: Called with the number of updates so far.
+        """
+        updates, reward = self.options.updates, self.options.reward
+        generator = torch.Generator().manual_seed(_SEED)
+        drawn_SH = torch.rand(
+            (self.options.starts, len(self.anatomy.heads)), generator=generator
+        ).clamp(1e-6, 1 - 1e-6)
+        first_SH = self._stage(half, drawn_SH.logit(), 0.0, step)
+        opened_SH = self._stage(half, first_SH, reward, lambda done: step(updates + done))
+        closed_SH = self._stage(half, first_SH, -reward, lambda done: step(2 * updates + done))
+        opened, closed = (each.sigmoid().double().numpy() for each in (opened_SH, closed_SH))
+        return opened, closed
+
+    def _stage(
+        self,
+        half: Task,
+        start_SH: Float[Tensor, "set head"],
+        reward: float,
+        step: Callable[[int], None],
+    ) -> Float[Tensor, "set head"]:
+        """Logits after the updates of a stage."""
+        logit_SH = start_SH.clone().requires_grad_()
+        optimizer = torch.optim.Adam([logit_SH], lr=self.options.rate)
+        drawn = _drawn(half.num_examples, self.options.update_examples)
+        for number, index_E in enumerate(islice(drawn, self.options.updates), 1):
+            rewarded = reward * logit_SH.clamp(-_LARGEST, _LARGEST).mean(1).sum()
+            (slope_SH,) = slopes(-rewarded, [logit_SH])
+            slope_SH = slope_SH + self._slope(half, logit_SH, index_E)
+            logit_SH.grad = slope_SH / slope_SH.norm(dim=1, keepdim=True).clamp_min(1)
+            optimizer.step()
+            step(number)
+        return logit_SH.detach()
+
+    def _slope(
+        self, half: Task, logit_SH: Float[Tensor, "set head"], index_E: Int[np.ndarray, " example"]
+    ) -> Float[Tensor, "set head"]:
+        """The gradient of the sets' losses on some examples."""
+        total_SH = torch.zeros_like(logit_SH)
+        budget = max(1, self.max_tokens // len(logit_SH))
+        for part in groups(half.length_N[index_E], budget):
+            losses_SE = self._losses(half, logit_SH.sigmoid(), index_E[part])
+            total_SH += slopes(losses_SE.sum() / len(index_E), [logit_SH])[0]
+        return total_SH
+
+    def _losses(
+        self, half: Task, gate_SH: Float[Tensor, "set head"], index_E: Int[np.ndarray, " example"]
+    ) -> Float[Tensor, "set example"]:
+        """Every set's loss by term of some examples."""
+        batch = half.batch(index_E).to(self.model.device)
+        every = batch.repeated(len(gate_SH))
+        set_R = every.example_R // batch.num_examples
+        with Tap(self.model, self.anatomy, gates=self._gates(gate_SH.to(self.model.device), set_R)):
+            losses = half.losses(self.model, every)
+        loss_E = losses.loss_E / losses.count_E.clamp_min(1)
+        return loss_E.view(len(gate_SH), -1)
+
+    def _gates(self, gate_SH: Float[Tensor, "set every"], set_R: Int[Tensor, " row"]) -> Gates:
+        """Every row's gates, those of its set."""
+        counts = _counts(self.anatomy.heads)
+        parts = gate_SH.split(list(counts.values()), 1)
+        return {place: part[set_R] for place, part in zip(counts, parts, strict=True)}
+
+
+def _counts(heads: Heads) -> dict[LayerId, int]:
+    """Number of heads of every layer that has some, in the order of the heads."""
+    counts = dict[LayerId, int]()
+    for head in heads:
+        counts[head.layer_id] = counts.get(head.layer_id, 0) + 1
+    return counts
+
+
+def _drawn(number: int, size: int) -> Iterator[Int[np.ndarray, " example"]]:
+    """Numbers of the examples of every update, without end; each once before one comes again."""
+    generator = np.random.default_rng(_SEED)
+    while True:
+        order_N = generator.permutation(number)
+        yield from (order_N[start : start + size] for start in range(0, number, size))

@@ -36,6 +36,19 @@ class Reading:
 
 @final
 @dataclass(frozen=True)
+class Look:
+    """Which looks of heads are knocked out."""
+
+    site: str
+    """Site of the heads."""
+    queries: tuple[int, ...]
+    """Places of the tokens that look; none stands for all."""
+    keys: tuple[int, ...]
+    """Places of the tokens that are not seen."""
+
+
+@final
+@dataclass(frozen=True)
 class Row:
     """One row of tokens that the model reads, and what is read off its logits."""
 
@@ -47,6 +60,8 @@ class Row:
     in_other: tuple[int, ...] = ()
     """For each token of the text, its place in the same row of the other prompt, if there is one;
     a decoder reads the same tokens for both."""
+    look: Look | None = None
+    """Which looks are knocked out; None where the prompt lacks the word to be looked at."""
 
     @property
     def last(self) -> int:

@@ -55,9 +55,11 @@ class Measured:
             after += run.values([Change(heads, outputs) for heads in sets])
         return sign * (before - after)
 
-    def _outputs(self, effect: EffectName, number: int) -> Outputs:
-        """What takes the place of the heads' outputs in a row."""
+    def _outputs(self, effect: EffectName, number: int) -> Outputs | None:
+        """What takes the place of the heads' outputs in a row; None for a knockout."""
         clean = self._clean[number].outputs
+        if effect == "knockout":
+            return None
         if effect == "zero":
             return {layer: torch.zeros_like(output[:1]) for layer, output in clean.items()}
         if effect == "mean":
@@ -75,7 +77,7 @@ class Measured:
             slopes = gradients(self._loaded, row)
             found["gradient"] += _of(heads, products(slopes, run.outputs))
             if self._corrupt:
-                other = self._outputs("corrupt", number)
+                other = aligned(row, self._corrupt[number].outputs)
                 change = {layer: out - other[layer] for layer, out in run.outputs.items()}
                 estimate = found.setdefault("estimate", np.zeros(len(heads)))
                 estimate += _of(heads, products(slopes, change))

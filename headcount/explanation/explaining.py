@@ -20,9 +20,18 @@ from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Outputs
 from headcount.explanation.together import Together, interval
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.results import EffectRow, Explained, ExplanationRecord, JointRow, PromptRow
+from headcount.results import (
+    EffectRow,
+    Explained,
+    ExplanationRecord,
+    JointRow,
+    LayersRow,
+    PromptRow,
+)
 from headcount.vocabulary import EFFECTS, EffectName
 
+FIFTHS = 5
+"""Number of ranges of layers whose looks are knocked out together."""
 TEXTS = 64
 """Largest number of texts over which outputs are averaged."""
 
@@ -69,6 +78,7 @@ def explain(
     cases = [reader.case(each) for each in prompts]
     found = _Explaining(loaded, cases, options, _texts(reader, texts), progress)
     rows, joint = tuple(found.rows()), tuple(found.joint())
+    layers = tuple(found.layers())
     low, value, high = interval(found.value_N)
     record = ExplanationRecord(
         signature=signature(loaded, _hash(prompts), **_signed(options, texts)),
@@ -82,9 +92,10 @@ def explain(
         high=float(high),
         second=float(np.mean(found.second_N)),
         logit=found.logit,
+        looks=_looks(options) if layers else "",
         means_over="prompts" if texts is None else amount(len(found.texts), "text"),
     )
-    return Explained(record, rows, joint, tuple(found.prompts()))
+    return Explained(record, rows, joint, layers, tuple(found.prompts()))
 
 
 def _prompts(
@@ -121,6 +132,8 @@ def _signed(options: ExplainOptions, texts: Corpus | None) -> dict[str, object]:
         "heads": ",".join(options.heads) or None,
         "together": ",".join(map(str, options.together)),
         "draws": options.draws,
+        "query": options.query,
+        "key": options.key,
         "first": options.first or None,
         "chat": options.chat or None,
         "texts": None if texts is None else texts.sha256()[:8],
@@ -151,7 +164,7 @@ class _Explaining:
         self._loaded, self._cases, self._options = loaded, cases, options
         self._progress, self.texts = progress, texts
         self._heads = _heads(loaded, options)
-        self._names = _effects(cases, options)
+        self._names = _effects(loaded, cases, options)
         self._means: Outputs | None = None
         if "mean" in self._names:
             self._means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
@@ -161,6 +174,7 @@ class _Explaining:
         self._parts: dict[str, list[float]] = {}
         """What else adds to the logit."""
         self._logits = list[float]()
+        self._ranges, self._by_layers = _ranges(loaded, cases), list[np.ndarray]()
         self._measure()
 
     @property
@@ -179,6 +193,9 @@ class _Explaining:
             for name in self._names:
                 if EFFECTS[name].is_replacement:
                     effects[name] = measured.replaced(name, [[head] for head in self._heads])
+            if "knockout" in self._names:
+                heads = [_between(self._loaded, case, *each) for each in self._ranges]
+                self._by_layers.append(measured.replaced("knockout", heads))
             for name, effect_H in effects.items():
                 found.setdefault(name, []).append(effect_H)
             self._progress("prompts", n + 1, len(self._cases))
@@ -223,6 +240,18 @@ class _Explaining:
                 float(second),
                 float(np.exp(log_probability)),
             )
+
+    def layers(self) -> Iterator[LayersRow]:
+        """A row for each layer, and for each of some ranges of layers, whose looks are knocked out.
+
+        Ranges are fifths of the layers, and all of them.
+        """
+        if "knockout" not in self._names:
+            return
+        effect_NR = np.stack(self._by_layers)
+        for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
+            low, value, high = (float(each) for each in interval(effect_N))
+            yield LayersRow(first, last, value, low, high)
 
     def joint(self) -> Iterator[JointRow]:
         """A row for each number of best heads, by each effect of a replacement."""
@@ -272,12 +301,22 @@ def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
     return [Head.parse(name) for name in dict.fromkeys(options.heads)] or [*loaded.heads]
 
 
-def _effects(cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
+def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
     """The effects to measure; by default those that need no second prompt where one lacks.
 
     Raises:
         InputError: if one was asked for that needs a second prompt, and there is none.
     """
+    can_block = loaded.anatomy.can_block and not any(
+        layer.by_own_softmax for layer in loaded.anatomy.layers
+    )
+    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
+    if "knockout" in options.effects and unseen is not None:
+        raise InputError(
+            f"{unseen.origin}: expected a word to be looked at, which the target "
+            f"{unseen.target!r} is not in the prompt. Name one as --key."
+        )
+    can_block &= unseen is None
     without = next((case.prompt for case in cases if case.corrupt is None), None)
     needing = [name for name in options.effects if EFFECTS[name].needs_second]
     if needing and without is not None:
@@ -290,4 +329,27 @@ def _effects(cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]
         for entry in EFFECTS.values()
         if (entry.key in options.effects if options.effects else entry.key != "gradient")
         and (without is None or not entry.needs_second)
+        and (entry.key != "knockout" or can_block)
     ]
+
+
+def _looks(options: ExplainOptions) -> str:
+    query = "where the prediction is made" if options.query is None else f"“{options.query}”"
+    key = "the target's word" if options.key is None else f"“{options.key}”"
+    return f"from {query} at {key}"
+
+
+def _ranges(loaded: Loaded, cases: Sequence[Case]) -> list[tuple[int, int]]:
+    """The first and the last layer of each range: single ones, fifths, all."""
+    look = cases[0].rows[0].look
+    num = 0 if look is None else len(loaded.heads.counts[look.site])
+    size = -(-num // FIFTHS)
+    fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size or 1)]
+    return list(dict.fromkeys([*((each, each) for each in range(num)), *fifths, (0, num - 1)]))
+
+
+def _between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
+    """The heads of some layers that look at the word."""
+    look = case.rows[0].look
+    assert look is not None
+    return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]

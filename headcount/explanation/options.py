@@ -24,6 +24,10 @@ class ExplainOptions:
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()
     """Heads to replace, such as dec.3.7; all by default."""
+    query: str | None = None
+    """Word whose look at another is knocked out; by default the tokens that predict."""
+    key: str | None = None
+    """Word that is not seen; by default the target where the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     draws: int = 3

@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 
 from headcount.core import InputError, ModelError, amount, check_known
 from headcount.corpora import Encoder, LabelledTokens, encode_text, label_source
-from headcount.explanation.cases import Case, Reading, Row
+from headcount.explanation.cases import Case, Look, Reading, Row
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.models import Loaded
@@ -220,10 +220,61 @@ class Reader:
                 Reading(None if is_label else first + n, token, sign)
                 for n, token in enumerate(answer)
             )
+        rows = (Row(*key, tuple(readings)) for key, readings in found.items())
         return tuple(
-            Row(*key, tuple(readings), () if other is None else self._places(text, other, key[0]))
-            for key, readings in found.items()
+            replace(
+                row,
+                in_other=() if other is None else self._places(text, other, row.ids),
+                look=self._look(text, row, prompt),
+            )
+            for row in rows
         )
+
+    def _look(self, text: LabelledTokens, row: Row, prompt: Prompt) -> Look | None:
+        """Which looks are knocked out in a row; None without the word to be looked at."""
+        options, num = self._options, len(row.ids) - len(text.ids)
+        if self.kind == "classification" and options.key is None:
+            return None
+        keys = self._of_words(text, options.key or prompt.target, prompt, options.key is None)
+        queries = self._of_words(text, options.query or "", prompt, options.query is None)
+        if not keys:
+            return None
+        end = self._end(text)
+        keys, queries = (
+            tuple(place + num * (place >= end) for place in each) for each in (keys, queries)
+        )
+        sites = [each for each in ("encoder.self", "decoder.self") if each in self._sites]
+        site = sites[0]
+        if options.query is None and (places := [each.place for each in row.readings]):
+            length = len(row.decoder_ids or row.ids)
+            queries = tuple(sorted({length + each for each in places if each is not None}))
+            site = site if row.decoder_ids is None else "decoder.cross"
+        return Look(site, queries, keys)
+
+    @property
+    def _sites(self) -> Mapping[str, object]:
+        return self._loaded.heads.counts
+
+    def _of_words(
+        self, text: LabelledTokens, words: str, prompt: Prompt, may_lack: bool
+    ) -> tuple[int, ...]:
+        """The places of the tokens of some words in a text, wherever they stand side by side."""
+        read = label_source(self._encoder, words.strip())
+        pairs = zip(read.words, read.is_special, strict=True)
+        wanted = tuple(word for word, is_special in pairs if not is_special)
+        starts = range(len(text.words) if wanted else 0)
+        found = {
+            start + n
+            for start in starts
+            if text.words[start : start + len(wanted)] == wanted
+            for n in range(len(wanted))
+        }
+        if not found and not may_lack:
+            raise InputError(
+                f"{prompt.origin}: expected {words!r} among the words of the prompt, got "
+                f"{' | '.join(text.words)}. Name some of these."
+            )
+        return tuple(place for place, word in enumerate(text.word_of) if word in found)
 
     def _end(self, text: LabelledTokens) -> int:
         """The place in a text where the tokens of a target are inserted: its end, or its mask."""

@@ -4,7 +4,8 @@ $$\mathrm{effect}_h = m - m(o_h \leftarrow o'_h)$$
 
 m is what is read off the logits (cases.py), o_h the head's output at all tokens, before the output
 projection, and o'_h what takes its place: zero, the head's mean output, or its output in another
-prompt at the tokens of the same place. A batch has a row for every replacement. Where layers are
+prompt at the tokens of the same place. Of a knockout, the head keeps its output but gives no
+weight to some keys (tap/blocking.py). A batch has a row for every replacement. Where layers are
 blocks of a list, a batch begins at the lowest one that it changes: what the blocks below return is
 kept from the run without replacements.
 """
@@ -17,14 +18,15 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from headcount.core import Head, LayerId
-from headcount.explanation.cases import Row
+from headcount.explanation.cases import Look, Row
 from headcount.models import Loaded
 from headcount.tap import (
     AttentionLayer,
+    Tap,
     block_of,
     evaluating,
     heard,
@@ -45,10 +47,11 @@ Outputs = Mapping[LayerId, Float[Tensor, "_ _ _"]]
 @final
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What takes the place of some heads' outputs."""
+    """What is changed in some heads: what they give, or where they look."""
 
     heads: Sequence[Head]
-    outputs: Outputs
+    outputs: Outputs | None
+    """What takes the place of their outputs; None knocks out their look."""
 
 
 @final
@@ -109,11 +112,33 @@ class Run:
         with ExitStack() as stack:
             for context in (evaluating(model), torch.inference_mode()):
                 stack.enter_context(context)
+            stack.enter_context(Tap(model, anatomy, blocked=self._blocked(changes)))
             stack.enter_context(heard(model, anatomy, head_outputs=_Replacing(changes)))
             for block, output in zip(self._blocks[:lowest], self._returned, strict=False):
                 stack.enter_context(replaced(block, _copies(output, len(changes))))
             log_NR = self._row.log_probabilities(self._logits(len(changes)))
         return (log_NR @ self._row.signs(log_NR)).cpu().numpy()
+
+    def _blocked(self, changes: Sequence[Change]) -> dict[LayerId, Bool[Tensor, "_ _ _ _"]]:
+        """The scores that are masked in each row of a batch, where looks are knocked out."""
+        look, found = self._row.look, dict[LayerId, Tensor]()
+        for row, change in enumerate(changes):
+            for head in change.heads if change.outputs is None and look else ():
+                assert look is not None
+                if head.site != look.site:
+                    continue
+                if head.layer_id not in found:
+                    num = self._loaded.heads.counts[head.site][head.layer]
+                    sizes = (len(changes), num, *self._sizes(look))
+                    found[head.layer_id] = torch.zeros(sizes, dtype=torch.bool)
+                queries = torch.tensor(look.queries or (0,))[:, None]
+                found[head.layer_id][row, head.index, queries, torch.tensor(look.keys)] = True
+        return found
+
+    def _sizes(self, look: Look) -> tuple[int, int]:
+        """Numbers of queries, 1 if all are meant, and of keys."""
+        queries = len((look.site != "encoder.self" and self._row.decoder_ids) or self._row.ids)
+        return queries if look.queries else 1, len(self._row.ids)
 
     def _logits(self, num: int) -> Tensor:
         model, last = self._loaded.model, self._row.last
@@ -140,7 +165,7 @@ class _Replacing:
         self._changes = changes
         self._heads = dict[LayerId, tuple[list[int], list[int]]]()
         for row, change in enumerate(changes):
-            for head in change.heads:
+            for head in change.heads if change.outputs is not None else ():
                 rows, heads = self._heads.setdefault(head.layer_id, ([], []))
                 rows.append(row)
                 heads.append(head.index)
@@ -151,7 +176,9 @@ class _Replacing:
         rows, heads = self._heads[layer.layer_id]
         new = output_RQHD.clone()
         for row, head in zip(rows, heads, strict=True):
-            new[row, :, head] = self._changes[row].outputs[layer.layer_id][:, head].to(new)
+            outputs = self._changes[row].outputs
+            assert outputs is not None
+            new[row, :, head] = outputs[layer.layer_id][:, head].to(new)
         return new
 
 

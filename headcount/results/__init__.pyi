@@ -63,6 +63,7 @@ from .explanation import EffectRow as EffectRow
 from .explanation import Explained as Explained
 from .explanation import ExplanationRecord as ExplanationRecord
 from .explanation import JointRow as JointRow
+from .explanation import LayersRow as LayersRow
 from .explanation import PromptRow as PromptRow
 from .findings import does as does
 from .findings import finding as finding

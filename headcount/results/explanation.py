@@ -80,6 +80,23 @@ class JointRow:
 
 @final
 @dataclass(frozen=True)
+class LayersRow:
+    """What is lost if no head of some layers can look at the word."""
+
+    first: int
+    """The lowest of the layers."""
+    last: int
+    """The highest of them."""
+    value: float
+    """By how much these looks raise what is predicted, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    high: float
+    """Upper end."""
+
+
+@final
+@dataclass(frozen=True)
 class PromptRow:
     """One prompt and what the model predicts."""
 
@@ -126,6 +143,8 @@ class ExplanationRecord(Record):
     logit: float
     """What attribution adds up to: the logit of the target less that of its rival, before a cap;
     NaN where attribution is not exact."""
+    looks: str
+    """Which looks are knocked out, as the end of a sentence; empty if none are."""
     means_over: str
     """What the means of heads' outputs are over."""
 
@@ -144,6 +163,8 @@ class Explained(Result[ExplanationRecord]):
     """A row for each head and each other part of the model, and each effect."""
     joint: tuple[JointRow, ...] = table("joint.parquet", "the effects of several heads together")
     """A row for each number of heads that are replaced together."""
+    layers: tuple[LayersRow, ...] = table("layers.parquet", "the effects of looks by layers")
+    """A row for each layer and range of layers whose looks are knocked out."""
     prompts: tuple[PromptRow, ...] = table("prompts.parquet", "what is predicted")
     """A row for each prompt."""
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
-EffectName = Literal["attribution", "gradient", "zero", "mean", "corrupt", "restored", "estimate"]
+EffectName = Literal[
+    "attribution", "gradient", "zero", "mean", "corrupt", "restored", "estimate", "knockout"
+]
 """A way to say by how much a head raises what is predicted."""
 
 
@@ -79,6 +81,14 @@ EFFECTS: Mapping[str, EffectEntry] = {
             "it gives what it gives in the second prompt",
             "Nanda, 2023, neelnanda.io/attribution-patching",
             needs_second=True,
+        ),
+        EffectEntry(
+            "knockout",
+            "knockout",
+            "what is lost if the head can't look from where the prediction is made at the target's "
+            "word in the prompt, or between the words of --query and --key",
+            "Geva et al., 2023, arXiv:2304.14767",
+            is_replacement=True,
         ),
     )
 }

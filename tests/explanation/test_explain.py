@@ -220,6 +220,44 @@ def test_every_kind_of_model(
     assert any(row.value for row in found.effects if row.effect == "restored")
 
 
+def test_knockout_alone_and_by_layers() -> None:
+    """Of every prompt: the target's word, from the last token of a causal model."""
+    held = loaded(LLAMA)
+    asked = [
+        Prompt("The old dog and the moon saw the", " dog"),
+        Prompt("The rain was louder than the old", " rain"),
+        Prompt("The river and the dog ran, and the", " river"),
+    ]
+    options = ExplainOptions(effects=("knockout",), together=(1,), draws=1)
+    found = explain(held, asked, options=options)
+    assert found.measured == ("knockout",)
+    lost: dict[str, list[float]] = {}
+    for each in asked:
+        (row,) = Reader(held, ExplainOptions()).case(each).rows
+        run = Run(held, row)
+        for head in held.heads:
+            after = run.values([Change([head], None)])[0]
+            lost.setdefault(str(head), []).append(run.value - after)
+        for layer in (0, 1):
+            heads = [head for head in held.heads if head.layer == layer]
+            after = run.values([Change(heads, None)])[0]
+            lost.setdefault(f"{layer} to {layer}", []).append(run.value - after)
+        after = run.values([Change([*held.heads], None)])[0]
+        lost.setdefault("0 to 1", []).append(run.value - after)
+    for name, row in found.of("knockout").items():
+        assert row.value == pytest.approx(np.mean(lost[name]), abs=1e-5) and row.value
+    assert [f"{row.first} to {row.last}" for row in found.layers] == ["0 to 0", "1 to 1", "0 to 1"]
+    for row in found.layers:
+        values = lost[f"{row.first} to {row.last}"]
+        low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+        ends = (np.mean(values), low, high)
+        assert (row.value, row.low, row.high) == pytest.approx(ends, abs=1e-4)
+    assert "from where the prediction is made at the target's word" in found.record.looks
+    with pytest.raises(InputError, match="' moon' is not in the prompt. Name one as --key."):
+        explain(held, [*asked, Prompt("The old dog", " moon")], options=options)
+    assert "knockout" not in explain(held, "The old dog", " moon").measured
+
+
 def test_means_over_texts() -> None:
     held = loaded(LLAMA)
     texts = Corpus(["The moon.", "Three tired children jumped out."])

@@ -7,7 +7,7 @@ import torch
 
 from headcount.core import InputError, ModelError
 from headcount.explanation import ExplainOptions, Prompt
-from headcount.explanation.cases import Case, Reading
+from headcount.explanation.cases import Case, Look, Reading
 from headcount.explanation.reader import Reader
 from headcount.models import Loaded
 from tests import tiny, tiny_tokenizers
@@ -169,6 +169,38 @@ def test_refusals() -> None:
         case(loaded(BERT), "The old dog", "moon")
     with pytest.raises(ModelError, match="Expected a model that predicts tokens or labels"):
         Reader(loaded("BertModel"), ExplainOptions())
+
+
+def test_which_looks_are_knocked_out() -> None:
+    """The target's word, or another, from the tokens that predict, or a word."""
+    held = loaded(GPT2)
+    prompt = "The moon, the old dog barked at the"
+    row = case(held, prompt, " moon", " dog").rows[0]
+    moon = len(ids(held, "The"))
+    places = tuple(range(moon, len(ids(held, "The moon"))))
+    prompt_length, length = len(ids(held, prompt)), len(row.ids)
+    assert row.look == Look("decoder.self", tuple(range(prompt_length - 1, length)), places)
+    assert case(held, prompt, " river").rows[0].look is None
+    reader = Reader(held, ExplainOptions(query="dog", key="The moon"))
+    look = reader.case(Prompt(prompt, " river")).rows[0].look
+    dog = len(ids(held, "The moon, the old"))
+    assert look == Look(
+        "decoder.self",
+        tuple(range(dog, len(ids(held, "The moon, the old dog")))),
+        tuple(range(len(ids(held, "The moon")))),
+    )
+    with pytest.raises(InputError, match=r"expected 'cat' among the words .* got The \| moon \|"):
+        Reader(held, ExplainOptions(key="cat")).case(Prompt(prompt, " river"))
+    cross = case(loaded(T5), "The old dog", "dog").rows[0].look
+    assert cross is not None and cross.site == "decoder.cross"
+    masked = case(loaded(BERT), "The dog [MASK] barked at the dog.", "dog").rows[0]
+    assert masked.look is not None and masked.look.site == "encoder.self"
+    assert [masked.ids[place] for place in masked.look.queries] == [
+        loaded(BERT).encoder().tokenizer.mask_token_id
+    ] * len(masked.readings)
+    assert {masked.ids[place] for place in masked.look.keys} == {*ids(loaded(BERT), "dog")}
+    labels = Reader(loaded(LABELS), ExplainOptions(key="dog")).case(Prompt("The dog", "1"))
+    assert labels.rows[0].look == Look("encoder.self", (), labels.rows[0].look.keys)  # type: ignore[union-attr]
 
 
 def test_chat_templates_are_applied_if_asked_for() -> None:

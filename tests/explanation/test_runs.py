@@ -1,5 +1,6 @@
 """Heads replaced in a batch, against the stock model with one hook at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import torch
 
 from headcount.core import Head
 from headcount.explanation import runs
-from headcount.explanation.cases import Reading, Row
+from headcount.explanation.cases import Look, Reading, Row
 from headcount.explanation.runs import Change, Run, aligned
 from headcount.models import Loaded
 from tests import tiny
+from tests.textbook import blocking
 from tests.textbook import explanation as book
 
 IDS, OTHER = (5, 9, 11, 23, 17, 8, 30), (5, 9, 14, 44, 17, 8, 30)
@@ -69,6 +71,33 @@ def test_several_heads_at_once(loaded: Loaded) -> None:
             loaded.model, row.inputs(loaded), named, instead, book.difference(-1, 7, 12)
         )
         assert value == pytest.approx(expected, abs=5e-6)
+
+
+@pytest.mark.parametrize("queries", [(), (2, 3)])
+def test_looks_are_knocked_out_of_one_head_each(loaded: Loaded, queries: tuple[int, ...]) -> None:
+    """Of an encoder-decoder, in cross-attention; no queries stand for all."""
+    row, _ = rows_of(loaded)
+    site = "decoder.cross" if row.decoder_ids else next(iter(loaded.heads.counts))
+    row = replace(row, look=Look(site, queries, (1, 2)))
+    heads = [*loaded.heads]
+    found = Run(loaded, row).values([Change([head], None) for head in heads])
+    layers = {layer.layer_id: layer for layer in loaded.anatomy.layers}
+    length = len(row.decoder_ids or row.ids)
+    for value, head in zip(found, heads, strict=True):
+        layer, scores = layers[head.layer_id], list[tuple[int, int, int, int]]()
+        if head.site == site:
+            scores = [(0, head.index, q, k) for q in queries or range(length) for k in (1, 2)]
+        if head.site == "decoder.self":  # nor what a causal mask keeps from it
+            scores = [each for each in scores if each[3] <= each[2]]
+        with_all = {layer.module: (layer.num_heads, scores)}
+        batch = row.inputs(loaded)
+        masks = {
+            "attention_mask": torch.ones_like(batch["input_ids"]),
+            **({"decoder_attention_mask": torch.ones(1, length).long()} if row.decoder_ids else {}),
+        }
+        logits = blocking.run(loaded.model, {**batch, **masks}, with_all).logits[0].double()
+        expected = book.difference(-1, 7, 12)(logits)
+        assert value == pytest.approx(expected, abs=2e-5)
 
 
 def test_blocks_below_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

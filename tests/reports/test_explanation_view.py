@@ -12,6 +12,7 @@ from headcount.results import (
     Explained,
     ExplanationRecord,
     JointRow,
+    LayersRow,
     PromptRow,
 )
 
@@ -58,9 +59,15 @@ def made_explained(heads: Sequence[str], prompts: int = 16) -> Explained:
         high=5.5,
         second=1.0,
         logit=sum(sizes) + sum(parts.values()),
+        looks="from where the prediction is made at the target's word",
         means_over="prompts",
     )
-    return Explained(record, tuple(effects), joint, (row,) * prompts)
+    layers = (
+        LayersRow(0, 0, 0.25, 0.0, 0.5),
+        LayersRow(1, 1, -1.0, -1.5, -0.5),
+        LayersRow(0, 1, 2.0, 1.5, 2.5),
+    )
+    return Explained(record, tuple(effects), joint, layers, (row,) * prompts)
 
 
 @pytest.fixture
@@ -142,3 +149,12 @@ def test_what_is_left(found: Explained) -> None:
     assert [each.strip() for each in line.split("|")[1:-1]] == [
         *("zeroed", "zeroed", "3", "1.50 (1.25 to 1.75)", "6.50", "0.50 (0.25 to 0.75)", "3.25")
     ]
+
+
+def test_looks_by_layers(found: Explained) -> None:
+    text = text_of(found)
+    assert (
+        "if no head of these layers can look from where the prediction is made at the target's "
+        "word. Of single layers, 1 has the largest effect, -1.00."
+    ) in text
+    assert "| 0 to 1 | 2.00 (1.50 to 2.50) |" in " ".join(text.split()).replace("|  ", "| ")

@@ -25,6 +25,7 @@ def explanation_document(found: Explained) -> Document:
             *_heads(found),
             *_parts(found),
             *_together(found),
+            *_layers(found),
             Heading("Prompts"),
             Table.of(
                 ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)"),
@@ -237,6 +238,25 @@ def _left(found: Explained, row: JointRow) -> float:
     if row.effect == "restored":
         return found.record.second + row.value
     return found.record.value - row.value
+
+
+def _layers(found: Explained) -> Iterator[Block]:
+    """What is lost without the looks of layers."""
+    if not found.layers:
+        return
+    single = [row for row in found.layers if row.first == row.last]
+    ranges = [row for row in found.layers if row.first < row.last] or single
+    best = max(single, key=lambda row: abs(row.value))
+    yield Heading("Looks, by layers")
+    yield Text(
+        f"What is lost if no head of these layers can look {found.record.looks}. Of single "
+        f"layers, {best.first} has the largest effect, {best.value:+.2f}."
+    )
+    yield Table.of(
+        ("layers", "lost"),
+        ((f"{row.first} to {row.last}", _within(row.value, row.low, row.high)) for row in ranges),
+        "Effects of looks, by layers",
+    )
 
 
 def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:

@@ -40,7 +40,7 @@ TEMPLATES = (
     "When {a} and {b} walked to the park, {s} handed a flower to",
     "Friends {a} and {b} found a ring at the beach, and {s} gave it to",
 )
-TRAINED, HELD_OUT, DRAWS = 64, 32, 10
+TRAINED, HELD_OUT, DRAWS = 64, 32, 5
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Arguments:
     """A language model."""
     out: tyro.conf.Positional[Path]
     """Folder for trained gates."""
-    updates: int = 120
+    updates: int = 60
     """Number of updates in each stage."""
     prompts: int = 4
     """Number of prompts in an update."""

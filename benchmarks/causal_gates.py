@@ -11,6 +11,7 @@ trained nothing. Trained gates are kept in OUT, so that a run that was stopped g
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,7 @@ def ours(loaded: Loaded, task: Task, arguments: Arguments) -> Mapping[str, np.nd
 
 def theirs(loaded: Loaded, task: Any, arguments: Arguments) -> Mapping[str, np.ndarray]:
     """Gates of two sets by the authors' package, in float32."""
-    import causal_head_gating as package  # not installed with headcount
-
+    package: Any = import_module("causal_head_gating")  # not installed with headcount
     torch.manual_seed(0)
     size = max(len(ids) for ids, _ in task.pieces)
     ids_NT = torch.zeros(len(task.pieces), size, dtype=torch.long)

@@ -12,6 +12,7 @@ What heads do:
     measure: measures without roles, for any plain transformers model
     induction_scores: induction heads of a causal model, on repeated random tokens
     skills: the heads of a language model that retrieve (`skills.skills`)
+    explain: which heads made a model predict what it predicts (`ExplainOptions`)
     align: how well heads link words to their translations (`AlignmentOptions`)
     cluster: distances between heads, groups of heads that look at the same places
         (`ClusterOptions`)

@@ -39,6 +39,8 @@ from .corpora import Corpus as Corpus
 from .corpora import Sentence as Sentence
 from .corpora import Tree as Tree
 from .doctor import diagnose as diagnose
+from .explanation import ExplainOptions as ExplainOptions
+from .explanation import explain as explain
 from .models import Loaded as Loaded
 from .models import load as load
 from .probes import AlignmentOptions as AlignmentOptions

@@ -101,6 +101,9 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
     "cluster": lambda model, more, out: hc.cluster(model, CORPUS, **more).places,
     "compact": lambda model, more, out: hc.compact(model, PLAN)(IDS).logits,
     "examine": lambda model, more, out: hc.examine(model),
+    "explain": lambda model, more, out: (
+        hc.explain(model, "A dog", " ran", **more).of("zero")["dec.1.1"].value
+    ),
     "export": lambda model, more, out: export(model, out),
     "gated": lambda model, more, out: logits(model, hc.gated(model, GATES)),
     "induction_scores": lambda model, more, out: hc.induction_scores(model, 9, 3, **more).frame,

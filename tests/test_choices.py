@@ -10,6 +10,7 @@ SCRIPT = """
 from dataclasses import replace
 from headcount import speed
 from headcount.core import InputError
+from headcount.explanation import ExplainOptions
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.importance import Options, gradient
 from headcount.importance.ablations.measured import replacement
@@ -43,6 +44,7 @@ for make in (
     lambda: ProbeOptions(("attnetion",)),
     lambda: SkillOptions(kinds=("cities",)),
     lambda: SkillOptions(replace=("median",)),
+    lambda: ExplainOptions(effects=("ablation",)),
     lambda: load("headcount:en-de", device="gpu"),
 ):
     try:
@@ -72,6 +74,8 @@ Expected a probe out of attention, words, edges, structure, layers, got 'attneti
 Did you mean attention?
 Expected a kind of needle (one of pass key, city, gift, meeting), got 'cities'. Did you mean city?
 Expected a replacement (one of zero, mean), got 'median'. Did you mean mean?
+Expected an effect (one of attribution, gradient, zero, mean, corrupt, restored, estimate, \
+knockout), got 'ablation'.
 Expected a device that torch has here and that has float64, such as cpu, or cuda with a GPU, \
 got 'gpu' (\
 """

@@ -25,7 +25,7 @@ LAYERS = (
     ("tasks", "measures", "skills"),
     ("analysis",),
     ("importance", "gates", "compaction", "probes"),
-    ("cache",),
+    ("cache", "explanation"),
     ("training", "speed"),
     ("pruning",),
     ("artifact", "reports"),

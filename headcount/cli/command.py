@@ -38,6 +38,7 @@ GROUPS = {
         "align": "Align",
         "coreference": "Coreference",
         "skills": "SkillsCommand",
+        "explain": "Explain",
         "probe": "Probe",
         "evolve": "Evolve",
         "serve": "Serve",

@@ -84,6 +84,7 @@ from .table import Data as Data
 from .table import Table as Table
 from .table import check_limit as check_limit
 from .table import named_columns as named_columns
+from .text import json_of as json_of
 from .text import numbered_lines as numbered_lines
 from .tokenizing import parts as parts
 from .windows import stretches as stretches

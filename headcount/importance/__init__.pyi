@@ -32,6 +32,7 @@ from .folder import write_scores as write_scores
 from .gate_gradient import gate_gradients as gate_gradients
 from .gradient_score import GradientScore as GradientScore
 from .gradient_score import gradient as gradient
+from .lrp.propagation import Lrp as Lrp
 from .lrp.relevance import relevance as relevance
 from .lrp.relevance import start_of as start_of
 from .lrp.relevance import token_relevance as token_relevance

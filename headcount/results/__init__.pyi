@@ -57,6 +57,14 @@ from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
 from .examples import Example as Example
 from .expected import expected_scores as expected_scores
+from .explanation import SPLIT_FROM as SPLIT_FROM
+from .explanation import UNLIKELY as UNLIKELY
+from .explanation import EffectRow as EffectRow
+from .explanation import Explained as Explained
+from .explanation import ExplanationRecord as ExplanationRecord
+from .explanation import JointRow as JointRow
+from .explanation import LayersRow as LayersRow
+from .explanation import PromptRow as PromptRow
 from .findings import does as does
 from .findings import finding as finding
 from .findings import kind_of_trait as kind_of_trait

@@ -12,6 +12,7 @@ from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
 from headcount.results.curve import CURVE, Curve
 from headcount.results.examples import Example, read_examples
+from headcount.results.explanation import Explained
 from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.probe import Probed
 from headcount.results.profiles import PROFILE_COLUMNS, Profiles, TraitStrength
@@ -113,6 +114,8 @@ class Analysis(Result[RunRecord]):
     """Links between words by heads; None until `headcount align` was run."""
     skills: Skills | None = None
     """Skills of the heads; None until `headcount skills` was run."""
+    explained: Explained | None = None
+    """Effects of heads on a prediction; None until `headcount explain` was run."""
     curve: Curve | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
     pruned: PruneRecord | None = None
@@ -260,6 +263,7 @@ BESIDE: Mapping[str, type[Result[Any]]] = {
     "clusters": Clusters,
     "alignment": Alignment,
     "skills": Skills,
+    "explained": Explained,
 }
 """Results of commands that write into a folder of their own or beside an analysis, by the field
 that holds them."""

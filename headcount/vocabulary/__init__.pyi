@@ -1,6 +1,9 @@
 from .columns import COLUMNS as COLUMNS
 from .columns import WORTH as WORTH
 from .columns import ColumnEntry as ColumnEntry
+from .effects import EFFECTS as EFFECTS
+from .effects import EffectEntry as EffectEntry
+from .effects import EffectName as EffectName
 from .inputs import IMAGES as IMAGES
 from .inputs import TEXTS as TEXTS
 from .inputs import Inputs as Inputs

@@ -150,6 +150,7 @@ def _tables(bert: Path, marian: Path, data: list[Path], folder: Path) -> list[Jo
         once("cluster", (bert, SAMPLE, "--limit", 9, "--permutations", 20), "distances.parquet"),
         once("coreference", (bert, mentions), "coreference.parquet"),
         once("skills", (llama, *needles), "skills.parquet"),
+        once("explain", (llama, "A dog", "--target", " ran"), "effects.parquet"),
         once("cache", (llama, *streaming), "groups.parquet"),
     ]
 
@@ -183,7 +184,7 @@ def _points(name: str, most: int) -> Sequence[int]:
 JOBS = ("analyze", "importance", "curve", "train", "finetune", "prune", "compact")
 BY_HAND = (
     *("probe", "evolve", "follow", "sensitivity", "align", "cluster", "coreference", "skills"),
-    "cache",
+    *("explain", "cache"),
 )
 """Not in CI, for its time."""
 

@@ -39,6 +39,11 @@ def run(
             ) -> Any:
                 name = "attention_mask" if "attention_mask" in kwargs else "mask"  # T5
                 mask = kwargs[name]
+                if mask is None:  # nothing is masked
+                    given = args[0] if args else kwargs["hidden_states"]
+                    keys = kwargs.get("key_value_states")
+                    sizes = given.shape[1], (given if keys is None else keys).shape[1]
+                    mask = given.new_zeros(len(given), 1, *sizes)
                 mask = mask.expand(-1, num_heads, -1, -1).clone()
                 for row, head, query, key in scores:
                     mask[row, head, query, key] = torch.finfo(mask.dtype).min

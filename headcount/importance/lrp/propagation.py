@@ -34,7 +34,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import ModelError, UnsuitedError
 from headcount.importance.lrp import rules as rule
-from headcount.importance.lrp.rule_sets import SPELLINGS, rule_set
+from headcount.importance.lrp.rule_sets import FROZEN_NORMS, SPELLINGS, rule_set
 from headcount.importance.scores import frozen, slopes
 from headcount.models import check_weights_read
 from headcount.tap import evaluating, intercepted
@@ -48,14 +48,16 @@ class Lrp(TorchFunctionMode):
 
     Args:
         model: Any transformers model.
-        rules: Name of the rule set.
+        rules: Name of the rule set; None keeps the scales of norms, and has no other rule.
         gates: Leaves of 1 that heads' outputs are multiplied with.
     """
 
-    def __init__(self, model: PreTrainedModel, rules: str, gates: Sequence[Tensor] = ()) -> None:
+    def __init__(
+        self, model: PreTrainedModel, rules: str | None, gates: Sequence[Tensor] = ()
+    ) -> None:
         super().__init__()
-        self.model, self.name, self.gates = model, rules, gates
-        self._rules = rule_set(rules)
+        self.model, self.name, self.gates = model, rules or "attribution", gates
+        self._rules = FROZEN_NORMS if rules is None else rule_set(rules)
         self._tied: dict[nn.Module, rule.Rule] = {}
         self._given: dict[nn.Module, list[Tensor]] = {}
         self._stack = ExitStack()

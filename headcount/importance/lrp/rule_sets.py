@@ -87,9 +87,13 @@ class RuleSet:
     """Whether relevance itself flows back, instead of a gradient to multiply with a tensor."""
     allowed: frozenset[str] = frozenset()
     """Names of non-linear steps that use their true derivative."""
+    has_activations: bool = True
+    """Whether relevance passes through modules that are one non-linearity."""
 
     def modules(self, model: PreTrainedModel) -> dict[nn.Module, rule.Rule]:
         """Modules that are one operation, with the rule that ties their output to their input."""
+        if not self.has_activations:
+            return {}
         passed = alpha_beta.passed if self.direct else rule.passed
         found: dict[nn.Module, rule.Rule] = dict.fromkeys(rule.activations(model), passed)
         if self.direct:
@@ -104,6 +108,16 @@ RULES: Mapping[str, RuleSet] = {
     "attnlrp": RuleSet(ATTNLRP, allowed=frozenset({"Softmax"})),
     "alpha_beta": RuleSet(ALPHA_BETA, gate=alpha_beta.gate, direct=True),
 }
+
+FROZEN_NORMS = RuleSet(
+    {
+        name: each
+        for name, each in COMMON.items()
+        if each not in (rule.through, rule.gated_linear_unit)
+    },
+    has_activations=False,
+)
+"""Norms whose scales are constants, and no rule for a non-linearity."""
 
 
 def rule_set(name: str) -> RuleSet:

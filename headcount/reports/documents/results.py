@@ -9,6 +9,7 @@ from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
 from headcount.reports.documents.coreference import coreference_document
 from headcount.reports.documents.curve import curve_document
+from headcount.reports.documents.explanation import explanation_document
 from headcount.reports.documents.probes import probes_document
 from headcount.reports.documents.sensitivity import sensitivity_document
 from headcount.reports.documents.skills import skills_document
@@ -17,6 +18,7 @@ from headcount.results import (
     Clusters,
     Coreference,
     Curve,
+    Explained,
     PlannedCache,
     Probed,
     Result,
@@ -29,6 +31,7 @@ DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Clusters: clusters_document,
     Coreference: coreference_document,
     Curve: curve_document,
+    Explained: explanation_document,
     PlannedCache: cache_document,
     Probed: probes_document,
     Sensitivity: sensitivity_document,

@@ -51,6 +51,7 @@ def _confirmed(run: Analysis) -> Section | None:
 
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _result("skills", "skills", run.skills),
+    lambda run: _result("explained", "prediction", run.explained),
     lambda run: _documented("worth", "worth", _worth(run)),
     lambda run: _documented("curve", "pruning", curve_shown(run)),
     lambda run: _documented("pruned", "before and after", pruned_document(run)),

@@ -1,0 +1,78 @@
+"""`headcount explain`: which heads made a model predict what it predicts."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import tyro
+
+from headcount import explanation, models, results
+from headcount.cli.arguments import CorpusArguments
+from headcount.cli.console import Report
+from headcount.cli.folder_arguments import BesideArguments
+from headcount.cli.frame import BesideCommand
+from headcount.core import InputError
+from headcount.corpora import Corpus
+from headcount.explanation import ExplainOptions, Prompt
+
+
+@dataclass(frozen=True)
+class Explain(
+    CorpusArguments, BesideArguments, BesideCommand["models.Loaded", "results.Explained"]
+):
+    """Measure by how much every head raises what a model predicts, alone and with others."""
+
+    RESULT = results.Explained
+
+    prompt: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="PROMPT")] = None
+    """What the model reads, in quotes; a masked model fills its [MASK]."""
+    target: str | None = None
+    """Continuation, filling or label to explain; begin a word with a blank: " Mary"."""
+    against: str | None = None
+    """Its rival; without one, the log-probability of the target is explained."""
+    corrupt: str | None = None
+    """A second prompt with another answer; heads give what they give there."""
+    prompts: str | None = None
+    """File of prompts in place of one (.jsonl: prompt, target, against, corrupt), or ours:
+    indirect-objects, greater-than, pronouns, facts, agreement."""
+    texts: tuple[str, ...] = ()
+    """Files of texts over which heads' outputs are averaged; the prompts by default."""
+    how: Annotated[ExplainOptions, tyro.conf.arg(name="")] = field(default_factory=ExplainOptions)
+
+    @cached_property
+    def asked(self) -> tuple[Prompt, ...]:
+        """The prompts.
+
+        Raises:
+            InputError: for neither a prompt nor a file, or both, or a prompt without a target.
+        """
+        if self.prompts is not None:
+            if given := [each for each in (self.prompt, self.target) if each is not None]:
+                raise InputError(
+                    f"Expected a prompt or --prompts, got both ({given[0]!r}). Leave one out."
+                )
+            return explanation.read_prompts(self.prompts)
+        if self.prompt is None or self.target is None:
+            lacking = "prompt" if self.prompt is None else "--target"
+            raise InputError(
+                f"Expected a prompt with its --target, or --prompts FILE, got no {lacking}. Write "
+                'headcount explain MODEL "When Mary and John met, John spoke to" --target " Mary".'
+            )
+        return (Prompt(self.prompt, self.target, self.against, self.corrupt),)
+
+    @cached_property
+    def corpus(self) -> Corpus | None:
+        """The texts."""
+        return self.read(self.texts) if self.texts else None
+
+    def check(self) -> None:
+        """Check everything that needs no model, prompts and texts included."""
+        super().check()
+        self.asked  # noqa: B018
+        self.corpus  # noqa: B018
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Explained":
+        """Attribute, replace heads alone and together."""
+        return explanation.explain(
+            read, self.asked, options=self.how, texts=self.corpus, progress=progress
+        )

@@ -1,0 +1,227 @@
+r"""Direct logit attribution: what heads, MLPs, embeddings and biases add to a logit by themselves.
+
+$$\mathrm{logit} = g_0 \cdot x_0 + \sum_l \big( \sum_h G_{l,h} \cdot o_{l,h} + g_{l+1} \cdot b_l
+    + \mathrm{MLP}_l \big) + b$$
+
+x_l is the hidden state before block l, o the output of a head before the output projection, and
+g_l, G are gradients of the logit with everything constant that a block reads: what attention and
+MLPs are given, and the scales of norms, the final one and those behind attention or MLP. Then the
+logit is linear in the parts, which add up to it. $b_l$ is the bias of an output projection,
+$\mathrm{MLP}_l$ all else that a block adds (MLP, experts, its own gates), and b the biases of the
+final norm and of the unembedding. A logit that is capped is the one before the cap.
+
+It is exact for blocks with a norm in front and a linear unembedding. In others (BERT, BART), the
+same sum is not the logit, and `gradients` gives gradient x output instead:
+
+$$\sum_{q,d} o_{h,q,d} \, \frac{\partial m}{\partial o_{h,q,d}}$$
+
+with m as in cases.py, and the same with $o - o'$ in place of o, an estimate of what is lost if the
+head gives o', its output in the second prompt (attribution patching).
+
+References: A Mathematical Framework for Transformer Circuits (Elhage et al., 2021),
+    https://transformer-circuits.pub/2021/framework/index.html; Learning Important Features Through
+    Propagating Activation Differences (Shrikumar et al., 2017), section 2,
+    https://arxiv.org/abs/1704.02685; AtP* (Kramar et al., 2024), section 2,
+    https://arxiv.org/abs/2403.00745
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headcount.core import LayerId, UnsuitedError
+from headcount.explanation.cases import Row
+from headcount.explanation.runs import Outputs
+from headcount.importance import Lrp, frozen
+from headcount.models import Loaded
+from headcount.tap import (
+    AttentionLayer,
+    StateId,
+    block_of,
+    evaluating,
+    heard,
+    intercepted,
+    without_cache,
+)
+
+EMBEDDINGS, ATTENTION_BIASES, BIASES = "embeddings", "attention biases", "biases"
+"""Parts of a logit besides heads and the MLP of each block."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """What each part adds to the logits that are read, each with its sign."""
+
+    logit: float
+    heads: Mapping[LayerId, Float[np.ndarray, " _"]]
+    parts: Mapping[str, float]
+    """The embeddings, the MLP of each block, the attention's biases, and the biases behind."""
+
+
+def attribute(loaded: Loaded, row: Row) -> Attribution | None:
+    """Direct attribution of what is read of a row; None where a sum of parts is not the logit."""
+    hearing, model = _Hearing(loaded), loaded.model
+    with Lrp(model, None) as rules, hearing.heard():
+        logits = model(**row.inputs(loaded), **without_cache(model)).logits
+        for found in (logits, hearing.unembedded):  # before a cap, if there is one
+            if found is None:
+                continue
+            read_1R = row.logits(found)
+            start = (read_1R @ row.signs(read_1R))[0]
+            if not start.requires_grad:  # norms that follow attention made it a constant
+                return None
+            try:
+                rules.check(start)
+            except UnsuitedError:
+                continue
+            return hearing.attribution(start)
+    return None
+
+
+def gradients(loaded: Loaded, row: Row) -> Outputs:
+    """The gradient of what is read of a row, at the output of every head."""
+    outputs = dict[LayerId, Tensor]()
+
+    def hear(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor:
+        wants = output_BQHD.requires_grad
+        leaf = output_BQHD if wants else output_BQHD.detach().requires_grad_()
+        outputs[layer.layer_id] = leaf
+        return leaf
+
+    model = loaded.model
+    with evaluating(model), frozen(model), torch.enable_grad():
+        with heard(model, loaded.anatomy, head_outputs=hear):
+            logits = model(**row.inputs(loaded), **without_cache(model)).logits
+        log_1R = row.log_probabilities(logits)
+        start = (log_1R @ row.signs(log_1R))[0]
+        found = torch.autograd.grad(start, [*outputs.values()], allow_unused=True)
+    return {
+        layer: torch.zeros_like(output[0]) if slope is None else slope[0]
+        for (layer, output), slope in zip(outputs.items(), found, strict=True)
+    }
+
+
+def products(slopes: Outputs, outputs: Outputs) -> dict[LayerId, Float[np.ndarray, " _"]]:
+    """The gradient of every head times its output, summed over tokens."""
+    return {
+        layer: (slope.double() * outputs[layer].double()).sum((0, 2)).cpu().numpy()
+        for layer, slope in slopes.items()
+    }
+
+
+@final
+class _Hearing:
+    """Hears the states of a forward pass in which blocks read constants."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self.unembedded: Tensor | None = None
+        """What the unembedding gave."""
+        self._outputs = dict[LayerId, Tensor]()
+        self._projected = dict[LayerId, Tensor]()
+        self._states = list[Tensor]()
+        self._biased = {
+            layer.layer_id
+            for layer in loaded.anatomy.layers
+            if layer.output
+            and getattr(loaded.model.get_submodule(layer.output), "bias", None) is not None
+        }
+        self._side = "decoder" if "decoder.self" in loaded.heads.counts else "encoder"
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Inside, forward passes of the model leave their states here."""
+        model, anatomy = self._loaded.model, self._loaded.anatomy
+        blocks = {block_of(model, anatomy, layer.module) for layer in anatomy.layers}
+        norms = [
+            module
+            for path, module in model.named_modules()
+            if "norm" in type(module).__name__.lower()
+            and any(path.startswith(f"{block}.") for block in blocks)
+        ]
+        projections = {model.get_submodule(each.output) for each in anatomy.layers if each.output}
+        unembedding = model.get_output_embeddings()
+        with (
+            heard(model, anatomy, head_outputs=self._output, hidden_states=self._state),
+            intercepted(norms, self._before_norm),
+            intercepted(projections, after=self._project),
+            intercepted([] if unembedding is None else [unembedding], after=self._unembed),
+        ):
+            yield
+
+    def _output(self, layer: AttentionLayer, output_BQHD: Tensor) -> Tensor:
+        leaf = output_BQHD.detach().requires_grad_()
+        self._outputs[layer.layer_id] = leaf
+        return leaf
+
+    def _project(self, module: nn.Module, output: Tensor) -> None:
+        self._projected[next(reversed(self._outputs))] = output
+
+    def _before_norm(self, module: nn.Module, given: Tensor) -> Tensor | None:
+        """Make what a norm reads a constant, unless it is what attention gave."""
+        last = next(reversed(self._projected.values()), None)
+        is_behind = last is not None and last.shape == given.shape and torch.equal(last, given)
+        return None if is_behind else given.detach()
+
+    def _state(self, state: StateId, hidden_BTW: Tensor) -> Tensor | None:
+        if state.side != self._side:
+            return None
+        new = None if state.depth else hidden_BTW.detach().requires_grad_()
+        self._states.append(hidden_BTW if new is None else new)
+        return new
+
+    def _unembed(self, module: nn.Module, output: Tensor) -> None:
+        self.unembedded = output
+
+    def attribution(self, start: Tensor) -> Attribution | None:
+        """The parts of a number; None where it does not depend on every state."""
+        own = {each: out for each, out in self._outputs.items() if each.site != "encoder.self"}
+        own = own if self._side == "decoder" else self._outputs
+        given = (self._states, [*own.values()], [*self._projected.values()])
+        leaves = [each for part in given for each in part]
+        found = torch.autograd.grad(start, leaves, allow_unused=True)
+        parts = [
+            None if slope is None else (slope.double() * leaf.detach().double())
+            for slope, leaf in zip(found, leaves, strict=True)
+        ]
+        states, num = parts[: len(self._states)], len(self._states) + len(own)
+        if any(each is None for each in parts[:num]):
+            return None
+        totals = [float(each.sum()) for each in states if each is not None]
+        heads = {layer: np.zeros(out.shape[2]) for layer, out in self._outputs.items()}
+        for layer, part in zip(own, parts[len(states) :], strict=False):
+            assert part is not None
+            heads[layer] = part.sum((0, 1, 3)).cpu().numpy()
+        biases = {
+            layer: float(part.sum()) - float(heads[layer].sum())
+            for layer, part in zip(self._projected, parts[num:], strict=True)
+            if part is not None and layer in own and layer in self._biased
+        }
+        logit = float(start.detach())
+        return Attribution(logit, heads, _parts(logit, totals, heads, biases))
+
+
+def _parts(
+    logit: float,
+    totals: Sequence[float],
+    heads: Mapping[LayerId, Float[np.ndarray, " _"]],
+    biases: Mapping[LayerId, float],
+) -> dict[str, float]:
+    """What is no head: MLPs are what blocks add besides their attention."""
+    attention = [0.0] * len(totals)
+    for layer, each in heads.items():
+        attention[layer.layer] += float(each.sum()) + biases.get(layer, 0.0)
+    more = {ATTENTION_BIASES: sum(biases.values())} if biases else {}
+    mlps = {
+        f"mlp.{block}": after - before - attention[block]
+        for block, (before, after) in enumerate(pairwise(totals))
+    }
+    return {EMBEDDINGS: totals[0], **mlps, **more, BIASES: logit - totals[-1]}

@@ -1,0 +1,121 @@
+"""Effects: what every head and several heads together do to the prediction of one prompt."""
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headcount.core import Head, LayerId
+from headcount.explanation.attribution import attribute, gradients, products
+from headcount.explanation.cases import Case, Row
+from headcount.explanation.runs import Change, Outputs, Run, aligned
+from headcount.models import Loaded
+from headcount.tap import AttentionLayer, evaluating, heard, without_cache
+from headcount.vocabulary import EffectName
+
+Effect = Float[np.ndarray, " head"]
+"""One number for each head that is measured."""
+
+
+@final
+class Measured:
+    """The runs of a case, with and without its second prompt.
+
+    Args:
+        loaded: the model.
+        case: the prompt.
+        means: mean outputs of all heads; None if none is replaced by its mean.
+    """
+
+    def __init__(self, loaded: Loaded, case: Case, means: Outputs | None) -> None:
+        self._loaded, self._case, self._means = loaded, case, means
+        self._clean = [Run(loaded, row) for row in case.rows]
+        self._corrupt = [Run(loaded, row) for row in case.corrupt or ()]
+        self.value = sum(run.value for run in self._clean)
+        """What is predicted, in nats."""
+        self.second = sum(run.value for run in self._corrupt) if self._corrupt else np.nan
+        """The same in the second prompt; NaN without one."""
+        self.log_probability = self._clean[0].log_probability
+        """Log-probability of the target."""
+
+    def replaced(
+        self, effect: EffectName, sets: Sequence[Sequence[Head]]
+    ) -> Float[np.ndarray, " set"]:
+        """By how much each of some sets of heads raises what is predicted."""
+        runs, sign = self._clean, 1
+        if effect == "restored":
+            runs, sign = self._corrupt, -1
+        before = self.value if sign == 1 else self.second
+        after = np.zeros(len(sets))
+        for number, run in enumerate(runs):
+            outputs = self._outputs(effect, number)
+            after += run.values([Change(heads, outputs) for heads in sets])
+        return sign * (before - after)
+
+    def _outputs(self, effect: EffectName, number: int) -> Outputs | None:
+        """What takes the place of the heads' outputs in a row; None for a knockout."""
+        clean = self._clean[number].outputs
+        if effect == "knockout":
+            return None
+        if effect == "zero":
+            return {layer: torch.zeros_like(output[:1]) for layer, output in clean.items()}
+        if effect == "mean":
+            assert self._means is not None
+            return self._means
+        assert self._case.corrupt is not None
+        if effect == "restored":
+            return aligned(self._case.corrupt[number], clean)
+        return aligned(self._case.rows[number], self._corrupt[number].outputs)
+
+    def by_gradient(self, heads: Sequence[Head]) -> dict[EffectName, Effect]:
+        """Gradient x output, and the estimate of patching if there is a second prompt."""
+        found: dict[EffectName, Effect] = {"gradient": np.zeros(len(heads))}
+        for number, (row, run) in enumerate(zip(self._case.rows, self._clean, strict=True)):
+            slopes = gradients(self._loaded, row)
+            found["gradient"] += _of(heads, products(slopes, run.outputs))
+            if self._corrupt:
+                other = aligned(row, self._corrupt[number].outputs)
+                change = {layer: out - other[layer] for layer, out in run.outputs.items()}
+                estimate = found.setdefault("estimate", np.zeros(len(heads)))
+                estimate += _of(heads, products(slopes, change))
+        return found
+
+
+def attributions(
+    loaded: Loaded, case: Case, heads: Sequence[Head]
+) -> tuple[Effect, Mapping[str, float], float] | None:
+    """Direct attribution to heads and to other parts, and the logit; None if it is not exact."""
+    effect_H, parts, logit = np.zeros(len(heads)), dict[str, float](), 0.0
+    for row in case.rows:
+        found = attribute(loaded, row)
+        if found is None:
+            return None
+        effect_H += _of(heads, found.heads)
+        logit += found.logit
+        for name, value in found.parts.items():
+            parts[name] = parts.get(name, 0.0) + value
+    return effect_H, parts, logit
+
+
+def _of(heads: Sequence[Head], values: Mapping[LayerId, Float[np.ndarray, " _"]]) -> Effect:
+    return np.array([values[head.layer_id][head.index] for head in heads])
+
+
+def mean_outputs(loaded: Loaded, rows: Sequence[Row]) -> Outputs:
+    """The mean output of every head over all tokens of some rows."""
+    sums, counts = dict[LayerId, Tensor](), dict[LayerId, int]()
+
+    def add(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        here_QHD = output_BQHD[0].double()
+        sums[layer.layer_id] = sums.get(layer.layer_id, 0) + here_QHD.sum(0, keepdim=True)
+        counts[layer.layer_id] = counts.get(layer.layer_id, 0) + len(here_QHD)
+
+    body = loaded.model.base_model
+    with evaluating(loaded.model), torch.inference_mode():
+        with heard(loaded.model, loaded.anatomy, head_outputs=add):
+            for row in rows:
+                body(**row.inputs(loaded), **without_cache(body))
+    return {layer: sum_1HD / counts[layer] for layer, sum_1HD in sums.items()}

@@ -1,0 +1,355 @@
+"""Explaining predictions: which heads made a model say what it says, one by one and together."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headcount.core import Head, InputError, Progress, amount, name_of, shortened, silent
+from headcount.corpora import Corpus
+from headcount.explanation.cases import Case, Row
+from headcount.explanation.effects import Measured, attributions, mean_outputs
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompts import Prompt
+from headcount.explanation.reader import Reader
+from headcount.explanation.runs import Outputs
+from headcount.explanation.together import Together, interval
+from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.results import (
+    EffectRow,
+    Explained,
+    ExplanationRecord,
+    JointRow,
+    LayersRow,
+    PromptRow,
+)
+from headcount.vocabulary import EFFECTS, EffectName
+
+FIFTHS = 5
+"""Number of ranges of layers whose looks are knocked out together."""
+TEXTS = 64
+"""Largest number of texts over which outputs are averaged."""
+
+
+def explain(
+    loaded: Loaded | PreTrainedModel,
+    prompt: str | Sequence[Prompt],
+    target: str | None = None,
+    against: str | None = None,
+    corrupt: str | None = None,
+    options: ExplainOptions | None = None,
+    *,
+    texts: Corpus | None = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    progress: Progress = silent,
+) -> Explained:
+    """Measure by how much every head raises what a model predicts, alone and with others.
+
+    >>> headcount.explain(loaded, "The capital of France is", " Paris", " Rome")  # doctest: +SKIP
+
+    Args:
+        loaded: a model that predicts tokens or labels of a text, as `load` gives it, or a plain
+            one.
+        prompt: what it reads; or several prompts with their targets, as `read_prompts` gives them.
+        target: the continuation, filling or label that is explained.
+        against: its rival; without one, the log-probability of the target is explained.
+        corrupt: a second prompt, with another answer.
+        options: how the prediction is read, and which effects are measured.
+        texts: what heads' mean outputs are over; the prompts by default.
+        tokenizer: tokenizer of a plain model.
+        progress: called with the number of prompts done.
+
+    Returns:
+        A row for each head and effect, for each number of best heads, and for each prompt.
+
+    Raises:
+        InputError: for prompts, targets or heads that can't be used; says why.
+        ModelError: for a model that predicts neither tokens nor labels.
+    """
+    loaded, options, begun = as_loaded(loaded, tokenizer), options or ExplainOptions(), time.time()
+    check_has_heads(loaded)
+    prompts = _prompts(prompt, target, against, corrupt)
+    reader = Reader(loaded, options)
+    cases = [reader.case(each) for each in prompts]
+    found = _Explaining(loaded, cases, options, _texts(reader, texts), progress)
+    rows, joint = tuple(found.rows()), tuple(found.joint())
+    layers = tuple(found.layers())
+    low, value, high = interval(found.value_N)
+    record = ExplanationRecord(
+        signature=signature(loaded, _hash(prompts), **_signed(options, texts)),
+        warnings=(),
+        timings={"all": time.time() - begun},
+        model=name_of(loaded.name),
+        kind=reader.kind,
+        first=options.first,
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        second=float(np.mean(found.second_N)),
+        logit=found.logit,
+        looks=_looks(options) if layers else "",
+        means_over="prompts" if texts is None else amount(len(found.texts), "text"),
+    )
+    return Explained(record, rows, joint, layers, tuple(found.prompts()))
+
+
+def _prompts(
+    prompt: str | Sequence[Prompt], target: str | None, against: str | None, corrupt: str | None
+) -> tuple[Prompt, ...]:
+    if isinstance(prompt, str):
+        return (Prompt(prompt, target or "", against, corrupt),)
+    if not prompt or not all(isinstance(each, Prompt) for each in prompt):
+        raise InputError(
+            "Expected a prompt and its target, or a list of headcount.explanation.Prompt, got "
+            f"{shortened(repr(prompt), 80)}. Read a file with read_prompts."
+        )
+    if given := [each for each in (target, against, corrupt) if each is not None]:
+        raise InputError(
+            f"Expected prompts that have targets of their own, got another one, {given[0]!r}. "
+            "Leave it out."
+        )
+    return tuple(prompt)
+
+
+def _texts(reader: Reader, texts: Corpus | None) -> tuple[Row, ...]:
+    return () if texts is None else tuple(reader.text(each.text) for each in islice(texts, TEXTS))
+
+
+def _hash(prompts: Sequence[Prompt]) -> str:
+    parts = [(each.prompt, each.target, each.against, each.corrupt) for each in prompts]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _signed(options: ExplainOptions, texts: Corpus | None) -> dict[str, object]:
+    """What the effects depend on, for the signature."""
+    return {
+        "effects": ",".join(options.effects) or None,
+        "heads": ",".join(options.heads) or None,
+        "together": ",".join(map(str, options.together)),
+        "draws": options.draws,
+        "query": options.query,
+        "key": options.key,
+        "first": options.first or None,
+        "chat": options.chat or None,
+        "texts": None if texts is None else texts.sha256()[:8],
+        "seed": options.seed,
+    }
+
+
+@final
+class _Explaining:
+    """The effects of heads on the predictions of some prompts.
+
+    Args:
+        loaded: the model.
+        cases: the prompts.
+        options: which effects of which heads are measured.
+        texts: what heads' mean outputs are over; the prompts if there are none.
+        progress: called with the number of prompts done.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        cases: Sequence[Case],
+        options: ExplainOptions,
+        texts: Sequence[Row],
+        progress: Progress,
+    ) -> None:
+        self._loaded, self._cases, self._options = loaded, cases, options
+        self._progress, self.texts = progress, texts
+        self._heads = _heads(loaded, options)
+        self._names = _effects(loaded, cases, options)
+        self._means: Outputs | None = None
+        if "mean" in self._names:
+            self._means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
+        self.value_N, self.second_N, self._log_N = (np.zeros(len(cases)) for _ in range(3))
+        self._effects: dict[str, Float[np.ndarray, "prompt head"]] = {}
+        """The effects of every head alone."""
+        self._parts: dict[str, list[float]] = {}
+        """What else adds to the logit."""
+        self._logits = list[float]()
+        self._ranges, self._by_layers = _ranges(loaded, cases), list[np.ndarray]()
+        self._measure()
+
+    @property
+    def logit(self) -> float:
+        """What attribution adds up to, the mean over prompts; NaN where it is not exact."""
+        return float(np.mean(self._logits)) if self._logits else float("nan")
+
+    def _measure(self) -> None:
+        """Measure the effects of single heads, prompt by prompt."""
+        found: dict[str, list[np.ndarray]] = {}
+        for n, case in enumerate(self._cases):
+            measured = Measured(self._loaded, case, self._means)
+            self.value_N[n], self.second_N[n] = measured.value, measured.second
+            self._log_N[n] = measured.log_probability
+            effects = self._by_gradient(measured, case)
+            for name in self._names:
+                if EFFECTS[name].is_replacement:
+                    effects[name] = measured.replaced(name, [[head] for head in self._heads])
+            if "knockout" in self._names:
+                heads = [_between(self._loaded, case, *each) for each in self._ranges]
+                self._by_layers.append(measured.replaced("knockout", heads))
+            for name, effect_H in effects.items():
+                found.setdefault(name, []).append(effect_H)
+            self._progress("prompts", n + 1, len(self._cases))
+        self._effects = {name: np.stack(found[name]) for name in EFFECTS if name in found}
+
+    def _by_gradient(self, measured: Measured, case: Case) -> dict[str, np.ndarray]:
+        """Effects that need no replacement; gradient x output where attribution is not exact."""
+        wanted, effects = {*self._names}, dict[str, np.ndarray]()
+        if "attribution" in wanted:
+            exact = attributions(self._loaded, case, self._heads)
+            if exact is None:
+                wanted |= {"gradient"}
+            else:
+                effects["attribution"], parts, logit = exact
+                self._logits.append(logit)
+                for name, value in parts.items():
+                    self._parts.setdefault(name, []).append(value)
+        if wanted & {"gradient", "estimate"}:
+            found = measured.by_gradient(self._heads)
+            effects |= {name: each for name, each in found.items() if name in wanted}
+        return effects
+
+    def rows(self) -> Iterator[EffectRow]:
+        """A row for each effect of each head, and for each other part of the logit."""
+        for name, effect_NH in self._effects.items():
+            for head, effect_N in zip(self._heads, effect_NH.T, strict=True):
+                yield _row(str(head), name, effect_N)
+        for part, values in self._parts.items():
+            yield _row(part, "attribution", np.array(values))
+
+    def prompts(self) -> Iterator[PromptRow]:
+        """A row for each prompt."""
+        numbers = zip(self._cases, self.value_N, self.second_N, self._log_N, strict=True)
+        for case, value, second, log_probability in numbers:
+            yield PromptRow(
+                case.prompt.prompt,
+                case.prompt.target,
+                case.prompt.against or "",
+                "|".join(case.tokens),
+                case.prompt.corrupt or "",
+                float(value),
+                float(second),
+                float(np.exp(log_probability)),
+            )
+
+    def layers(self) -> Iterator[LayersRow]:
+        """A row for each layer, and for each of some ranges of layers, whose looks are knocked out.
+
+        Ranges are fifths of the layers, and all of them.
+        """
+        if "knockout" not in self._names:
+            return
+        effect_NR = np.stack(self._by_layers)
+        for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
+            low, value, high = (float(each) for each in interval(effect_N))
+            yield LayersRow(first, last, value, low, high)
+
+    def joint(self) -> Iterator[JointRow]:
+        """A row for each number of best heads, by each effect of a replacement."""
+        every = [*self._loaded.heads]
+        sets = [
+            Together(name, ranking, self._effects, self._heads, size, every, self._options)
+            for name in self._names
+            if EFFECTS[name].is_replacement
+            for ranking in _rankings(name, self._effects)
+            for size in self._options.together
+            if size < len(self._heads)
+        ]
+        for n, case in enumerate(self._cases if sets else ()):
+            measured = Measured(self._loaded, case, self._means)
+            for each in sets:
+                each.add(measured.replaced(each.effect, each.sets(n)))
+            self._progress("heads together", n + 1, len(self._cases))
+        yield from (each.row() for each in sets)
+
+
+def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:
+    """The effects whose best heads are replaced: itself, and for zero also attribution."""
+    yield effect
+    if effect == "zero":
+        yield from (name for name in ("attribution", "gradient") if name in known)
+
+
+def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> EffectRow:
+    low, value, high = (float(each) for each in interval(value_N))
+    halves = (
+        float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
+    )
+    return EffectRow(part, effect, value, low, high, *halves)
+
+
+def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
+    """The heads to measure.
+
+    Raises:
+        InputError: for one that the model lacks.
+    """
+    for name in options.heads:
+        if Head.parse(name) not in loaded.heads:
+            raise InputError(
+                f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
+            )
+    return [Head.parse(name) for name in dict.fromkeys(options.heads)] or [*loaded.heads]
+
+
+def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
+    """The effects to measure; by default those that need no second prompt where one lacks.
+
+    Raises:
+        InputError: if one was asked for that needs a second prompt, and there is none.
+    """
+    can_block = loaded.anatomy.can_block and not any(
+        layer.by_own_softmax for layer in loaded.anatomy.layers
+    )
+    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
+    if "knockout" in options.effects and unseen is not None:
+        raise InputError(
+            f"{unseen.origin}: expected a word to be looked at, which the target "
+            f"{unseen.target!r} is not in the prompt. Name one as --key."
+        )
+    can_block &= unseen is None
+    without = next((case.prompt for case in cases if case.corrupt is None), None)
+    needing = [name for name in options.effects if EFFECTS[name].needs_second]
+    if needing and without is not None:
+        raise InputError(
+            f"{without.origin}: expected a second prompt for the effect {needing[0]}, got none. "
+            "Give one as --corrupt, or in the file of prompts."
+        )
+    return [
+        entry.key
+        for entry in EFFECTS.values()
+        if (entry.key in options.effects if options.effects else entry.key != "gradient")
+        and (without is None or not entry.needs_second)
+        and (entry.key != "knockout" or can_block)
+    ]
+
+
+def _looks(options: ExplainOptions) -> str:
+    query = "where the prediction is made" if options.query is None else f"“{options.query}”"
+    key = "the target's word" if options.key is None else f"“{options.key}”"
+    return f"from {query} at {key}"
+
+
+def _ranges(loaded: Loaded, cases: Sequence[Case]) -> list[tuple[int, int]]:
+    """The first and the last layer of each range: single ones, fifths, all."""
+    look = cases[0].rows[0].look
+    num = 0 if look is None else len(loaded.heads.counts[look.site])
+    size = -(-num // FIFTHS)
+    fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size or 1)]
+    return list(dict.fromkeys([*((each, each) for each in range(num)), *fifths, (0, num - 1)]))
+
+
+def _between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
+    """The heads of some layers that look at the word."""
+    look = case.rows[0].look
+    assert look is not None
+    return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]

@@ -1,0 +1,48 @@
+"""Options of an explanation. Needs no torch."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import Head, InputError, check_choice, check_seed
+from headcount.vocabulary import EffectName
+
+
+@final
+@dataclass(frozen=True)
+class ExplainOptions:
+    """How a prediction is read, and which effects of which heads are measured.
+
+    Raises:
+        InputError: for values that can't be used.
+    """
+
+    first: bool = False
+    """Read the first token of a target of several tokens, in place of their joint probability."""
+    chat: bool = False
+    """Write prompts as a user's message of the model's chat template; as they are by default."""
+    effects: tuple[EffectName, ...] = ()
+    """Effects to measure; all by default, those of a second prompt where there is one."""
+    heads: tuple[str, ...] = ()
+    """Heads to replace, such as dec.3.7; all by default."""
+    query: str | None = None
+    """Word whose look at another is knocked out; by default the tokens that predict."""
+    key: str | None = None
+    """Word that is not seen; by default the target where the prompt has it."""
+    together: tuple[int, ...] = (1, 3, 5, 10)
+    """Numbers of the best heads that are replaced together."""
+    draws: int = 3
+    """Number of sets of random heads of the same layers that are replaced beside them."""
+    seed: int = 0
+    """Seed of the random heads."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        for effect in self.effects:
+            check_choice("an effect", effect, EffectName)
+        for head in self.heads:
+            Head.parse(head)
+        if min(self.draws, *self.together, 1) < 1:
+            raise InputError(
+                "Expected numbers of heads and of draws of at least 1, got "
+                f"{self.together} and {self.draws}. Leave them out for the defaults."
+            )

@@ -1,0 +1,369 @@
+"""Reader: prompts as a model reads them, with their targets, and their second prompts aligned.
+
+A target is what follows when prompt and target are tokenized together. A causal model reads all of
+it but the last token, each row one target; targets of one token are read off the same row.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os.path import commonprefix
+from typing import Any, Literal, final
+
+from headcount.core import InputError, ModelError, amount, check_known
+from headcount.corpora import Encoder, LabelledTokens, encode_text, label_source
+from headcount.explanation.cases import Case, Look, Reading, Row
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompts import Prompt
+from headcount.models import Loaded
+from headcount.tasks import fitting
+
+Kind = Literal["translation", "classification", "causal-lm", "masked-lm"]
+"""A kind of prediction, named as the task."""
+KINDS: tuple[Kind, ...] = ("translation", "classification", "causal-lm", "masked-lm")
+"""Kinds of predictions; a model makes the first that fits it."""
+MASK = "[MASK]"
+"""What stands for the model's own mask token in a prompt."""
+LONGEST = 256
+"""Largest number of tokens that are read of a text whose outputs are averaged."""
+Tokens = tuple[int, ...]
+
+
+@final
+class Reader:
+    """Turns prompts into cases.
+
+    Args:
+        loaded: the model.
+        options: how a prediction is read.
+
+    Raises:
+        ModelError: for a model that predicts neither tokens nor labels.
+    """
+
+    def __init__(self, loaded: Loaded, options: ExplainOptions) -> None:
+        self._loaded, self._options = loaded, options
+        fits = fitting(loaded.model)
+        kind = next((kind for kind in KINDS if kind in fits), None)
+        if kind is None:
+            raise ModelError(
+                f"Expected a model that predicts tokens or labels of a text, got {loaded.name}, a "
+                f"{type(loaded.model).__name__}. Load it with the head that it predicts with."
+            )
+        self.kind: Kind = kind
+        self._encoder: Encoder = loaded.encoder()
+        self._tokenizer: Any = self._encoder.tokenizer
+
+    def case(self, prompt: Prompt) -> Case:
+        """The prompt as the model reads it.
+
+        Raises:
+            InputError: for targets, masks or second prompts that can't be used; says why.
+        """
+        texts = [text for text in (prompt.target, prompt.against) if text is not None]
+        read, answers = self._tokens(prompt.prompt, prompt), list[Tokens]()
+        end = len(read.ids)
+        if self.kind == "causal-lm":
+            answers, end = self._continuations(prompt, read, texts)
+        else:
+            answers = [self._answer(text, prompt) for text in texts]
+        if self._options.first:
+            answers = [answer[:1] for answer in answers]
+        self._check(prompt, answers)
+        text = _until(read, end)
+        tokens = tuple(map(self._said, answers[0]))
+        if prompt.corrupt is None:
+            return Case(prompt, text, tokens, self._rows(text, answers, prompt), None)
+        second = self._tokens(prompt.corrupt, prompt)
+        second = _until(second, len(second.ids) - (len(read.ids) - end))
+        self._check_alignable(text, second, prompt)
+        pair = (text, second), (second, text)
+        clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
+        return Case(prompt, text, tokens, clean, corrupt)
+
+    def text(self, text: str) -> Row:
+        """A text as the model reads it, up to its longest length, of which nothing is asked.
+
+        Raises:
+            InputError: for an encoder-decoder, which reads two texts.
+        """
+        if self.kind == "translation":
+            raise InputError(
+                f"Expected no texts for {self._loaded.name}, an encoder-decoder, since they have "
+                "no targets. Leave --texts out: outputs are then averaged over the prompts."
+            )
+        longest = min(LONGEST, self._loaded.max_length or LONGEST)
+        return Row(label_source(self._encoder, text).ids[:longest], None, ())
+
+    def _tokens(self, text: str, prompt: Prompt) -> LabelledTokens:
+        """The tokens of a text; a causal model continues it, so none ends it."""
+        if self._options.chat:
+            text = self._chat(text)
+        if self.kind == "masked-lm":
+            text = self._masked(text, prompt)
+        tokens = label_source(self._encoder, text)
+        if self._options.chat:  # the template has written what comes in front
+            tokens = _from(tokens, len(self._encoder.start_ids))
+        end = len(tokens.ids)
+        while self.kind == "causal-lm" and end and tokens.is_special[tokens.word_of[end - 1]]:
+            if self._options.chat:
+                break
+            end -= 1
+        tokens = _until(tokens, end)
+        if all(tokens.is_special):
+            raise InputError(
+                f"{prompt.origin}: expected a prompt with words, got {text!r}, in which "
+                f"{self._loaded.name} reads none. Give a text."
+            )
+        return tokens
+
+    def _chat(self, text: str) -> str:
+        if not self._tokenizer.chat_template:
+            raise InputError(
+                f"Expected a tokenizer with a chat template for --chat, got that of "
+                f"{self._loaded.name} without one. Leave --chat out."
+            )
+        message = [{"role": "user", "content": text}]
+        return str(
+            self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        )
+
+    def _masked(self, text: str, prompt: Prompt) -> str:
+        """The text with as many of the model's mask tokens as the target has tokens."""
+        mask = str(self._tokenizer.mask_token)
+        if text.replace(mask, MASK).count(MASK) != 1:
+            raise InputError(
+                f"{prompt.origin}: expected a prompt with one {MASK}, which {self._loaded.name} "
+                f"fills, got {text!r}. Put {MASK} where the target stands."
+            )
+        return text.replace(MASK, mask)
+
+    def _continuations(
+        self, prompt: Prompt, read: LabelledTokens, texts: Sequence[str]
+    ) -> tuple[list[Tokens], int]:
+        """The tokens of each target, and how many of the prompt's are read.
+
+        A blank at the prompt's end that becomes part of a target's first token is not read.
+        """
+        wholes = [
+            self._tokens(f"{prompt.prompt}{text}", prompt).ids
+            if not self._options.chat
+            else (*read.ids, *self._alone(text))
+            for text in texts
+        ]
+        end = len(commonprefix([read.ids, *wholes]))
+        if any(self._piece(token).strip() for token in read.ids[end:]):
+            return [self._alone(text) for text in texts], len(read.ids)
+        return [whole[end:] for whole in wholes], end
+
+    def _alone(self, text: str) -> Tokens:
+        return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _answer(self, text: str, prompt: Prompt) -> Tokens:
+        """The tokens of a target, or the number of a label."""
+        if self.kind == "classification":
+            names = {str(name): number for number, name in self._labels.items()}
+            names |= {str(number): number for number in self._labels if str(number) not in names}
+            check_known("a label", text, names)
+            return (names[text],)
+        if self.kind == "masked-lm":
+            return self._alone(text)
+        (encoded,) = encode_text(self._tokenizer, [text], "text_target", None)
+        pairs = zip(encoded.ids, encoded.is_special, strict=True)
+        return tuple(token for token, is_special in pairs if not is_special)
+
+    @property
+    def _labels(self) -> Mapping[int, str]:
+        config: Any = self._loaded.model.config
+        named = dict(config.id2label or {})
+        return {number: str(named.get(number, number)) for number in range(config.num_labels)}
+
+    def _check(self, prompt: Prompt, answers: Sequence[Tokens]) -> None:
+        """Check that there is something to predict, and that a rival is another."""
+        if not all(answers):
+            raise InputError(
+                f"{prompt.origin}: expected a target of at least one token, got "
+                f"{prompt.target if not answers[0] else prompt.against!r}, which has none. Give "
+                "another."
+            )
+        if len(answers) == 2 and answers[0] == answers[1]:
+            first = " Leave --first out to read all of their tokens." if self._options.first else ""
+            raise InputError(
+                f"{prompt.origin}: expected a rival of another token than the target's, got "
+                f"{prompt.target!r} and {prompt.against!r}, which are both read as "
+                f"{self._piece(answers[0][0])!r}.{first or ' Give another rival.'}"
+            )
+
+    def _piece(self, token: int) -> str:
+        return self._encoder.target_piece(token).replace("▁", " ")
+
+    def _said(self, answer: int) -> str:
+        return self._labels[answer] if self.kind == "classification" else self._piece(answer)
+
+    def _rows(
+        self,
+        text: LabelledTokens,
+        answers: Sequence[Tokens],
+        prompt: Prompt,
+        other: LabelledTokens | None = None,
+    ) -> tuple[Row, ...]:
+        """The rows of tokens that are read, each with what is read off its logits."""
+        found = dict[tuple[Tokens, Tokens | None], list[Reading]]()
+        for answer, sign in zip(answers, (1.0, -1.0), strict=False):
+            more, end, decoder = self._inserted(answer), self._end(text), None
+            if self.kind == "translation":
+                decoder = (*self._decoder_start(prompt), *answer[:-1])
+            ids = (*text.ids[:end], *more, *text.ids[end:])
+            self._check_length(max(ids, decoder or (), key=len), prompt)
+            first = end - len(text.ids) - len(answer)
+            is_label = self.kind == "classification"
+            found.setdefault((ids, decoder), []).extend(
+                Reading(None if is_label else first + n, token, sign)
+                for n, token in enumerate(answer)
+            )
+        rows = (Row(*key, tuple(readings)) for key, readings in found.items())
+        return tuple(
+            replace(
+                row,
+                in_other=() if other is None else self._places(text, other, row.ids),
+                look=self._look(text, row, prompt),
+            )
+            for row in rows
+        )
+
+    def _look(self, text: LabelledTokens, row: Row, prompt: Prompt) -> Look | None:
+        """Which looks are knocked out in a row; None without the word to be looked at."""
+        options, num = self._options, len(row.ids) - len(text.ids)
+        if self.kind == "classification" and options.key is None:
+            return None
+        keys = self._of_words(text, options.key or prompt.target, prompt, options.key is None)
+        queries = self._of_words(text, options.query or "", prompt, options.query is None)
+        if not keys:
+            return None
+        end = self._end(text)
+        keys, queries = (
+            tuple(place + num * (place >= end) for place in each) for each in (keys, queries)
+        )
+        sites = [each for each in ("encoder.self", "decoder.self") if each in self._sites]
+        site = sites[0]
+        if options.query is None and (places := [each.place for each in row.readings]):
+            length = len(row.decoder_ids or row.ids)
+            queries = tuple(sorted({length + each for each in places if each is not None}))
+            site = site if row.decoder_ids is None else "decoder.cross"
+        return Look(site, queries, keys)
+
+    @property
+    def _sites(self) -> Mapping[str, object]:
+        return self._loaded.heads.counts
+
+    def _of_words(
+        self, text: LabelledTokens, words: str, prompt: Prompt, may_lack: bool
+    ) -> tuple[int, ...]:
+        """The places of the tokens of some words in a text, wherever they stand side by side."""
+        read = label_source(self._encoder, words.strip())
+        pairs = zip(read.words, read.is_special, strict=True)
+        wanted = tuple(word for word, is_special in pairs if not is_special)
+        starts = range(len(text.words) if wanted else 0)
+        found = {
+            start + n
+            for start in starts
+            if text.words[start : start + len(wanted)] == wanted
+            for n in range(len(wanted))
+        }
+        if not found and not may_lack:
+            raise InputError(
+                f"{prompt.origin}: expected {words!r} among the words of the prompt, got "
+                f"{' | '.join(text.words)}. Name some of these."
+            )
+        return tuple(place for place, word in enumerate(text.word_of) if word in found)
+
+    def _end(self, text: LabelledTokens) -> int:
+        """The place in a text where the tokens of a target are inserted: its end, or its mask."""
+        is_masked = self.kind == "masked-lm"
+        return text.ids.index(self._tokenizer.mask_token_id) + 1 if is_masked else len(text.ids)
+
+    def _inserted(self, answer: Tokens) -> Tokens:
+        """What is read of a target: all but its last token, or a mask for each."""
+        if self.kind == "masked-lm":
+            return (self._tokenizer.mask_token_id,) * (len(answer) - 1)
+        return answer[:-1] if self.kind == "causal-lm" else ()
+
+    def _check_length(self, ids: Tokens, prompt: Prompt) -> None:
+        limit = self._loaded.max_length
+        if limit is not None and len(ids) > limit:
+            raise InputError(
+                f"{prompt.origin}: expected at most {limit} tokens, which {self._loaded.name} "
+                f"takes, got {len(ids)} with the target's. Shorten it."
+            )
+
+    def _decoder_start(self, prompt: Prompt) -> Tokens:
+        """What a decoder reads in front of a target: its start, and maybe a language."""
+        (encoded,) = encode_text(self._tokenizer, [prompt.target], "text_target", None)
+        before = encoded.ids[: encoded.num_before]
+        assert self._encoder.start_id is not None
+        return (self._encoder.start_id, *before)
+
+    def _check_alignable(
+        self, text: LabelledTokens, second: LabelledTokens, prompt: Prompt
+    ) -> None:
+        """Check that two prompts are equally long, or differ in one word."""
+        differ = sum(one != other for one, other in zip(text.words, second.words, strict=False))
+        if len(text.ids) != len(second.ids) and (
+            len(text.words) != len(second.words) or differ > 1
+        ):
+            shown = [
+                f"{amount(len(each.ids), 'token')} ({' | '.join(map(self._piece, each.ids))})"
+                for each in (text, second)
+            ]
+            raise InputError(
+                f"{prompt.origin}: expected a second prompt of as many tokens, or one that differs "
+                f"in one word, got {shown[0]} and {shown[1]}. Change other words of it."
+            )
+
+    def _places(self, text: LabelledTokens, other: LabelledTokens, ids: Tokens) -> Tokens:
+        """For each token of a row, its place in the row of the other prompt.
+
+        Texts of one length are aligned place by place. Otherwise they differ in one word, whose
+        tokens are aligned from its end.
+        """
+        places = list(range(len(text.ids)))
+        if len(text.ids) != len(other.ids):
+            places = [
+                there[max(n - len(here), -len(there))]
+                for here, there in zip(_by_word(text), _by_word(other), strict=True)
+                for n in range(len(here))
+            ]
+        end, other_end, num = self._end(text), self._end(other), len(ids) - len(text.ids)
+        shifted = [place + num * (place >= other_end) for place in places]
+        return (*shifted[:end], *range(other_end, other_end + num), *shifted[end:])
+
+
+def _by_word(text: LabelledTokens) -> list[list[int]]:
+    """The places of the tokens of each word."""
+    found: list[list[int]] = [[] for _ in text.words]
+    for place, word in enumerate(text.word_of):
+        found[word].append(place)
+    return found
+
+
+def _until(tokens: LabelledTokens, end: int) -> LabelledTokens:
+    """The first tokens, and their words."""
+    word_of = tokens.word_of[:end]
+    num = max(word_of, default=-1) + 1
+    return replace(
+        tokens,
+        ids=tokens.ids[:end],
+        word_of=word_of,
+        words=tokens.words[:num],
+        is_special=tokens.is_special[:num],
+    )
+
+
+def _from(tokens: LabelledTokens, start: int) -> LabelledTokens:
+    """The tokens behind some special ones, each of which is a word, and their words."""
+    return replace(
+        tokens,
+        ids=tokens.ids[start:],
+        word_of=tuple(word - start for word in tokens.word_of[start:]),
+        words=tokens.words[start:],
+        is_special=tokens.is_special[start:],
+    )

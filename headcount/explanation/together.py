@@ -1,0 +1,97 @@
+"""Together: the best heads replaced at once, beside random heads of the same layers.
+
+With enough prompts, the best heads of each half are those by the other half's mean effects, so that
+no prompt chooses its own heads.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.core import Head
+from headcount.explanation.options import ExplainOptions
+from headcount.results import SPLIT_FROM, JointRow
+from headcount.statistics import mean_interval
+
+
+@final
+class Together:
+    """Some number of best heads that are replaced together.
+
+    Args:
+        effect: name of the effect.
+        ranking: name of the effect by which they are the best.
+        effects: the effects of every head alone, by name.
+        heads: these heads.
+        size: the number of best ones.
+        others: all heads of the model, of which some are drawn.
+        options: how many random sets are drawn beside them, and by which seed.
+    """
+
+    def __init__(
+        self,
+        effect: str,
+        ranking: str,
+        effects: dict[str, Float[np.ndarray, "prompt head"]],
+        heads: Sequence[Head],
+        size: int,
+        others: Sequence[Head],
+        options: ExplainOptions,
+    ) -> None:
+        self.effect, self.ranking, self.size = effect, ranking, size
+        self._single_NH, random = effects[effect], np.random.default_rng((options.seed, size))
+        ranked_NH = effects[ranking]
+        is_split = len(ranked_NH) >= SPLIT_FROM
+        choosing = (ranked_NH[1::2], ranked_NH[::2]) if is_split else (ranked_NH, ranked_NH)
+        self._numbers = [np.argsort(-each.mean(0), kind="stable")[:size] for each in choosing]
+        """Numbers of the best heads for either half of the prompts."""
+        self._best = [[heads[number] for number in each] for each in self._numbers]
+        self._drawn = [
+            [_draw(best, others, random) for _ in range(options.draws)] for best in self._best
+        ]
+        self._together = list[Float[np.ndarray, " set"]]()
+
+    def sets(self, prompt: int) -> list[list[Head]]:
+        """The best heads for a prompt, and random ones."""
+        return [self._best[prompt % 2], *self._drawn[prompt % 2]]
+
+    def add(self, effect_S: Float[np.ndarray, " set"]) -> None:
+        """Add the effects of the sets of the next prompt."""
+        self._together.append(effect_S)
+
+    def row(self) -> JointRow:
+        """The effect together, the sum of single effects, and the effect of random heads."""
+        effect_NS = np.stack(self._together)
+        singles_N = np.array(
+            [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
+        )
+        random_N = effect_NS[:, 1:].mean(1)
+        excess = interval(effect_NS[:, 0] - singles_N)
+        bounds, random = interval(effect_NS[:, 0]), interval(random_N)
+        names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
+        return JointRow(
+            *(self.effect, self.ranking, self.size, " | ".join(names)),
+            *(float(bounds[n]) for n in (1, 0, 2)),
+            *(float(singles_N.mean()), float(excess[0]), float(excess[2])),
+            *(float(random[n]) for n in (1, 0, 2)),
+        )
+
+
+def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:
+    """As many other heads of the same layers; of all layers where one has no more of them."""
+    drawn = list[Head]()
+    for head in best:
+        others = [each for each in heads if each not in best and each not in drawn]
+        here = [each for each in others if each.layer_id == head.layer_id] or others
+        drawn += [here[random.integers(len(here))]] if here else []
+    return drawn
+
+
+def interval(values_N: Float[np.ndarray, "prompt ..."]) -> Float[np.ndarray, "3 ..."]:
+    """The low end of the 95 % interval, the mean and the high end; no ends for one prompt."""
+    if len(values_N) > 1:
+        return mean_interval(values_N)
+    unknown = np.full(values_N.shape[1:], np.nan)
+    return np.stack([unknown, values_N[0], unknown])

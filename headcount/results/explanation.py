@@ -1,0 +1,188 @@
+"""Explained: by how much every head raises what a model predicts, and several heads together."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import SITES
+from headcount.results.store import Record, Result, table
+
+SPLIT_FROM = 4
+"""Least number of prompts of which one half chooses heads for the other."""
+UNLIKELY = 1e-6
+"""Probability of a target below which a reader is warned first."""
+
+
+@final
+@dataclass(frozen=True)
+class EffectRow:
+    """One effect of a head, or what another part of the model adds to the logit."""
+
+    part: str
+    """Name of the head; or `embeddings`, `mlp.3`, `attention biases`, `biases`."""
+    effect: str
+    """Name of the effect, as in `headcount.vocabulary.EFFECTS`."""
+    value: float
+    """By how much the part raises what is predicted, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    high: float
+    """Upper end."""
+    first: float
+    """The mean over every second prompt from the first on; NaN for one prompt."""
+    second: float
+    """The mean over the other prompts."""
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the part is a head."""
+        return self.part.partition(".")[0] in SITES.values()
+
+
+@final
+@dataclass(frozen=True)
+class JointRow:
+    """The effect of several heads that are replaced together."""
+
+    effect: str
+    """Name of the effect."""
+    ranking: str
+    """Effect by which the heads are the best ones."""
+    heads: int
+    """Number of heads."""
+    names: str
+    """Their names; those of either half of the prompts, which the other half chose, between |."""
+    value: float
+    """By how much they raise what is predicted together, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    high: float
+    """Upper end."""
+    singles: float
+    """The sum of their single effects."""
+    excess_low: float
+    """Lower end of the interval of the effect together less that sum."""
+    excess_high: float
+    """Upper end."""
+    random: float
+    """The same effect of as many random heads of the same layers, the mean over sets."""
+    random_low: float
+    """Lower end of its interval over prompts."""
+    random_high: float
+    """Upper end."""
+
+    @property
+    def misleads(self) -> bool:
+        """Whether single effects add up to something else, by a fifth and beyond chance."""
+        excess = self.value - self.singles
+        is_large = abs(excess) > 0.2 * max(abs(self.value), abs(self.singles))
+        return is_large and not self.excess_low <= 0 <= self.excess_high
+
+
+@final
+@dataclass(frozen=True)
+class LayersRow:
+    """What is lost if no head of some layers can look at the word."""
+
+    first: int
+    """The lowest of the layers."""
+    last: int
+    """The highest of them."""
+    value: float
+    """By how much these looks raise what is predicted, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    high: float
+    """Upper end."""
+
+
+@final
+@dataclass(frozen=True)
+class PromptRow:
+    """One prompt and what the model predicts."""
+
+    prompt: str
+    """The text."""
+    target: str
+    """The continuation, filling or label."""
+    against: str
+    """The rival; empty without one."""
+    tokens: str
+    """The tokens of the target that are read, between |; of a classifier, the label."""
+    corrupt: str
+    """The second prompt; empty without one."""
+    value: float
+    """What is predicted, in nats: the log-probability of the target, less that of its rival."""
+    second: float
+    """The same in the second prompt; NaN without one."""
+    probability: float
+    """Probability of the target."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExplanationRecord(Record):
+    """Facts about an explanation that its tables do not hold."""
+
+    FILE = "explanation.json"
+    COMMAND = "headcount explain"
+
+    model: str
+    """Name of the model."""
+    kind: str
+    """Kind of the prediction, named as the task."""
+    first: bool
+    """Whether only the first token of targets is read."""
+    value: float
+    """What is predicted, in nats; the mean over prompts."""
+    low: float
+    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    high: float
+    """Upper end."""
+    second: float
+    """The same in the second prompts; NaN without."""
+    logit: float
+    """What attribution adds up to: the logit of the target less that of its rival, before a cap;
+    NaN where attribution is not exact."""
+    looks: str
+    """Which looks are knocked out, as the end of a sentence; empty if none are."""
+    means_over: str
+    """What the means of heads' outputs are over."""
+
+
+@final
+@dataclass(frozen=True)
+class Explained(Result[ExplanationRecord]):
+    """What the heads of a model do for a prediction, one by one and together."""
+
+    DOCUMENTS = ("explanation.md",)
+
+    record: ExplanationRecord
+    effects: tuple[EffectRow, ...] = table(
+        "effects.parquet", "the effects of heads on a prediction", key=("part", "effect")
+    )
+    """A row for each head and each other part of the model, and each effect."""
+    joint: tuple[JointRow, ...] = table("joint.parquet", "the effects of several heads together")
+    """A row for each number of heads that are replaced together."""
+    layers: tuple[LayersRow, ...] = table("layers.parquet", "the effects of looks by layers")
+    """A row for each layer and range of layers whose looks are knocked out."""
+    prompts: tuple[PromptRow, ...] = table("prompts.parquet", "what is predicted")
+    """A row for each prompt."""
+
+    def of(self, effect: str) -> dict[str, EffectRow]:
+        """The rows of one effect, by part."""
+        return {row.part: row for row in self.effects if row.effect == effect}
+
+    @property
+    def is_split(self) -> bool:
+        """Whether one half of the prompts chose the best heads for the other."""
+        return len(self.prompts) >= SPLIT_FROM
+
+    @property
+    def unlikely(self) -> tuple[PromptRow, ...]:
+        """The prompts whose target the model hardly considers."""
+        return tuple(row for row in self.prompts if row.probability < UNLIKELY)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The effects that were measured."""
+        return tuple(dict.fromkeys(row.effect for row in self.effects))

@@ -1,0 +1,61 @@
+"""`headcount explain` from a prompt to tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import headcount as package
+from headcount.results import Explained
+from tests import saved
+from tests.cli.conftest import headcount
+
+ASKED = ("The old dog", "--target", " barked", "--together", 1, "--draws", 1)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved.llama(tmp_path_factory.mktemp("llama"))
+
+
+def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    status, output, errors = headcount("explain", llama, *ASKED, "--out", out)
+    assert status == 0, errors
+    assert "gives “ barked” a log-probability of" in output
+    found = Explained.read(out)
+    assert found.record.signature in output
+    assert len(found.effects) == len(pd.read_parquet(out / "effects.parquet"))
+    assert found.measured == ("attribution", "zero", "mean")
+    assert (out / "explanation.md").read_text().startswith("# Which heads made the prediction")
+
+
+def test_beside_an_analysis_its_page_has_a_section(llama: Path, tmp_path: Path) -> None:
+    out, file = tmp_path / "out", tmp_path / "own.jsonl"
+    sample = Path(package.__file__).parent / "data" / "sample.conllu"
+    file.write_text('{"prompt": "The old dog", "target": " barked", "corrupt": "The old sea"}\n')
+    asked = ("--prompts", file, "--effects", "corrupt", "--texts", sample, "--heads", "dec.1.2")
+    for command in (("analyze", llama, sample, "--limit", 8), ("explain", llama, *asked)):
+        status, _, errors = headcount(*command, "--out", out)
+        assert status == 0, errors
+    page = (out / "report.html").read_text()
+    assert '<section id="explained"' in page and "Which heads made the prediction" in page
+    status, _, errors = headcount("explain", llama, *ASKED, "--out", out)
+    assert status == 2 and "--overwrite" in errors
+
+
+def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    for model, more, says in [
+        ("none", (), "Expected a prompt with its --target, or --prompts FILE, got no prompt."),
+        ("none", ("A dog",), "got no --target."),
+        ("none", ("A dog", "--prompts", "facts"), "Expected a prompt or --prompts, got both ('A d"),
+        ("none", ("--prompts", "fact"), "or one of agreement, facts, greater-than"),
+        ("none", ("A dog", "--target", " "), "expected a target of at least one word, got ' '"),
+        ("none", ("A dog", "--target", " a", "--heads", "3.4"), "Expected a head such as enc.3.7"),
+        (llama, ("A dog", "--target", " a", "--heads", "dec.9.9"), "got dec.9.9"),
+        (llama, ("A dog", "--target", " a", "--chat"), "with a chat template for --chat"),
+    ]:
+        status, _, errors = headcount("explain", model, *more, *out)
+        assert status == 2 and says in errors, errors
+        assert not (tmp_path / "out" / "explanation.json").exists()

@@ -1,0 +1,334 @@
+"""Explanations as a whole: effects of every kind, halves, and several heads together."""
+
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import headcount
+from headcount.core import CorpusError, Head, InputError, LayerId
+from headcount.corpora import Corpus
+from headcount.explanation import OURS, ExplainOptions, Prompt, explain, read_prompts
+from headcount.explanation.attribution import gradients
+from headcount.explanation.cases import Row
+from headcount.explanation.reader import Reader
+from headcount.explanation.runs import Change, Run
+from headcount.models import Loaded
+from headcount.reports import document_of
+from headcount.results import Explained
+from headcount.vocabulary import EFFECTS
+from tests.tasks.loaded import loaded
+from tests.textbook import explanation as book
+
+LLAMA = "LlamaForCausalLM"
+PROMPTS = [
+    Prompt("The old dog barked at the", " moon", " dog", "The old moon barked at the"),
+    Prompt("She doesn't believe that her", " sister", " dog", "She doesn't hear that her"),
+    Prompt("A painter bought two green", " old", " and", "A dog bought two green"),
+    Prompt("Did you hear the rain", " last", " night", "Did you hear the village"),
+    Prompt("The train stopped", " and", " ran", "The rain stopped"),
+]
+HEADS = ("dec.0.1", "dec.0.4", "dec.1.0", "dec.1.3", "dec.1.5")
+
+
+@pytest.fixture(scope="module")
+def found() -> Explained:
+    return explain(
+        loaded(LLAMA), PROMPTS, options=ExplainOptions(heads=HEADS, together=(1, 2), draws=2)
+    )
+
+
+def test_effects_are_those_of_the_book(found: Explained) -> None:
+    """Zero, the mean over prompts, and patching in both directions, by one hook at a time."""
+    held = loaded(LLAMA)
+    asked = [_Asked(held, each) for each in PROMPTS]
+    first = [each.clean[0] for each in asked]
+    means = {key: torch.cat([each[key] for each in first]).double().mean(0) for key in first[0]}
+    for name in HEADS:
+        layer, number = (int(each) for each in name.split(".")[1:])
+        head = ("decoder.self", layer, number)
+        expected = {
+            effect: [each.effect(effect, head, means) for each in asked] for effect in KINDS
+        }
+        for effect, values in expected.items():
+            row = found.of(effect)[name]
+            low, high = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
+            ends = (row.value, row.low, row.high, row.first, row.second)
+            halves = np.mean(values[::2]), np.mean(values[1::2])
+            assert ends == pytest.approx((np.mean(values), low, high, *halves), abs=5e-5), effect
+    values, second = [each.value for each in asked], [each.second for each in asked]
+    low, high = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
+    record = found.record
+    ends = (record.value, record.low, record.high, record.second)
+    assert ends == pytest.approx((np.mean(values), low, high, np.mean(second)), abs=2e-5)
+    assert [row.value for row in found.prompts] == pytest.approx(values, abs=2e-5)
+    assert [row.second for row in found.prompts] == pytest.approx(second, abs=2e-5)
+    assert found.measured == ("attribution", *KINDS, "estimate")
+
+
+KINDS = ("zero", "mean", "corrupt", "restored")
+
+
+class _Asked:
+    """A prompt by the book: the sum over its rows of tokens."""
+
+    def __init__(self, held: Loaded, prompt: Prompt) -> None:
+        case = Reader(held, ExplainOptions()).case(prompt)
+        assert case.corrupt is not None
+        self._held, self._rows, self._others = held, case.rows, case.corrupt
+        self.clean, self._corrupt = (
+            [book.head_inputs(held.model, row.inputs(held)) for row in rows]
+            for rows in (case.rows, case.corrupt)
+        )
+        self.value, self.second = (
+            sum(self._value(row, None, {}) for row in rows) for rows in (case.rows, case.corrupt)
+        )
+
+    def _value(self, row: Row, head: Any, instead: Any) -> float:
+        def read(logits: torch.Tensor) -> float:
+            log = logits.log_softmax(-1)
+            return sum(each.sign * float(log[each.place, each.token]) for each in row.readings)
+
+        heads = [] if head is None else [head]
+        return book.without(self._held.model, row.inputs(self._held), heads, instead, read)
+
+    def effect(self, effect: str, head: tuple[str, int, int], means: Any) -> float:
+        """By how much a head raises what is predicted."""
+        after = 0.0
+        for n, (row, other) in enumerate(zip(self._rows, self._others, strict=True)):
+            clean, corrupt = self.clean[n], self._corrupt[n]
+            if effect == "restored":
+                given = {key: each[[*other.in_other]] for key, each in clean.items()}
+                after += self._value(other, head, given)
+                continue
+            instead = {
+                "zero": {key: torch.zeros_like(each) for key, each in clean.items()},
+                "mean": {key: means[key].float().expand_as(each) for key, each in clean.items()},
+                "corrupt": {key: each[[*row.in_other]] for key, each in corrupt.items()},
+            }
+            after += self._value(row, head, instead[effect])
+        return after - self.second if effect == "restored" else self.value - after
+
+
+def test_attribution_adds_up_and_patching_is_estimated(found: Explained) -> None:
+    every = explain(loaded(LLAMA), PROMPTS, options=ExplainOptions(effects=("attribution",)))
+    rows = every.of("attribution")
+    assert sum(row.value for row in rows.values()) == pytest.approx(every.record.logit, abs=1e-4)
+    assert {name for name, row in rows.items() if row.is_head} == {*map(str, loaded(LLAMA).heads)}
+    assert not every.joint and every.measured == ("attribution",)
+    for name in HEADS:
+        assert found.of("attribution")[name] == rows[name]
+    held, estimate = loaded(LLAMA), found.of("estimate")
+    for name in HEADS:
+        layer, number = (int(each) for each in name.split(".")[1:])
+        expected = []
+        for each in PROMPTS:
+            case = Reader(held, ExplainOptions()).case(each)
+            assert case.corrupt is not None
+            total = 0.0
+            for row, other in zip(case.rows, case.corrupt, strict=True):
+                clean, second = Run(held, row).outputs, Run(held, other).outputs
+                key = LayerId("decoder.self", layer)
+                slope = gradients(held, row)[key]
+                change = clean[key] - second[key][[*row.in_other]]
+                total += float((slope * change)[:, number].sum())
+            expected.append(total)
+        assert estimate[name].value == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_several_heads_together(found: Explained) -> None:
+    """Each half's heads are the other half's best; random ones are of the same layers."""
+    held = loaded(LLAMA)
+    rows = [row for row in found.joint if (row.effect, row.ranking) == ("zero", "zero")]
+    assert [row.heads for row in rows] == [1, 2]
+    alone = {name: [] for name in HEADS}
+    for each in PROMPTS:
+        one = explain(held, [each], options=ExplainOptions(effects=("zero",), heads=HEADS))
+        for name in HEADS:
+            alone[name].append(one.of("zero")[name].value)
+    best = [sorted(HEADS, key=lambda name: -np.mean(alone[name][half::2]))[:2] for half in (1, 0)]
+    assert rows[1].names == " | ".join(dict.fromkeys(" ".join(each) for each in best))
+    singles = [sum(alone[name][n] for name in best[n % 2]) for n in range(len(PROMPTS))]
+    assert rows[1].singles == pytest.approx(np.mean(singles), abs=1e-5)
+    together = []
+    for n, each in enumerate(PROMPTS):
+        asked = _Asked(held, each)
+        case = Reader(held, ExplainOptions()).case(each)
+        left = 0.0
+        for row in case.rows:
+            run = Run(held, row)
+            zero = {layer: torch.zeros_like(out[:1]) for layer, out in run.outputs.items()}
+            left += run.values([Change([Head.parse(name) for name in best[n % 2]], zero)])[0]
+        together.append(asked.value - left)
+    assert rows[1].value == pytest.approx(np.mean(together), abs=2e-5)
+    excess = np.array(together) - singles
+    low, high = stats.t.interval(0.95, 4, excess.mean(), stats.sem(excess))
+    assert (rows[1].excess_low, rows[1].excess_high) == pytest.approx((low, high), abs=5e-5)
+    rankings = {(row.effect, row.ranking) for row in found.joint}
+    assert rankings == {("zero", "attribution"), *((name, name) for name in KINDS)}
+
+
+def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
+    held = loaded(LLAMA)
+    found = explain(held, "The old dog", " moon", options=ExplainOptions(together=(1,), draws=1))
+    assert found.measured == ("attribution", "zero", "mean")
+    assert all(isnan(row.low) and isnan(row.first) for row in found.effects)
+    (row,) = found.prompts
+    assert row.value == pytest.approx(np.log(row.probability)) and isnan(row.second)
+    plain = explain(
+        held.model,
+        "The old dog",
+        " moon",
+        options=ExplainOptions(together=(1,), draws=1),
+        tokenizer=held.tokenizer,
+    )
+    assert plain.joint == found.joint or str(plain.joint) == str(found.joint)
+    found.write(tmp_path)
+    assert str(Explained.read(tmp_path).effects) == str(found.effects)
+    text = document_of(found).markdown()
+    assert "gives “ moon” a log-probability of" in text and "the joint log-probability" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "target", "against", "corrupt"),
+    [
+        ("BertForMaskedLM", "The old [MASK] barked", "dog", "moon", "The green [MASK] barked"),
+        ("BertForSequenceClassification", "The old dog", "1", "2", "The old moon"),
+        ("T5ForConditionalGeneration", "The old dog", "Hund", "Mond", "The old moon"),
+        ("BartForConditionalGeneration", "The old dog", "Hund", None, "The old moon"),
+        ("GPT2LMHeadModel", "The old dog", " barked", None, "The old moon"),
+    ],
+)
+def test_every_kind_of_model(
+    model: str, prompt: str, target: str, against: str | None, corrupt: str
+) -> None:
+    """Where attribution is not exact, gradient x output stands under its own name."""
+    options = ExplainOptions(together=(2,), draws=1)
+    found = explain(loaded(model), prompt, target, against, corrupt, options)
+    is_exact = model.startswith(("T5", "GPT2"))
+    first = "attribution" if is_exact else "gradient"
+    assert found.measured == (first, *KINDS, "estimate")
+    assert isnan(found.record.logit) != is_exact
+    text = document_of(found).markdown()
+    assert ("What adds up to the logit" in text) == is_exact
+    assert ("so gradient x output stands in place of attribution" in text) != is_exact
+    assert all(np.isfinite(row.value) for row in found.effects)
+    assert any(row.value for row in found.effects if row.effect == "restored")
+
+
+def test_knockout_alone_and_by_layers() -> None:
+    """Of every prompt: the target's word, from the last token of a causal model."""
+    held = loaded(LLAMA)
+    asked = [
+        Prompt("The old dog and the moon saw the", " dog"),
+        Prompt("The rain was louder than the old", " rain"),
+        Prompt("The river and the dog ran, and the", " river"),
+    ]
+    options = ExplainOptions(effects=("knockout",), together=(1,), draws=1)
+    found = explain(held, asked, options=options)
+    assert found.measured == ("knockout",)
+    lost: dict[str, list[float]] = {}
+    for each in asked:
+        (row,) = Reader(held, ExplainOptions()).case(each).rows
+        run = Run(held, row)
+        for head in held.heads:
+            after = run.values([Change([head], None)])[0]
+            lost.setdefault(str(head), []).append(run.value - after)
+        for layer in (0, 1):
+            heads = [head for head in held.heads if head.layer == layer]
+            after = run.values([Change(heads, None)])[0]
+            lost.setdefault(f"{layer} to {layer}", []).append(run.value - after)
+        after = run.values([Change([*held.heads], None)])[0]
+        lost.setdefault("0 to 1", []).append(run.value - after)
+    for name, row in found.of("knockout").items():
+        assert row.value == pytest.approx(np.mean(lost[name]), abs=1e-5) and row.value
+    assert [f"{row.first} to {row.last}" for row in found.layers] == ["0 to 0", "1 to 1", "0 to 1"]
+    for row in found.layers:
+        values = lost[f"{row.first} to {row.last}"]
+        low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+        ends = (np.mean(values), low, high)
+        assert (row.value, row.low, row.high) == pytest.approx(ends, abs=1e-4)
+    assert "from where the prediction is made at the target's word" in found.record.looks
+    with pytest.raises(InputError, match="' moon' is not in the prompt. Name one as --key."):
+        explain(held, [*asked, Prompt("The old dog", " moon")], options=options)
+    assert "knockout" not in explain(held, "The old dog", " moon").measured
+
+
+def test_means_over_texts() -> None:
+    held = loaded(LLAMA)
+    texts = Corpus(["The moon.", "Three tired children jumped out."])
+    found = explain(held, PROMPTS[:1], options=ExplainOptions(effects=("mean",)), texts=texts)
+    assert found.record.means_over == "2 texts"
+    rows = [Row(tuple(held.tokenizer(each.text)["input_ids"]), None, ()) for each in texts]
+    outputs = [book.head_inputs(held.model, row.inputs(held)) for row in rows]
+    means = {key: torch.cat([each[key] for each in outputs]).mean(0) for key in outputs[0]}
+    expected = _Asked(held, PROMPTS[0]).effect("mean", ("decoder.self", 1, 3), means)
+    assert found.of("mean")["dec.1.3"].value == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(InputError, match="Expected no texts for tiny T5ForConditionalGeneration"):
+        explain(loaded("T5ForConditionalGeneration"), "The dog", "Hund", texts=texts)
+
+
+def test_a_target_that_is_hardly_predicted_is_said_first() -> None:
+    held = loaded(LLAMA)
+    options = ExplainOptions(effects=("attribution",))
+    found = explain(held, "The old dog", "zzzzzzzz", options=options)
+    first = document_of(found).markdown().split("\n\n")[1]
+    assert first.startswith("Warning: the model gives “zzzzzzzz” a probability of")
+    assert "Words in a text begin with a blank" in first
+    assert not explain(held, "The old dog", " and", options=options).unlikely
+
+
+def test_refusals(tmp_path: Path) -> None:
+    held = loaded(LLAMA)
+    for options, says in [
+        (ExplainOptions(heads=("dec.7.0",)), "Expected heads of tiny LlamaForCausalLM"),
+        (ExplainOptions(effects=("corrupt",)), "expected a second prompt for the effect corrupt"),
+    ]:
+        with pytest.raises(InputError, match=says):
+            explain(held, "The old dog", " moon", options=options)
+    for wrong, says in [
+        ({"draws": 0}, "numbers of heads and of draws of at least 1"),
+        ({"heads": ("7.3",)}, "Expected a head such as"),
+        ({"seed": -1}, "seed"),
+    ]:
+        with pytest.raises(InputError, match=says):
+            ExplainOptions(**wrong)
+    with pytest.raises(InputError, match="Expected a prompt and its target, or a list of"):
+        explain(held, [])
+    with pytest.raises(InputError, match="that have targets of their own, got another one, ' dog'"):
+        explain(held, PROMPTS, " dog")
+    with pytest.raises(InputError, match="expected a target of at least one word"):
+        explain(held, "The old dog")
+
+
+def test_files_of_prompts(tmp_path: Path) -> None:
+    ours = {path.stem: read_prompts(path.stem) for path in OURS.glob("*.jsonl")}
+    assert {*ours} == {"indirect-objects", "greater-than", "pronouns", "facts", "agreement"}
+    assert all(len(each) >= 12 for each in ours.values())
+    assert all(row.against and row.corrupt for each in ours.values() for row in each)
+    path = tmp_path / "own.jsonl"
+    for line, says in [
+        ("", "Expected prompts in .*own.jsonl, a JSON object a line, got none"),
+        ('{"prompt": "a"}', "own.jsonl:1: expected an object with texts as prompt and target"),
+        ('{"prompt": "a", "target": 3}', "own.jsonl:1: expected an object with texts"),
+        ('{"prompt": "a", "target": "b", "rival": "c"}', "own.jsonl:1: expected an object"),
+        ('{"prompt": "a", "target": " "}', "own.jsonl:1: expected a target of at least one word"),
+        ("[", "own.jsonl:1: expected one JSON object on the line"),
+    ]:
+        path.write_text(line + "\n")
+        with pytest.raises((InputError, CorpusError), match=says):
+            read_prompts(path)
+    path.write_text('{"prompt": "a b", "target": " c"}\n\n{"prompt": "d", "target": " e"}\n')
+    assert [each.target for each in read_prompts(path)] == [" c", " e"]
+    with pytest.raises(InputError, match="or one of agreement, facts, greater-than, indirect-obj"):
+        read_prompts("nothing")
+
+
+def test_every_effect_has_a_row_in_the_docs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "explain.md"
+    assert all(f"| `{name}` |" in page.read_text() for name in EFFECTS)
+    assert headcount.explain is explain

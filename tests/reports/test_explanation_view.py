@@ -1,0 +1,160 @@
+"""Explanations as documents: every sentence and number, for one prompt and for several."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from headcount.reports import document_of
+from headcount.results import (
+    EffectRow,
+    Explained,
+    ExplanationRecord,
+    JointRow,
+    LayersRow,
+    PromptRow,
+)
+
+NAN = math.nan
+
+
+def made_explained(heads: Sequence[str], prompts: int = 16) -> Explained:
+    """Effects that fall from head to head; the last head lowers what is predicted."""
+    sizes = [2.5 / (1 + place) for place, _ in enumerate(heads)]
+    sizes[-1] = -1.25
+    effects = [
+        EffectRow(head, effect, size * factor, size - 0.5, size + 0.5, size + 0.1, size - 0.1)
+        for effect, factor in [
+            ("attribution", 1.0),
+            ("zero", 1.5),
+            ("corrupt", 2.0),
+            ("estimate", 1),
+        ]
+        for head, size in zip(heads, sizes, strict=True)
+    ]
+    parts = {"embeddings": 0.25, "mlp.0": 1.0, "mlp.1": -3.0, "biases": 0.5}
+    effects += [EffectRow(name, "attribution", each, *[NAN] * 4) for name, each in parts.items()]
+    together = (1.5, 1.25, 1.75)
+    joint = (
+        JointRow("zero", "zero", 1, heads[0], 3.75, 3.0, 4.5, 3.75, 0.0, 0.0, 0.5, 0.25, 0.75),
+        JointRow(
+            "zero", "zero", 3, " ".join(heads[:3]), *together, 6.5, -6.0, -4.0, 0.5, 0.25, 0.75
+        ),
+        JointRow(
+            "zero", "attribution", 3, " ".join(heads[:3]), *together, 9.0, -6.0, -4.0, 0.5, 0.0, 1.0
+        ),
+    )
+    row = PromptRow(
+        "When Mary and John", " Mary", " John", " Ma|ry", "When Mary and Tom", 4.0, 1.0, 0.5
+    )
+    record = ExplanationRecord(
+        signature="headcount:0|model:decoder",
+        warnings=(),
+        model="decoder",
+        kind="causal-lm",
+        first=False,
+        value=4.75,
+        low=4.0,
+        high=5.5,
+        second=1.0,
+        logit=sum(sizes) + sum(parts.values()),
+        looks="from where the prediction is made at the target's word",
+        means_over="prompts",
+    )
+    layers = (
+        LayersRow(0, 0, 0.25, 0.0, 0.5),
+        LayersRow(1, 1, -1.0, -1.5, -0.5),
+        LayersRow(0, 1, 2.0, 1.5, 2.5),
+    )
+    return Explained(record, tuple(effects), joint, layers, (row,) * prompts)
+
+
+@pytest.fixture
+def found() -> Explained:
+    return made_explained([f"dec.{n // 3}.{n % 3}" for n in range(12)])
+
+
+def text_of(found: Explained) -> str:
+    return document_of(found).markdown()
+
+
+def test_what_is_said_first(found: Explained) -> None:
+    text = text_of(found)
+    assert (
+        "decoder prefers the targets of 16 prompts to their rivals by 4.75 (4.00 to 5.50) nats. "
+        "Attribution: dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most, and "
+        "dec.3.2 (-1.25) lowers it most. Zeroed: dec.0.0 (+3.75)"
+    ) in text
+    alone = made_explained(["dec.0.0", "dec.0.1"], prompts=1)
+    alone = replace(alone, record=replace(alone.record, low=NAN, high=NAN))
+    assert "decoder prefers “ Mary” to “ John” by 4.75 nats (P(“ Mary”) = 0.5)." in text_of(alone)
+
+
+def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None:
+    row = replace(found.prompts[0], probability=3e-8, target="Mary")
+    text = text_of(replace(found, prompts=(*found.prompts[1:], row)))
+    assert text.split("\n\n")[1] == (
+        "Warning: the model gives “Mary” a probability of 3e-08 after 'When Mary and John', less "
+        "than 1e-06, in 1 prompt of 16, so what is explained was hardly predicted. Words in a text "
+        "begin with a blank: maybe the target should."
+    )
+
+
+def test_the_parts_are_beside_the_logit(found: Explained) -> None:
+    text = text_of(found)
+    assert "Of the MLPs, mlp.1 adds most, -3.00." in text
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[2].strip()
+        for line in text.splitlines()
+        if line.count("|") == 3
+    }
+    heads = sum(row.value for row in found.of("attribution").values() if row.is_head)
+    assert rows["heads"] == f"{heads:.2f}" and rows["MLPs"] == "-2.00"
+    assert rows["logit"] == f"{found.record.logit:.2f}" and "other heads" not in rows
+    few = replace(found, effects=found.effects[1:])
+    assert "| other heads |   2.50 |" in text_of(few)
+
+
+def test_sums_that_mislead_are_said(found: Explained) -> None:
+    text = text_of(found)
+    assert (
+        "Sums of single effects mislead here: the 3 best heads (zeroed) have 1.50 together, but "
+        "their single effects add up to 6.50: they do the same thing in turn"
+    ) in text
+    assert "The best heads of each half of the prompts were chosen on the other half." in text
+    less = replace(found.joint[1], value=9.0, excess_low=1.0, excess_high=3.0)
+    assert "others do what it did" in text_of(replace(found, joint=(less,)))
+    same = replace(found.joint[1], excess_low=-6.0, excess_high=1.0)
+    assert "mislead" not in text_of(replace(found, joint=(found.joint[0], same)))
+    near = replace(found.joint[1], value=6.0, excess_low=-0.6, excess_high=-0.4)
+    assert "mislead" not in text_of(replace(found, joint=(near,)))
+    few = text_of(made_explained(["dec.0.0", "dec.0.1", "dec.0.2"], prompts=3))
+    assert "The best heads were chosen on the prompts that they are measured on." in few
+
+
+def test_the_error_of_the_estimate(found: Explained) -> None:
+    shown = sorted((abs(row.value) for row in found.of("estimate").values()), reverse=True)[:10]
+    mean = sum(shown) / 10  # patching is twice the estimate
+    assert (
+        f"the estimate is wrong by {mean:.2f} on average, and patching has an effect of "
+        f"{2 * mean:.2f}. Over all heads their rank correlation is 1.00."
+    ) in text_of(found)
+
+
+def test_what_is_left(found: Explained) -> None:
+    (line,) = [
+        each for each in text_of(found).splitlines() if "| zeroed" in each and "6.50" in each
+    ]
+    assert [each.strip() for each in line.split("|")[1:-1]] == [
+        *("zeroed", "zeroed", "3", "1.50 (1.25 to 1.75)", "6.50", "0.50 (0.25 to 0.75)", "3.25")
+    ]
+
+
+def test_looks_by_layers(found: Explained) -> None:
+    text = text_of(found)
+    assert (
+        "if no head of these layers can look from where the prediction is made at the target's "
+        "word. Of single layers, 1 has the largest effect, -1.00."
+    ) in text
+    assert "| 0 to 1 | 2.00 (1.50 to 2.50) |" in " ".join(text.split()).replace("|  ", "| ")

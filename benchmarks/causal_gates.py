@@ -11,6 +11,7 @@ trained nothing. Trained gates are kept in OUT, so that a run that was stopped g
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ TEMPLATES = (
     "When {a} and {b} walked to the park, {s} handed a flower to",
     "Friends {a} and {b} found a ring at the beach, and {s} gave it to",
 )
-TRAINED, HELD_OUT, DRAWS = 64, 32, 10
+TRAINED, HELD_OUT, DRAWS = 64, 32, 5
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Arguments:
     """A language model."""
     out: tyro.conf.Positional[Path]
     """Folder for trained gates."""
-    updates: int = 120
+    updates: int = 60
     """Number of updates in each stage."""
     prompts: int = 4
     """Number of prompts in an update."""
@@ -86,8 +87,7 @@ def ours(loaded: Loaded, task: Task, arguments: Arguments) -> Mapping[str, np.nd
 
 def theirs(loaded: Loaded, task: Any, arguments: Arguments) -> Mapping[str, np.ndarray]:
     """Gates of two sets by the authors' package, in float32."""
-    import causal_head_gating as package  # not installed with headcount
-
+    package: Any = import_module("causal_head_gating")  # not installed with headcount
     torch.manual_seed(0)
     size = max(len(ids) for ids, _ in task.pieces)
     ids_NT = torch.zeros(len(task.pieces), size, dtype=torch.long)

@@ -6,7 +6,7 @@ run, in the opposite order in every second round; a ratio is the median over rou
 a round. Peak memory is measured in a separate process for each.
 
     python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
-    python benchmarks/overhead.py --model FOLDER --text FILE.txt --lengths 2048 --tokens 2048
+    python benchmarks/overhead.py --model FOLDER --text FILE.txt --tokens 2048 --whole-maps
 """
 
 import resource
@@ -33,9 +33,9 @@ from headcount.corpora import Batch, Encoder, batches, take_census
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from headcount.models import Loaded, body_of
-from headcount.tap import without_cache
+from headcount.tap import Anatomy, seen_keys, without_cache
 
-Way = Literal["floor", "confidence", "headcount", "usual"]
+Way = Literal["floor", "confidence", "headcount", "whole", "usual"]
 Make = Callable[[], tuple[Loaded, list[Batch]]]
 
 
@@ -63,6 +63,8 @@ class Arguments:
     """Number of threads."""
     clock: Literal["wall", "cpu"] = "wall"
     """Clock: wall time, or CPU time of the process, which is steadier on a shared machine."""
+    whole_maps: bool = False
+    """Time every measure with unseen keys computed, too."""
     memory: bool = False
     """Measure peak memory too (a new process for each way and length)."""
     only: Way | None = None
@@ -86,9 +88,9 @@ def main() -> None:
         return
     print(
         "| input | batches | usual way | headcount, confidence alone | headcount, every measure | "
-        "usual way, memory | headcount, memory |"
+        "every measure, unseen keys too | usual way, memory | headcount, memory |"
     )
-    print("|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|")
     for name, make in works:
         memory = more_memory(name, arguments) if arguments.memory else ("", "")
         print(row(name, *make(), arguments, memory), flush=True)
@@ -105,14 +107,18 @@ def row(
     ratios: dict[Way, list[float]] = {way: [] for way in ways if way != "floor"}
     for number in range(arguments.rounds):
         names: list[Way] = [
-            way for way in ways if way != "usual" or number < arguments.usual_rounds
+            way
+            for way in ways
+            if (way != "usual" or number < arguments.usual_rounds)
+            and (way != "whole" or arguments.whole_maps)
         ]
         turns = names[::-1] if number % 2 else names
         seconds = {way: timed(ways[way], clock) for way in turns}
         for way in names:
             if way != "floor":
                 ratios[way].append(seconds[way] / seconds["floor"])
-    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), *memory]
+    whole = spread(ratios["whole"]) if ratios["whole"] else ""
+    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), whole, *memory]
     usual_way = f"{median(ratios['usual']):.1f}" if ratios["usual"] else ""
     return f"| {name} | {len(work)} | {usual_way} | {' | '.join(cells)} |"
 
@@ -137,8 +143,18 @@ def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]
         "floor": floor,
         "confidence": lambda: run(model, anatomy, work, [Confidence]),
         "headcount": lambda: run(model, anatomy, work, MEASURES),
+        "whole": lambda: whole(model, anatomy, work),
         "usual": lambda: usual(model, work),
     }
+
+
+def whole(model: PreTrainedModel, anatomy: Anatomy, work: list[Batch]) -> None:
+    """Take every measure from maps in which keys that no query sees are computed, too."""
+    least, seen_keys.LEAST = seen_keys.LEAST, sys.maxsize
+    try:
+        run(model, anatomy, work, MEASURES)
+    finally:
+        seen_keys.LEAST = least
 
 
 def usual(model: PreTrainedModel, work: list[Batch]) -> np.ndarray:

@@ -163,12 +163,10 @@ class Measuring:
                     self._sums[measure, span] = measure.of(its)
 
     def part(self) -> Totals:
-        """The sums over the batch that was run."""
+        """The sums over the batch that was run, without the number of its tokens."""
         assert self._batch is not None
         self._measure()
-        batch, sides = self._batch, (self._batch.source, self._batch.target)
-        num_tokens = sum(int(side.is_token_BN.sum()) for side in sides if side is not None)
-        return Totals({}, 1, len(batch.sentences), num_tokens, self._sums)
+        return Totals({}, 1, len(self._batch.sentences), joined=self._sums)
 
 
 def sides(layer: AttentionLayer, batch: Batch) -> Sides:
@@ -207,9 +205,9 @@ def forward(
     options = without_cache(body)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in batches:
-            batch = batch.to(model.device)
-            listener.start(batch)
-            body(**batch.inputs, **options)
+            there = batch.to(model.device)
+            listener.start(there)
+            body(**there.inputs, **options)
             after_batch(batch)
 
 
@@ -237,7 +235,7 @@ def run(
 
     def add(batch: Batch) -> None:
         nonlocal so_far
-        so_far += listener.part()
+        so_far += replace(listener.part(), num_tokens=batch.num_tokens)
         after_batch(so_far)
 
     forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)

@@ -145,6 +145,12 @@ class Batch:
     encoded: tuple[Encoded, ...] = ()
     """Source of each row."""
 
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens on both sides, without padding."""
+        sides = (self.source, self.target)
+        return sum(int(side.is_token_BN.sum()) for side in sides if side is not None)
+
     def words_at(self, row: int) -> dict[int, list[int]]:
         """The words of a row's treebank at each index in `word_BN`."""
         return self.encoded[row].words_at(len(self.sentences[row].words or ()))

@@ -43,10 +43,14 @@ def gate_facts(
         "facilitating": sets.agreed(sets.facilitating_SH),
         "interfering": sets.agreed(sets.interfering_SH),
     }
-    base = evaluate(loaded.model, held_out, max_tokens)
     lefts = [*_lefts(loaded, found["facilitating"], found["interfering"])]
-    without = [_evaluated(loaded, held_out, each.kept, max_tokens) for each in lefts]
-    each = {
+    task.steps(0, len(lefts) + 1)
+    base, without = evaluate(loaded.model, held_out, max_tokens), list[Evaluation]()
+    for each in lefts:
+        task.steps(len(without) + 1, len(lefts) + 1)
+        without.append(_evaluated(loaded, held_out, each.kept, max_tokens))
+    task.steps(len(lefts) + 1, len(lefts) + 1)
+    sizes = {
         "facilitating": (sets.facilitating_SH > AGREED).sum(1),
         "interfering": (sets.interfering_SH > AGREED).sum(1),
     }
@@ -58,10 +62,10 @@ def gate_facts(
         loss=base.loss,
         facilitating=tuple(map(str, found["facilitating"])),
         interfering=tuple(map(str, found["interfering"])),
-        facilitating_each=tuple(each["facilitating"].tolist()),
-        interfering_each=tuple(each["interfering"].tolist()),
-        facilitating_chance=_by_chance(each["facilitating"], len(sets.heads)),
-        interfering_chance=_by_chance(each["interfering"], len(sets.heads)),
+        facilitating_each=tuple(sizes["facilitating"].tolist()),
+        interfering_each=tuple(sizes["interfering"].tolist()),
+        facilitating_chance=_by_chance(sizes["facilitating"], len(sets.heads)),
+        interfering_chance=_by_chance(sizes["interfering"], len(sets.heads)),
         starts_rho=starts_rho,
         halves_rho=halves_rho,
         checks=tuple(_checks(lefts, without, base)),

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Gates, Head, Heads, InputError, LayerId
+from headcount.core import MAX_TOKENS, Gates, Head, Heads, InputError, LayerId, silent_steps
 from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.results import AGREED
@@ -103,6 +103,7 @@ def gate_sets(
     *halves, _ = split(task)
     total = 3 * options.updates * len(halves)
     training = _Training(model, task, anatomy, options, max_tokens)
+    task.steps(0, total)
     with evaluating(model), frozen(model), torch.enable_grad():
         found = [
             training.trained(half, lambda done, before=number: task.steps(before + done, total))
@@ -127,8 +128,9 @@ def split(task: Task) -> tuple[Task, Task, Task]:
     order_N = np.random.default_rng(_SEED).permutation(number)
     held_out = number // 4
     middle = (number + held_out) // 2
-    one, other, rest = order_N[held_out:middle], order_N[middle:], order_N[:held_out]
-    return some(task, np.sort(one)), some(task, np.sort(other)), some(task, np.sort(rest))
+    parts = (order_N[held_out:middle], order_N[middle:], order_N[:held_out])
+    one, other, rest = (some(task, np.sort(part)).watched(silent_steps) for part in parts)
+    return one, other, rest
 
 
 @final

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.units import Moments, Slots
+from headcount.measures.units import Moments, Slots, counts
 from headcount.measures.visibility import around, far, num_visible
 
 REACH = 32
@@ -127,8 +127,7 @@ def hit_sums(
     num_bins = (slots.num_second + 1) * num_heads * (width + 1)
     is_counted_BHQ = is_hit_BHQ & (slots.slot_BQ <= slots.num_second)[:, None]
     bin_BHQ.masked_fill_(~is_counted_BHQ, num_bins)
-    counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)[:num_bins]
-    hits_SHO = counts.view(-1, num_heads, width + 1)
+    hits_SHO = counts(bin_BHQ, num_bins + 1)[:num_bins].view(-1, num_heads, width + 1)
     second_UHO, cases_UO = hits_SHO[:-1], cases_SO[:-1]
     return (
         torch.stack([hits_SHO[-1], second_UHO.sum(0)]),

@@ -64,7 +64,7 @@ class Patterns(Sums):
         segmented = _is_segmented(attention).sum().expand(is_map_BHP.shape[1])
         in_first_BQ, in_second_BQ = attention.queries.is_half_2BN
         is_second_B = in_second_BQ.any(1) & ~in_first_BQ.any(1)
-        return cls(is_map_BHP.sum(0), segmented, is_map_BHP[is_second_B].sum(0))
+        return cls(is_map_BHP.sum(0), segmented, (is_map_BHP & is_second_B[:, None, None]).sum(0))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Five shares that add up to 1; the share of blocks is NaN if no map had two segments."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
+from headcount.measures.units import counts
 
 
 @final
@@ -43,8 +44,7 @@ class Positional(Sums):
         is_query_BQ = attention.queries.is_content_BN & has_key_B1
         num_bins = num_heads * width
         bin_BHQ.masked_fill_(~is_query_BQ[:, None], num_bins)  # one more bin, for the others
-        counts = torch.bincount(bin_BHQ.flatten(), minlength=num_bins + 1)
-        return cls(counts[:num_bins].view(num_heads, width))
+        return cls(counts(bin_BHQ, num_bins + 1)[:num_bins].view(num_heads, width))
 
     def shares(self) -> Float[Tensor, "head offset"]:
         """The offset profile: share of queries at each offset, offset 0 in the middle."""

@@ -5,10 +5,11 @@ needs all of them at once. What no measure needs is not computed.
 """
 
 from collections.abc import Set
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcount.measures.arcs import ArcHits
@@ -44,6 +45,12 @@ _CONTENT = _WORDS | _PEAKS | {Reduction.PEAK_SPECIAL}
 _QUERIES = _WORDS | {Reduction.COLUMN}
 """Reductions over queries, where padding does not count."""
 
+_KEYS = frozenset({Reduction.PEAK_KEY, Reduction.PEAK_LATER})
+"""Reductions that are numbers of keys."""
+
+_BY_QUERY = _PEAKS | {Reduction.PEAK_SPECIAL, Reduction.ENTROPY, Reduction.NONE}
+"""Reductions that are one number a query."""
+
 _CHUNK = 64
 """Number of keys per chunk in the search for the largest of many weights."""
 
@@ -74,12 +81,10 @@ class AttentionReducer:
         per_query = (batch, num_heads, sides.queries.ids_BN.shape[1])
         zeros = value_BHKD.new_zeros  # padding is never reduced
         self._first_BHQ = zeros(per_query)
-        self._none_BHQ = zeros(per_query)
-        self._peak_BHQ = zeros(per_query)
-        self._peak_key_BHQ = zeros(per_query, dtype=torch.long)
-        self._peak_later_BHQ = zeros(per_query, dtype=torch.long)
-        self._peak_special_BHQ = zeros(per_query)
-        self._entropy_BHQ = zeros(per_query)
+        self._of_queries = {
+            each: zeros(per_query, dtype=torch.long if each in _KEYS else None)
+            for each in _BY_QUERY & self.needs
+        }
         if Reduction.DIAGONALS in needs:
             self._diagonals_OBHQ = zeros(len(OFFSETS), *per_query)
         if Reduction.COLUMN in needs:
@@ -109,23 +114,16 @@ class AttentionReducer:
         """
         if not self.needs & _MASSES:
             return None
-        keys = self.sides.keys
-        is_sep_BK, is_punct_BK = keys.is_sep_BN[:, None], keys.is_punct_BN[:, None]
-        columns: list[Tensor | int] = [is_sep_BK, is_punct_BK]
+        shared = self.sides.once(_Columns.of)
+        fixed_BKC, factors_BKC = shared.fixed_BKC.to(value_BHKD), shared.norms_BKC.to(value_BHKD)
         norm = self.value_norm_BHK
-        if norm is not None and Reduction.NORM_MASS in self.needs:
-            norm_first = torch.zeros_like(norm)
-            norm_first[..., 0] = norm[..., 0]
-            columns += [norm, norm_first, norm * is_sep_BK, norm * is_punct_BK]
-        else:
-            columns += [0] * len(NORM_MASSES)
+        if norm is None or Reduction.NORM_MASS not in self.needs:
+            norm = value_BHKD.new_zeros(value_BHKD.shape[:3])
+        parts = [fixed_BKC[:, None], norm[..., None] * factors_BKC[:, None]]
         if self._segment_BN is not None:
-            numbers = range(int(self._segment_BN.max()) + 1)
-            columns += [(self._segment_BN == n)[:, None] for n in numbers]
-        columns_BHKC = value_BHKD.new_empty(*value_BHKD.shape[:3], len(columns))
-        for c, column in enumerate(columns):
-            columns_BHKC[..., c] = column
-        return columns_BHKC
+            parts.append(self.sides.once(_segment_columns)[:, None].to(value_BHKD))
+        shape = norm.shape
+        return torch.cat([part.expand(*shape, -1) for part in parts], -1)
 
     def block(self, block: Block) -> None:
         """Reduce one block without its padding; its weights are overwritten."""
@@ -148,7 +146,7 @@ class AttentionReducer:
         # A weight that is not finite makes its whole row so, also times 0
         self._first_BHQ[place] = weights[..., 0] * (block.first_key == 0)
         if Reduction.NONE in self.needs:
-            self._none_BHQ[place] = 1 - weights.sum(-1)
+            self._of_queries[Reduction.NONE][place] = 1 - weights.sum(-1)
         if self.columns_BHKC is not None:
             self._masses_BHQC[place] = block.masses_BHQC
         if self._grid is not None:
@@ -158,7 +156,7 @@ class AttentionReducer:
             self._diagonals(block)
         if Reduction.ENTROPY in self.needs:
             logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
-            self._entropy_BHQ[place] = -logs.mul_(weights).sum(-1)
+            self._of_queries[Reduction.ENTROPY][place] = -logs.mul_(weights).sum(-1)
         if self.needs & _QUERIES and self.sides.has_padding:
             is_query_BQ = self.sides.attending.is_token_BN[block.rows, block.queries]
             weights *= is_query_BQ[:, None, :, None].to(weights.dtype)
@@ -191,36 +189,39 @@ class AttentionReducer:
         if Reduction.PEAK_SPECIAL in self.needs:
             special_NHQ = weights[rows, :, :, keys]
             index_NHQ = rows[:, None, None].expand_as(special_NHQ)
-            self._peak_special_BHQ[place] = weights.new_zeros(weights.shape[:3]).scatter_reduce(
-                0, index_NHQ, special_NHQ, "amax"
-            )
+            self._of_queries[Reduction.PEAK_SPECIAL][place] = weights.new_zeros(
+                weights.shape[:3]
+            ).scatter_reduce(0, index_NHQ, special_NHQ, "amax")
         weights[rows, :, :, keys] = -1
-        if Reduction.PEAK_KEY in self.needs:
-            peak, key = peaks(weights)
-            self._peak_BHQ[place] = peak
-            self._peak_key_BHQ[place] = self._key(block, peak, key)
-        elif Reduction.PEAK in self.needs:
-            self._peak_BHQ[place] = weights.amax(-1)
+        if self.needs & _KEYS:
+            peak = self._peak_keys(block, place)
+        else:
+            peak = weights.amax(-1) if Reduction.PEAK in self.needs else None
+        if Reduction.PEAK in self.needs and peak is not None:
+            self._of_queries[Reduction.PEAK][place] = peak
+
+    def _peak_keys(self, block: Block, place: tuple[slice, ...]) -> Tensor:
+        """Find the keys of the largest weights, with and without the first token, in one search."""
+        weights, first = block.seen_BHQK, None
+        if self.sides.has_content_first and block.first_key == 0:
+            first = weights[..., 0].clone()
+            weights[..., 0] = -1
+        peak, key = peaks(weights)
         if Reduction.PEAK_LATER in self.needs:
-            self._peak_later_BHQ[place] = self._later_peaks(block, place)
+            self._of_queries[Reduction.PEAK_LATER][place] = self._key(block, peak, key, begin=1)
+        if first is not None:
+            weights[..., 0] = first
+            key = key.masked_fill(first >= peak, 0)
+            peak = torch.maximum(peak, first)
+        if Reduction.PEAK_KEY in self.needs:
+            self._of_queries[Reduction.PEAK_KEY][place] = self._key(block, peak, key)
+        return peak
 
-    def _later_peaks(self, block: Block, place: tuple[slice, ...]) -> Tensor:
-        """The content key with the largest weight, the first token left out."""
-        if not self.sides.has_content_first and Reduction.PEAK_KEY in self.needs:
-            return self._peak_key_BHQ[place]
-        if block.first_key > 0:
-            return self._key(block, *peaks(block.seen_BHQK), first=1)
-        first = block.seen_BHQK[..., 0].clone()
-        block.seen_BHQK[..., 0] = -1
-        key = self._key(block, *peaks(block.seen_BHQK), first=1)
-        block.seen_BHQK[..., 0] = first
-        return key
-
-    def _key(self, block: Block, peak: Tensor, key: Tensor, first: int = 0) -> Tensor:
+    def _key(self, block: Block, peak: Tensor, key: Tensor, begin: int = 0) -> Tensor:
         """Keys of the largest weights. If these are 0, it is the first content key, seen or not."""
         if not block.is_partial:
             return key
-        content_B = self.sides.first_content(first)[block.rows]
+        content_B = self.sides.first_content(begin)[block.rows]
         return torch.where(peak > 0, key + block.first_key, content_B[:, None, None])
 
     def attention(self) -> Attention:
@@ -237,14 +238,9 @@ class AttentionReducer:
         """The reductions of the layer, finite or not."""
         sides, num_classes = self.sides, len(MASSES) + len(NORM_MASSES)
         makers: dict[Reduction, Any] = {
-            Reduction.PEAK: lambda: self._peak_BHQ.clamp_min(0),
-            Reduction.PEAK_KEY: lambda: self._peak_key_BHQ,
-            Reduction.PEAK_LATER: lambda: self._peak_later_BHQ,
-            Reduction.PEAK_SPECIAL: lambda: self._peak_special_BHQ,
-            Reduction.ENTROPY: lambda: self._entropy_BHQ,
+            Reduction.PEAK: lambda: self._of_queries[Reduction.PEAK].clamp_min(0),
             Reduction.DIAGONALS: lambda: self._diagonals_OBHQ.movedim(0, -1),
             Reduction.FIRST: lambda: self._first_BHQ,
-            Reduction.NONE: lambda: self._none_BHQ,
             Reduction.MASS: lambda: self._masses_BHQC[..., : len(MASSES)],
             Reduction.NORM_MASS: lambda: self._masses_BHQC[..., len(MASSES) : num_classes],
             Reduction.OWN_SEGMENT: lambda: (self._own_segment(), self._segment_BN),
@@ -255,7 +251,7 @@ class AttentionReducer:
             Reduction.BESIDE: lambda: None if self._grid is None else self._beside_BHQO,
             Reduction.GRID_MASS: lambda: None if self._grid is None else self._grid_mass_BHQM,
         }
-        reduced = {reduction: makers[reduction]() for reduction in self.needs}
+        reduced = self._of_queries | {each: makers[each]() for each in self.needs & makers.keys()}
         return Attention(self.layer, sides, reduced, self.needs, total_H=self._total())
 
     def _own_segment(self) -> Tensor | None:
@@ -274,6 +270,38 @@ class AttentionReducer:
         elif self.value_norm_BHK is not None:
             total_H = total_H + _sum(self.value_norm_BHK, self.sides.keys.is_token_BN)
         return total_H
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The columns of a batch whose products with the weights are masses."""
+
+    fixed_BKC: Bool[Tensor, "batch key mass"]
+    """Keys of each of `MASSES`."""
+    norms_BKC: Bool[Tensor, "batch key norm_mass"]
+    """Keys of each of `NORM_MASSES`, to be multiplied by norms."""
+
+    @classmethod
+    def of(cls, sides: Sides) -> "_Columns":
+        """The columns of the keys of a batch."""
+        is_sep_BK, is_punct_BK = sides.keys.is_sep_BN, sides.keys.is_punct_BN
+        is_any_BK = torch.ones_like(is_sep_BK)
+        is_first_BK = torch.zeros_like(is_sep_BK)
+        is_first_BK[:, 0] = True
+        return cls(
+            torch.stack([is_sep_BK, is_punct_BK], -1),
+            torch.stack([is_any_BK, is_first_BK, is_sep_BK, is_punct_BK], -1),
+        )
+
+
+def _segment_columns(sides: Sides) -> Bool[Tensor, "batch key segment"]:
+    """The keys of each segment."""
+    segment_BN = sides.segment_BN
+    assert segment_BN is not None
+    return segment_BN[..., None] == torch.arange(
+        int(segment_BN.max()) + 1, device=segment_BN.device
+    )
 
 
 def _sum(numbers_BHN: Tensor, counts_BN: Tensor) -> Float[Tensor, " head"]:

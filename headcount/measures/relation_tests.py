@@ -24,7 +24,7 @@ from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
 from headcount.measures.reductions import Attention, Reduction, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.units import Groups, Moments, Slots
+from headcount.measures.units import Groups, Moments, Slots, counts
 from headcount.measures.visibility import around, far
 
 WIDTH = 2 * REACH + 1
@@ -147,8 +147,8 @@ def _offsets(arcs: Arcs, half_A: Tensor) -> Int[Tensor, "half relation offset"]:
     bin_A = (arcs.head_A - arcs.dependent_A + REACH).clamp(-1, WIDTH)
     bin_A = torch.where(bin_A < 0, WIDTH, bin_A + (bin_A == WIDTH))
     size = 3 * arcs.num_relations * (WIDTH + 2)
-    counts = torch.bincount(half_A * (WIDTH + 2) + bin_A, minlength=size)
-    return counts.view(3, arcs.num_relations, WIDTH + 2)[:2]
+    found = counts(half_A * (WIDTH + 2) + bin_A, size)
+    return found.view(3, arcs.num_relations, WIDTH + 2)[:2]
 
 
 def _words(sides: Sides) -> Int[Tensor, " offset"]:

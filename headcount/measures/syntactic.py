@@ -30,6 +30,7 @@ from torch import Tensor
 
 from headcount.measures.reductions import Attention, Reduction
 from headcount.measures.sums import Sums
+from headcount.measures.units import counts
 from headcount.vocabulary import ALL, DIRECTIONS
 
 _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
@@ -66,7 +67,7 @@ class Syntactic(Sums):
         reach = max(int(attention.keys.word_BN.max()), 0)
         width = 2 * reach + 1
         bins = arcs.relation_A * width + head - dependent + reach
-        offsets = torch.bincount(bins, minlength=arcs.num_relations * width)
+        offsets = counts(bins, arcs.num_relations * width)
         return cls(
             correct.index_add_(0, arcs.relation_A, hits_AHD),
             offsets.view(arcs.num_relations, width),

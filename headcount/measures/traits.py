@@ -37,7 +37,7 @@ from headcount.corpora import EARLY, first_cases, rarest_so_far
 from headcount.measures.looks import REACH, later
 from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
 from headcount.measures.sums import Sums, over_queries
-from headcount.measures.units import Moments, Slots
+from headcount.measures.units import Moments, Slots, counts
 from headcount.measures.visibility import around, num_visible
 
 TRAITS = ("first", "separator", "punctuation", "segment", "rare")
@@ -156,24 +156,21 @@ class _Cases:
         is_case_TBQ = torch.stack(is_case)
         is_half = queries.is_half_2BN
 
-        def by_half(numbers: list[Tensor]) -> Tensor:
+        def by_half(numbers_TBQ: Tensor) -> Tensor:
             """Sums over the cases of each trait in either half."""
-            counted = [n * each for n, each in zip(numbers, is_case_TBQ, strict=True)]
-            return torch.stack([torch.stack([(n * h).sum() for n in counted]) for h in is_half])
+            counted_TBQ = numbers_TBQ * is_case_TBQ
+            return torch.stack([(counted_TBQ * each).sum((1, 2)) for each in is_half])
 
-        ones = torch.ones_like(visible_BQ)
-        cases = [slots.sums(ones[:, None], each) for each in is_case_TBQ]
-        near = [*near_of, torch.zeros_like(near_BQO)]
+        cases = slots.sums(is_case_TBQ.transpose(0, 1), queries.is_token_BN)
+        near_TBQO = torch.stack([*near_of, torch.zeros_like(near_BQO)])
         return cls(
             is_case_TBQ=is_case_TBQ,
             rarest_BQ2=rarest_BQ2,
-            cases_UT=torch.stack([each.second_UH[:, 0] for each in cases], 1).long(),
-            cases=torch.stack([each.halves()[:, 0] for each in cases], 1).long(),
-            chance=by_half([each.double() for each in chances]),
-            near=torch.stack(
-                [by_half([each[..., o].long() for each in near]) for o in range(len(OFFSETS))], -1
-            ),
-            far=by_half([*far, torch.zeros_like(visible_BQ)]),
+            cases_UT=cases.second_UH.long(),
+            cases=cases.halves().long(),
+            chance=by_half(torch.stack([each.double() for each in chances])),
+            near=torch.stack([by_half(each.long()) for each in near_TBQO.unbind(-1)], -1),
+            far=by_half(torch.stack([*far, torch.zeros_like(visible_BQ)])),
             rare_offsets=_rare_offsets(rarest_BQ2, is_case_TBQ[-1], is_half),
             diagonal_queries=(near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
             far_pairs=((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
@@ -250,9 +247,8 @@ def _rare_offsets(
     offset_BQ2 = rarest_BQ2 - position_Q1
     bin_BQ2 = (offset_BQ2 + REACH).clamp(-1, 2 * REACH + 1)
     bin_BQ2 = torch.where(bin_BQ2 < 0, 2 * REACH + 1, bin_BQ2 + (bin_BQ2 > 2 * REACH))
-    return torch.stack(
-        [
-            torch.bincount(bin_BQ2[is_case_BQ & h].flatten(), minlength=2 * REACH + 3)
-            for h in is_half_2BQ
-        ]
-    )
+    others, by_half = 2 * REACH + 3, []
+    for is_half_BQ in is_half_2BQ:
+        is_counted_BQ1 = (is_case_BQ & is_half_BQ)[..., None]
+        by_half.append(counts(bin_BQ2.where(is_counted_BQ1, others), others + 1)[:others])
+    return torch.stack(by_half)

@@ -28,6 +28,12 @@ from headcount.measures.reductions import Sides
 from headcount.statistics import ClusteredRates
 
 
+def counts(bins: Int64[Tensor, "*any"], num_bins: int) -> Int64[Tensor, " bin"]:
+    """Number of elements in each bin; unlike `bincount`, without a wait for a GPU."""
+    zeros, bins = bins.new_zeros(num_bins), bins.flatten()
+    return zeros.scatter_add_(0, bins, bins.new_ones(()).expand_as(bins))
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Slots:
@@ -65,7 +71,7 @@ class Slots:
             slot_BQ.masked_fill(~queries.is_token_BN, num_second + 1),
             unit_U,
             rows_U,
-            torch.bincount(pair_2P[0], minlength=num_second),
+            counts(pair_2P[0], num_second),
             has_one_each,
         )
 
@@ -191,7 +197,7 @@ class Moments:
             squares=zeros_KC.index_add(0, kind_G, closed_GC**2),
             products=zeros_KC.index_add(0, kind_G, closed_GC * size_G[:, None]),
             cases_squares=zeros_K.index_add(0, kind_G, size_G**2),
-            units=torch.bincount(kind_G, minlength=groups.num_kinds),
+            units=counts(kind_G, groups.num_kinds),
             open_unit=slots.unit_U[slots.is_open_U],
             open_rows=slots.rows_U[slots.is_open_U],
             open_seen=slots.seen_U[slots.is_open_U],

@@ -6,9 +6,9 @@ server, so that other web pages can't ask through the browser. One question is a
 
 import asyncio
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import final
+from typing import Any, final
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -20,11 +20,16 @@ from starlette.routing import Route
 
 from headcount.core import InputError, reason, shortened
 from headcount.serve.address import LOCAL
-from headcount.serve.asking import MAX_BODY, parse_question
+from headcount.serve.asking import MAX_BODY, Question, parse_question
 from headcount.serve.guard import HEADERS, OWN_HEADER, HostGuard
 from headcount.serve.live_model import LiveModel
 from headcount.serve.page import render_live
 
+ASKED: Mapping[str, Callable[[LiveModel, Question], dict[str, Any]]] = {
+    "look": lambda live, question: live.answer(question),
+    "effects": lambda live, question: live.effects(question),
+}
+"""What answers questions, by address."""
 MAX_WAITING = 8
 """Largest number of questions that wait, without those of clients that left; more are refused."""
 
@@ -48,7 +53,10 @@ def make_application(
         return HTMLResponse(page, headers=HEADERS)
 
     application = Starlette(
-        routes=[Route("/", root), Route("/look", server.look, methods=["POST"])],
+        routes=[
+            Route("/", root),
+            *(Route(f"/{name}", partial(server.answer, name), methods=["POST"]) for name in ASKED),
+        ],
         middleware=[Middleware(HostGuard, hosts=hosts)],
         exception_handlers={
             InputError: _refused,
@@ -81,8 +89,8 @@ class _Server:
             return True
         return secrets.compare_digest((given or "").encode(), self._token.encode())
 
-    async def look(self, request: Request) -> Response:
-        """Answer a question."""
+    async def answer(self, name: str, request: Request) -> Response:
+        """Answer a question that came to an address of `ASKED`."""
         if not self.has_token(request.headers.get("authorization", "").removeprefix("Bearer ")):
             return _error(_NO_TOKEN, 403)
         if self._token is None and OWN_HEADER not in request.headers:
@@ -105,7 +113,7 @@ class _Server:
             async with self._one:
                 if await request.is_disconnected():  # it left while it waited
                     return Response()
-                answer = partial(self._live.answer, question)
+                answer = partial(ASKED[name], self._live, question)
                 found = await to_thread.run_sync(answer, abandon_on_cancel=True)
         except asyncio.CancelledError:  # the server has stopped waiting
             return _error("Expected a running server, but headcount serve was stopped.", 503)
@@ -125,7 +133,9 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     asked = f"{request.method} {request.url.path}"
-    return _error(f"Expected GET / or POST /look, got {asked[:80]}.", error.status_code)
+    return _error(
+        f"Expected GET / or POST /{' or /'.join(ASKED)}, got {asked[:80]}.", error.status_code
+    )
 
 
 async def _gone(*_: object) -> Response:

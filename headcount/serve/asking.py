@@ -21,6 +21,10 @@ class Question:
     second: str | None = None
     gates: Mapping[str, float] = field(default_factory=dict)
     """Gates other than 1, by head name."""
+    target: str | None = None
+    """The predicted token, label or translation whose heads are asked for."""
+    against: str | None = None
+    """Its rival."""
 
 
 def parse_question(body: bytes, heads: Heads) -> Question:
@@ -35,10 +39,11 @@ def parse_question(body: bytes, heads: Heads) -> Question:
         raise InputError("Expected a request in JSON, got something else.") from error
     if not isinstance(found, dict) or not isinstance(found.get("text"), str):
         raise InputError('Expected a request such as {"text": "The dog barked."}, got another.')
-    second = found.get("second")
-    if not isinstance(second, str | None):
-        raise InputError(f"Expected a text as the second sentence, got {_short(second)}.")
-    for text in (found["text"], second or ""):
+    second, target, against = (found.get(name) for name in ("second", "target", "against"))
+    for what, text in (("second sentence", second), ("target", target), ("rival", against)):
+        if not isinstance(text, str | None):
+            raise InputError(f"Expected a text as the {what}, got {_short(text)}.")
+    for text in (found["text"], second or "", target or "", against or ""):
         if any("\ud800" <= sign <= "\udfff" for sign in text):
             raise InputError("Expected whole characters, got half of a surrogate pair. Remove it.")
     gates = found.get("gates", {})
@@ -46,7 +51,8 @@ def parse_question(body: bytes, heads: Heads) -> Question:
         raise InputError(f"Expected gates by head name, got {_short(gates)}.")
     given = {name: _gate(name, gate, heads) for name, gate in gates.items()}
     changed = {name: gate for name, gate in given.items() if gate != 1}
-    return Question(found["text"], second if second and second.strip() else None, changed)
+    second = second if second and second.strip() else None
+    return Question(found["text"], second, changed, target, against)
 
 
 def _gate(name: str, gate: Any, heads: Heads) -> float:

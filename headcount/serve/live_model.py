@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, final
 
-from headcount.analysis import check_text, word_attention
+from headcount.analysis import check_text, read_source, word_attention
+from headcount.core import InputError
+from headcount.explanation import ExplainOptions, explain
 from headcount.models import Loaded, check_is_loaded
 from headcount.reports import attention_data, sharpest
 from headcount.serve.asking import Question
@@ -23,6 +25,9 @@ from headcount.serve.predicting import (
 
 SHOWN = 8
 """Number of most probable options shown, of the dense model and of the gated one each."""
+
+ZEROED = ExplainOptions(effects=("zero",), together=())
+"""How effects are measured: each head alone is replaced by zero."""
 
 Findings = Mapping[str, Sequence[tuple[str, str]]]
 """What heads do, by head name: verdicts (role, tendency) and sentences."""
@@ -83,6 +88,32 @@ class LiveModel:
             "seconds": time.perf_counter() - start,
         }
 
+    def effects(self, question: Question) -> dict[str, Any]:
+        """By how much each head raises a prediction of the dense model, in nats (`explain`).
+
+        Raises:
+            InputError: without a target, or with one that can't be explained.
+        """
+        if question.target is None:
+            raise InputError('Expected a target, such as {"target": " moon"}, got none.')
+        if question.second is not None and self.kind == "classification":
+            raise InputError(
+                "Expected one text to explain a label of, got a pair. Empty the second field."
+            )
+        with self._lock:
+            text = check_text(question.text)
+            read_source(self.loaded, spelled(self.loaded, text))
+            asked = text, question.target, question.against
+            found = explain(self.loaded, *asked, options=ZEROED)
+        effects = {row.part: row.value for row in found.effects}
+        return {
+            "target": question.target,
+            "against": question.against,
+            "value": found.record.value,
+            "effects": effects,
+            "head": max(effects, key=effects.__getitem__),
+        }
+
     def _dense_predictions(self, text: str, second: str | None) -> list[Prediction]:
         key = (text, second)
         if key not in self._dense:
@@ -103,6 +134,7 @@ def _compared(dense: Prediction, gated: Prediction) -> dict[str, Any]:
     rows = [
         {
             "text": dense.name(index),
+            "target": dense.target(index),
             "dense": float(dense.probability_V[index]),
             "gated": float(gated.probability_V[index]),
         }

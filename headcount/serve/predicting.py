@@ -42,8 +42,18 @@ class Choices:
     title: str
     probability_V: Float[Tensor, " option"]
     """Probability of every option."""
-    name: Callable[[int], str]
-    """Text of an option."""
+    text: Callable[[int], str]
+    """Text of an option, with its blanks."""
+    is_whole: Callable[[int], bool] = lambda index: True
+    """Whether an option can be named by its text, as the end of a word can't."""
+
+    def name(self, index: int) -> str:
+        """Text of an option, as it is shown."""
+        return self.text(index).strip() or "␣"
+
+    def target(self, index: int) -> str | None:
+        """What names an option as a target; None if its text doesn't."""
+        return self.text(index) if self.is_whole(index) else None
 
 
 @final
@@ -140,7 +150,7 @@ def _next_tokens(
 ) -> list[Prediction]:
     source = read_source(loaded, text)
     logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, -1].float()
-    return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _name(loaded))]
+    return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _text(loaded))]
 
 
 def _masked_tokens(
@@ -152,8 +162,13 @@ def _masked_tokens(
     if not places:
         return []
     logits_NV = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, places].float()
+    name, tokenizer = _text(loaded), loaded.encoder().tokenizer
+
+    def is_whole(token: int) -> bool:
+        return tokenizer(name(token), add_special_tokens=False).input_ids == [token]
+
     return [
-        Choices(f"In place of {MASK}, number {number}", row_V.softmax(-1), _name(loaded))
+        Choices(f"In place of {MASK}, number {number}", row_V.softmax(-1), name, is_whole)
         for number, row_V in enumerate(logits_NV, 1)
     ]
 
@@ -184,9 +199,9 @@ _PREDICTORS = {
 }
 
 
-def _name(loaded: Loaded) -> Callable[[int], str]:
+def _text(loaded: Loaded) -> Callable[[int], str]:
     piece = loaded.encoder().target_piece
-    return lambda token: piece(token).replace("▁", " ").strip() or "␣"
+    return lambda token: piece(token).replace("▁", " ")
 
 
 def _outputs(loaded: Loaded, inputs: dict[str, Tensor], gates: HeadGates) -> Any:

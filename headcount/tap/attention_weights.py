@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import repeat_kv
 
 from headcount.core import ModelError
-from headcount.tap.seen_keys import STRIPS, SeenKeys
+from headcount.tap.seen_keys import STRIPS, MaskFacts, additive
 
 
 @final
@@ -28,18 +28,21 @@ class AttentionCall:
         value: Tensor,
         mask: Tensor | None,
         kwargs: dict[str, Any],
-        seen: SeenKeys | None = None,
+        facts: MaskFacts | None,
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.seen = seen
+        self.facts = facts
+        self.seen = None if facts is None else facts.seen
 
     @cached_property
     def bias(self) -> Tensor | None:
         """The mask in a form that is added to scores."""
-        return None if self.mask is None else _additive(self.mask, self.dtype)
+        if self.mask is None or self.facts is None:
+            return None
+        return self.facts.bias(self.mask, self.dtype)
 
     def repeated(self, tensor: Tensor) -> Tensor:
         """Key or value heads, each repeated for the queries that share it."""
@@ -75,7 +78,7 @@ class AttentionCall:
             scores = scores.add_(cut(self.bias, rows, heads, queries))
         for edge in edges or ():
             assert self.mask is not None
-            hidden = _additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
+            hidden = additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
             scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
         return scores.softmax(-1), keys
 
@@ -125,12 +128,6 @@ def eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
         f"Expected an eager_attention_forward beside {type(module).__name__}, whose weights "
         "headcount can't compute itself, but there is none."
     )
-
-
-def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    if mask.dtype != torch.bool:
-        return mask.to(dtype)
-    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
 def cut(

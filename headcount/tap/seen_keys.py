@@ -69,27 +69,60 @@ class SeenKeys:
 
 
 @final
-class SeenByMasks:
-    """The seen keys of masks, found once for the layers that share a mask."""
+class MaskFacts:
+    """What the layers that share a mask need of it, each found once.
+
+    It holds no mask itself, so that a mask lives no longer than the model needs it.
+    """
+
+    def __init__(self, mask: Tensor) -> None:
+        self._biases: dict[torch.dtype, Tensor] = {}
+        self.seen = _seen_keys(mask)
+        self.sees_BQ: Bool[Tensor, "batch query"] | None = None
+        """Whether each query sees any key; None if all do, or if the mask is numbers."""
+        if mask.dtype == torch.bool:
+            sees_BQ = mask.any(-1)[:, 0] if self.seen is None else self.seen.sees_BQ
+            self.sees_BQ = None if sees_BQ.all() else sees_BQ
+
+    def bias(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
+        """The mask in a form that is added to scores."""
+        if mask.dtype == dtype:
+            return mask
+        if dtype not in self._biases:
+            self._biases[dtype] = additive(mask, dtype)
+        return self._biases[dtype]
+
+
+@final
+class Masks:
+    """The facts of every mask that lives."""
 
     def __init__(self) -> None:
         self._found = WeakTensorKeyDictionary()
 
-    def keys(self, mask: Tensor) -> SeenKeys | None:
-        """The keys that a mask shows, if it is one for all heads, not small, and nothing else."""
-        _, heads, num_queries, num_keys = mask.shape
-        if heads > 1 or num_queries == 1 or num_queries * num_keys < LEAST:
+    def facts(self, mask: Tensor | None) -> MaskFacts | None:
+        """The facts of a mask; None without one."""
+        if mask is None:
             return None
         if mask not in self._found:
-            is_seen = _is_seen(mask)
-            self._found[mask] = None if is_seen is None else SeenKeys.of(is_seen)
+            self._found[mask] = MaskFacts(mask)
         return self._found[mask]
 
 
-def _is_seen(mask: Tensor) -> Tensor | None:
-    """Where a mask is True, or 0 in one of numbers; None if that has others but the lowest."""
+def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask as numbers that are added to scores."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _seen_keys(mask: Tensor) -> SeenKeys | None:
+    """The keys that a mask shows, if it is one for all heads, not small, and nothing else."""
+    _, heads, num_queries, num_keys = mask.shape
+    if heads > 1 or num_queries == 1 or num_queries * num_keys < LEAST:
+        return None
     if mask.dtype == torch.bool:
-        return mask
+        return SeenKeys.of(mask)
     is_seen = mask == 0
     only_hides = bool((is_seen | (mask <= torch.finfo(mask.dtype).min)).all())
-    return is_seen if only_hides else None
+    return SeenKeys.of(is_seen) if only_hides else None

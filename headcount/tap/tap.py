@@ -32,7 +32,7 @@ from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
-from headcount.tap.seen_keys import SeenByMasks
+from headcount.tap.seen_keys import Masks
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
@@ -104,7 +104,7 @@ class Tap:
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
-        self._seen = SeenByMasks()
+        self._masks = Masks()
         self._outer: Tap | None = None
         self._stack = ExitStack()
 
@@ -163,8 +163,8 @@ class Tap:
             if empty is not None:
                 output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
-            keys = None if seen is None or self.anatomy.eager else self._seen.keys(seen)
-            call = AttentionCall(module, query, key, value, seen, kwargs, keys)
+            facts = self._masks.facts(seen)
+            call = AttentionCall(module, query, key, value, seen, kwargs, facts)
             output = self._listen(layer, call, empty)
         return self._heard(layer, self._gated(layer, output, value, mask)), None
 
@@ -285,11 +285,10 @@ class Tap:
         With a position bias, sdpa gets numbers in place of the mask, and such queries see all
         keys. The masks of eager models are numbers, too.
         """
-        mask, biased = call.mask, call.kwargs.get("position_bias") is not None
-        if mask is None or mask.dtype != torch.bool or biased:
+        sees_BQ = None if call.facts is None else call.facts.sees_BQ
+        if sees_BQ is None or call.kwargs.get("position_bias") is not None:
             return output
-        sees_BQ = mask.any(-1)[:, 0] if call.seen is None else call.seen.sees_BQ
-        return output if sees_BQ.all() else output * sees_BQ[..., None, None]
+        return output * sees_BQ[..., None, None]
 
 
 def tap_on(model: PreTrainedModel) -> Tap | None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
 from headcount.importance import Options, assess, causal_gates
@@ -17,12 +20,16 @@ from headcount.importance.gate_sets import GateSets, split
 from headcount.models import Loaded
 from headcount.reports.documents.worth import worth_document
 from headcount.tap import gated
-from headcount.tasks import Task, evaluate, some
+from headcount.tasks import Losses, Task, TaskBatch, evaluate, some
 from tests.laws import leaving_no_trace
 from tests.tasks.loaded import TASKS
 from tests.textbook import causal_gates as textbook
 
-CASES = ("masked-bert", "causal-llama", "translation-Marian", "similarity-bert", "choice-gpt2")
+CASES = [
+    *(("masked-bert", 4096, 300), ("causal-llama", 40, 1), ("translation-Marian", 4096, 1)),
+    *(("similarity-bert", 40, 1), ("choice-gpt2", 4096, 1)),
+]
+"""Tasks, tokens of a batch, and a factor of losses: gradients above 1 are clipped set by set."""
 REWARD, RATE, UPDATES = 0.3, 0.7, 2
 
 
@@ -56,13 +63,27 @@ def halves(number: int) -> tuple[list[int], list[int], list[int]]:
     return one, other, rest
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_scores_are_those_of_a_loop_over_sets_examples_and_heads(name: str) -> None:
+def louder(task: Task, factor: int) -> Task:
+    """A task with larger losses."""
+
+    def losses(model: PreTrainedModel, batch: TaskBatch) -> Losses:
+        found = task.losses(model, batch)
+        return replace(found, loss_E=found.loss_E * factor)
+
+    loud: Any = copy(task)
+    loud.losses = losses
+    return loud
+
+
+@pytest.mark.parametrize(("name", "max_tokens", "factor"), CASES)
+def test_scores_are_those_of_a_loop_over_sets_examples_and_heads(
+    name: str, max_tokens: int, factor: int
+) -> None:
     """Grouped queries, cross-attention, two rows for an example, several rows for a prompt."""
     loaded, task = TASKS[name]()
-    found = causal_gates(
-        loaded, task, 2, UPDATES, update_examples=2, reward=REWARD, rate=RATE, max_tokens=40
-    )
+    task = louder(task, factor)
+    how: Any = {"update_examples": 2, "reward": REWARD, "rate": RATE, "max_tokens": max_tokens}
+    found = causal_gates(loaded, task, 2, UPDATES, **how)
     drawn = torch.rand((2, len(loaded.heads)), generator=torch.Generator().manual_seed(0))
     expected = []
     for half in halves(task.num_examples)[:2]:
@@ -193,7 +214,7 @@ def test_progress_counts_updates() -> None:
     seen: list[tuple[int, int]] = []
     watched: Task = task.watched(lambda done, total: seen.append((done, total)))
     causal_gates(loaded, watched, updates=2)
-    assert seen == [(done, 12) for done in range(1, 13)]
+    assert seen == [(done, 12) for done in range(13)]
 
 
 @pytest.mark.parametrize(

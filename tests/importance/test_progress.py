@@ -4,6 +4,7 @@ import pytest
 
 import headcount
 from headcount.importance import METHODS, Options, assess
+from tests.pruning.context import TRAINED
 from tests.tasks.loaded import TASKS
 from tests.watched import Watched
 
@@ -13,11 +14,13 @@ def test_assess(task: str) -> None:
     loaded, data = TASKS[task]()
     assert loaded.anatomy
     watched = Watched()
-    options = Options(methods=METHODS, instead="mean", samples=50)
+    options = Options(methods=METHODS, instead="mean", samples=50, **TRAINED["causal-gates"])
     with watched.watching():
         assess(loaded, data, options, progress=watched, max_tokens=40)
     assert not watched.silent_after and watched.ended() == set(watched.reports)
     assert set(watched.reports) == {"dense model", "mean outputs", *METHODS}
+    gates = watched.reports.pop("causal-gates")  # updates, then checks
+    assert [done for done, _ in gates] == [*range(13), *range(len(gates) - 13)]
     for stage, reports in watched.reports.items():
         assert {total for _, total in reports} == {data.num_examples}
         assert len({done for done, _ in reports}) > 2, stage

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -22,17 +22,15 @@ from headcount.pruning import BY_SCORE, METHOD_OPTIONS, RankingMethod, method
 from headcount.reports.names import MEASURES
 from headcount.reports.page.method_notes import WORTH_NOTES
 from headcount.vocabulary import WORTH
-from tests.pruning.context import context
+from tests.pruning.context import TRAINED, context
 
-QUICK = {"causal-gates": {"updates": 2, "update_examples": 4}}
-"""Options of scores that are trained."""
 DOCS = Path(headcount.__file__).parents[1] / "docs" / "importance.md"
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_what_is_shown_is_what_prunes(name: str) -> None:
     given = context("masked-bert")
-    quick: Any = QUICK.get(name, {})
+    quick = TRAINED.get(name, {})
     found = assess(given.loaded, given.sample, Options((name,), **quick))  # type: ignore[arg-type]
     column = SCORES[name].column.key
     assert [*found.columns] == [each.key for each in SCORES[name].columns()]

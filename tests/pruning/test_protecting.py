@@ -24,10 +24,10 @@ from headcount.pruning.protecting import losses_of, protected_heads
 from headcount.tasks import TaskSplits
 from tests import tiny
 from tests.examined import examined
-from tests.pruning.context import context
+from tests.pruning.context import TRAINED, context
 from tests.tasks.loaded import TASKS
 
-QUICK = {
+QUICK = TRAINED | {
     name: {"tuning": replace(kind().tuning, updates=2)}
     for name, kind in (("l0", L0), ("subset", Subset))
 }

@@ -36,12 +36,15 @@ from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
 from tests.importance.tiny_task import TinyTask
 from tests.laws import leaving_no_trace
-from tests.pruning.context import context
+from tests.pruning.context import TRAINED, context
 from tests.tasks.loaded import TRANSLATIONS
 from tests.textbook import pruning as textbook
 
 Gradient, Norm = BY_SCORE["gradient"], BY_SCORE["norm"]
-RANKINGS: list[Ranking] = [*(each() for each in BY_SCORE.values()), Greedy(step=0.3), Random()]
+RANKINGS: list[Ranking] = [
+    *(each(**TRAINED.get(name, {})) for name, each in BY_SCORE.items()),
+    *(Greedy(step=0.3), Random()),
+]
 
 
 def names(heads: Sequence[Head]) -> list[str]:

@@ -69,6 +69,25 @@ def test_a_causal_model_gives_the_next_token() -> None:
     assert prediction["title"] == "Next token after “.”"
 
 
+@pytest.mark.parametrize("name", ["BertForMaskedLM", "LlamaForCausalLM"])
+def test_effects_are_what_switching_a_head_off_costs(name: str) -> None:
+    text = "The old dog [MASK]." if "Masked" in name else "The old dog"
+    model = live(name)
+    rows = model.answer(Question(text))["predictions"][0]["rows"]
+    target, against, *_ = [row for row in rows if row["target"] is not None]
+    asked = Question(text, target=target["target"], against=against["target"])
+    found = model.effects(asked)
+    dense = np.log(target["dense"] / against["dense"])
+    assert found["value"] == pytest.approx(dense, abs=1e-3)
+    assert {*found["effects"]} == {str(head) for head in model.loaded.heads}
+    assert found["effects"][found["head"]] == max(found["effects"].values())
+    for head, effect in [*found["effects"].items()][:3]:
+        off = model.answer(Question(text, gates={head: 0.0}))["predictions"][0]["rows"]
+        shares = {row["target"]: row["gated"] for row in off}
+        without = np.log(shares[target["target"]] / shares[against["target"]])
+        assert effect == pytest.approx(dense - without, abs=1e-3)
+
+
 def test_a_classifier_gives_labels_also_for_pairs() -> None:
     (single,) = live("BertForSequenceClassification").answer(Question(TEXT))["predictions"]
     (pair,) = live("BertForSequenceClassification").answer(Question(TEXT, "A dog."))["predictions"]

@@ -98,7 +98,7 @@ def test_other_requests_get_a_sentence(open_port: int, line: str, status: int) -
     found, body = raw.response(raw.connect(open_port, raw.request(b"", line=f"{line} HTTP/1.1")))
     assert (found, json.loads(body)["error"]) == (
         status,
-        f"Expected GET / or POST /look, got {line}.",
+        f"Expected GET / or POST /look or /effects, got {line}.",
     )
 
 
@@ -182,6 +182,22 @@ def test_an_answer(client: TestClient) -> None:
     assert response.status_code == 200
     (site,) = response.json()["attention"]["sites"]
     assert site["queries"][1:3] == ["The", "old"] and len(site["maps"]["0"]) == 5
+
+
+def test_effects(client: TestClient) -> None:
+    asked = {"text": "The old [MASK] barked.", "target": "dog", "against": "children"}
+    response = client.post("/effects", json=asked, headers=BEARER)
+    assert response.status_code == 200 and len(response.json()["effects"]) == 10
+    for name, value, says in [
+        ("target", None, "Expected a target, such as"),
+        ("target", 3, "Expected a text as the target, got 3"),
+        ("target", "dog", "rival"),
+        ("text", "The dog.", "Expected a prompt with one [MASK]"),
+        ("text", "dog " * 300 + "[MASK]", "at most"),
+    ]:
+        other = asked | {"against": "dog"} if value == "dog" else asked
+        refused = client.post("/effects", json=other | {name: value}, headers=BEARER)
+        assert refused.status_code == 400 and says.lower() in refused.json()["error"].lower()
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -94,6 +95,30 @@ def test_an_address_holds_text_gates_and_head(served: Served, filler: LiveModel,
     assert page.inner_text("#predictions") == said
     page.goto(address.replace("enc.0.2%3A0", "enc.9.9%3A0"))
     expect(page.locator("#problem")).to_contain_text("enc.9.9")
+
+
+def test_a_press_on_a_prediction_shows_which_heads_say_it(
+    served: Served, filler: LiveModel, page: Page
+):
+    page.goto(served(filler) + "#" + urlencode({"text": "The old [MASK] barked."}))
+    expect(page.locator("#effects .chip")).to_have_count(6)
+    best = page.locator("#effects .chip").all_inner_texts()
+    assert page.inner_text("#head-name") in {each.split()[0] for each in best if "+" in each}
+    assert page.locator('[data-role="target"][aria-pressed="true"]').count() == 1
+    others = page.locator("tbody tr:has([aria-pressed=false]):not(:has([aria-pressed=true]))")
+    third = others.nth(0).locator("th").inner_text()
+    others.nth(0).locator('[data-role="target"]').click()
+    expect(page.locator("#effects h2")).to_contain_text(f"“{third}” rather than")
+    page.click('[data-role="against"][aria-pressed="true"]')
+    expect(page.locator("#effects h2")).to_have_text(f"Heads that say “{third}”")
+    assert page.locator('.thumb-box[style*="--effect"]').count() == 10
+    address, said = page.url, page.inner_text("#effects")
+    page.goto("about:blank")
+    page.goto(address)
+    expect(page.locator("#effects .chip")).to_have_count(6)
+    assert page.inner_text("#effects") == said
+    page.fill("#text", "The new [MASK] barked.")
+    expect(page.locator("#effects")).to_be_hidden()
 
 
 def test_a_map_under_the_pointer_is_drawn_and_the_prediction_stays_in_sight(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headcount.statistics import Bootstrap, Estimate, few_clusters, mean_interval
+from headcount.statistics import Bootstrap, Estimate, few_clusters, mean_interval, wilson_interval
 from tests.textbook import statistics
 
 SENTENCES, SAMPLES, GROUPS = 17, 101, 3
@@ -101,3 +101,12 @@ def test_the_interval_of_a_mean_is_students():
         expected = stats.t.interval(0.95, 10, its.mean(), error)
         assert (low_M[number], high_M[number]) == pytest.approx(expected)
         assert mean_M[number] == pytest.approx(its.mean())
+
+
+@pytest.mark.parametrize("cases", [1, 8, 40])
+def test_wilson_intervals_are_those_of_scipy(cases: int) -> None:
+    for hits in range(cases + 1):
+        expected = stats.binomtest(hits, cases).proportion_ci(method="wilson")
+        found = wilson_interval(hits / cases, cases)
+        np.testing.assert_allclose(found, (expected.low, expected.high), atol=1e-12)
+        assert 0 <= found[0] <= hits / cases <= found[1] <= 1

@@ -1,5 +1,7 @@
 """Keys that no query of a block may see are not computed, and nothing else changes."""
 
+import gc
+import weakref
 from itertools import product
 
 import pytest
@@ -10,7 +12,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import LayerId
 from headcount.tap import Anatomy, Block, FunctionListener, Tap, examine, seen_keys
-from headcount.tap.seen_keys import SeenByMasks, SeenKeys
+from headcount.tap.seen_keys import MaskFacts, Masks, SeenKeys
 from tests import tiny
 from tests.examined import examined_double
 
@@ -71,16 +73,33 @@ def test_one_mask_of_all_rows_is_that_of_each() -> None:
 
 def test_what_is_seen_is_found_once_for_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen_keys, "LEAST", NUM_QUERIES * NUM_KEYS)
-    masks, mask = SeenByMasks(), _mask(("causal",))
-    assert masks.keys(mask) is masks.keys(mask)
-    assert masks.keys(mask) is not masks.keys(mask.clone())
-    assert masks.keys(mask[..., 1:]) is None, "small"
-    assert masks.keys(mask.double()) is None, "numbers that change weights"
+    masks, mask = Masks(), _mask(("causal",))
+    assert masks.facts(mask) is masks.facts(mask) is not masks.facts(mask.clone())
+    assert masks.facts(None) is None
+    assert MaskFacts(mask[..., 1:]).seen is None, "small"
+    assert MaskFacts(mask.double()).seen is None, "numbers that change weights"
     numbers = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
-    found, like = masks.keys(numbers), masks.keys(mask)
+    found, like = MaskFacts(numbers).seen, MaskFacts(mask).seen
     assert found is not None and like is not None
     assert torch.equal(found.stop_BQ, like.stop_BQ) and torch.equal(found.first_BQ, like.first_BQ)
-    assert masks.keys(mask.expand(-1, 2, -1, -1)) is None, "heads see different keys"
+    assert MaskFacts(mask.expand(-1, 2, -1, -1)).seen is None, "heads see different keys"
+
+
+def test_a_mask_is_made_numbers_once_and_lives_no_longer_than_the_model_needs_it() -> None:
+    masks, mask = Masks(), _mask(KINDS)
+    facts = masks.facts(mask)
+    assert facts is not None and facts.sees_BQ is not None
+    assert facts.sees_BQ.tolist() == mask.any(-1)[:, 0].tolist()
+    bias = facts.bias(mask, torch.float64)
+    assert facts.bias(mask, torch.float64) is bias
+    assert facts.bias(mask, torch.float32).dtype == torch.float32
+    assert torch.equal(bias == 0, mask) and bias.min() == torch.finfo(torch.float64).min
+    assert MaskFacts(bias).bias(bias, torch.float64) is bias
+    for each in (mask, bias):
+        of_mask, watched = masks.facts(each), weakref.ref(each)
+    del mask, bias, each, facts
+    gc.collect()
+    assert watched() is None and of_mask is not None
 
 
 # ------------------------------------------------------------------ in a model

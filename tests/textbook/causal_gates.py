@@ -28,7 +28,7 @@ def logits_after(
     for t, examples in enumerate(updates, 1):
         leaf = torch.tensor(w, dtype=torch.float64, requires_grad=True)
         gates = torch.stack([1 / (1 + torch.exp(-each)) for each in leaf])
-        nll = sum(loss(example, gates) for example in examples) / len(examples)
+        nll = torch.stack([loss(example, gates) for example in examples]).sum() / len(examples)
         (slope,) = torch.autograd.grad(nll, leaf)
         gradient = [
             float(slope[h]) - (reward / len(w) if -4 <= w[h] <= 4 else 0.0) for h in range(len(w))

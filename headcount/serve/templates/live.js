@@ -7,19 +7,29 @@ let running = false;
 let again = false;
 let shape = "";
 
+/** The server's answer to a question about the text; throws its sentence. */
+async function answerOf(name, more) {
+  const asked = { text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates), ...more };
+  let response = null;
+  try {
+    response = await fetch(name, { method: "POST", headers: { Authorization: `Bearer ${token}`, [data.own_header]: "1", "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+  } catch {
+    throw new Error("The server does not answer. Is headcount serve still running?");
+  }
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
 async function ask() {
   if (running) { again = true; return; }
   running = true;
   document.body.classList.add("waiting");
   const started = performance.now();
   try {
-    const asked = { text: field("text").value, second: field("second")?.value ?? null, gates: Object.fromEntries(gates) };
-    const response = await fetch("look", { method: "POST", headers: { Authorization: `Bearer ${token}`, [data.own_header]: "1", "Content-Type": "application/json" }, body: JSON.stringify(asked) });
-    const answer = await response.json();
-    if (response.ok) showAnswer(answer, (performance.now() - started) / 1000);
-    else complain(answer.error);
-  } catch {
-    complain("The server does not answer. Is headcount serve still running?");
+    showAnswer(await answerOf("look"), (performance.now() - started) / 1000);
+  } catch (error) {
+    complain(error.message);
   }
   running = false;
   document.body.classList.remove("waiting");
@@ -45,6 +55,7 @@ function showAnswer(answer, seconds) {
   paintGrids();
   chooseHead(looking.canvases.has(looking.head) ? looking.head : answer.head);
   showPredictions(answer.predictions);
+  explainFirst(answer.predictions);
   field("state").textContent = `Answered in ${seconds.toFixed(2)} s.`;
 }
 
@@ -106,6 +117,68 @@ function siteButton(site) {
   return button;
 }
 
+// Which heads raise a prediction, against a rival
+
+const explained = { target: null, against: null, text: null };
+
+async function explain(target, against) {
+  if (target === null) [target, against] = [against, null];
+  Object.assign(explained, { target, against, text: field("text").value });
+  keepInAddress();
+  markExplained();
+  showEffects(null);
+  try {
+    const answer = await answerOf("effects", { target, against });
+    if (explained.text === field("text").value && target === explained.target && against === explained.against) showEffects(answer);
+  } catch (error) {
+    complain(error.message);
+  }
+}
+
+function showEffects(answer) {
+  const box = field("effects");
+  box.hidden = explained.target === null;
+  const most = answer ? Math.max(...Object.values(answer.effects).map(Math.abs), 1e-9) : 1;
+  for (const [head, canvas] of looking.canvases) {
+    const style = canvas.closest(".thumb-box").style;
+    if (!answer) { style.removeProperty("--effect"); continue; }
+    const part = answer.effects[head] / most;
+    style.setProperty("--effect", `color-mix(in oklab, var(--zero), var(--${part < 0 ? "minus" : "plus"}) ${100 * Math.abs(part)}%)`);
+  }
+  const of = `“${explained.target?.trim()}”${explained.against === null ? "" : ` rather than “${explained.against.trim()}”`}`;
+  if (!answer) { box.replaceChildren(h("p", { class: "hint" }, `Which heads say ${of}? Each is switched off once.`)); return; }
+  const sorted = Object.entries(answer.effects).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, NAMED);
+  const buttons = sorted.map(([head, effect]) => h("button", { type: "button", class: "chip", onclick: () => pressHead(head) }, head, h("b", {}, signed(effect))));
+  box.replaceChildren(
+    h("h2", {}, `Heads that say ${of}`), h("p", { class: "chips" }, ...buttons),
+    h("p", { class: "hint" }, `Of ${digits(answer.value)} nats, this much is lost without the head. Frames of maps: blue heads raise it, orange ones lower it.`),
+  );
+  if (!looking.chosen) chooseHead(answer.head);
+}
+
+const NAMED = 6;
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+
+function markExplained() {
+  for (const button of document.querySelectorAll("[data-role]")) button.setAttribute("aria-pressed", String(button.dataset.text === explained[button.dataset.role]));
+}
+
+/** Buttons that explain an option, or take it as the rival. */
+function explainers(target) {
+  const press = { target: () => explain(target, explained.against === target ? null : explained.against), against: () => explain(explained.target, explained.against === target ? null : target) };
+  const button = (role, sign, says) => h("button", { type: "button", class: "explain", "data-role": role, "data-text": target, "aria-pressed": "false", title: says, "aria-label": says, onclick: press[role] }, sign);
+  return [button("target", "+", `Which heads say “${target}”?`), button("against", "−", `Take “${target}” as the rival`)];
+}
+
+/** The first text of a page is explained at once, by default its likeliest option against the next. */
+function explainFirst(predictions) {
+  const rows = predictions.length === 1 ? (predictions[0].rows ?? []).filter((row) => row.target !== null) : [];
+  if (explained.text === null && explained.target !== null) explain(explained.target, explained.against);
+  else if (explained.text === null && rows.length > 1) explain(rows[0].target, rows[1].target);
+  else if (explained.text !== field("text").value) { explained.target = explained.against = null; showEffects(null); }
+  markExplained();
+}
+
 // Predictions
 
 function showPredictions(predictions) {
@@ -151,6 +224,7 @@ function choicesPrediction({ rows }, changed) {
     h("td", { class: "bars", "aria-hidden": "true" }, track(each.dense), changed && track(each.gated, "norm")),
     h("td", { class: "number" }, `${(100 * each.dense).toFixed(1)} %`),
     changed && h("td", { class: "number" }, `${(100 * each.gated).toFixed(1)} %`),
+    h("td", { class: "explainers" }, ...(each.target === null ? [] : explainers(each.target))),
   );
   return [h("table", {}, h("thead", {}, h("tr", {}, ...titles.map((title, i) => h(i < 2 ? "td" : "th", { scope: i < 2 ? false : "col", class: i < 2 ? "" : "number" }, title)))), h("tbody", {}, ...rows.map(row)))];
 }
@@ -160,11 +234,11 @@ function showFindings(head) {
   field("head-findings").replaceChildren(...found.map(([verdict, text]) => h("li", { class: verdict }, h("b", {}, verdict), h("span", {}, text))));
 }
 
-// The part of the address after # holds the text, the gates and the chosen head
+// The part of the address after # holds the text, the gates, the chosen head and what is explained
 
 function keepInAddress() {
   const set = [...gates].map(([head, gate]) => `${head}:${say(gate)}`).join(",");
-  const kept = Object.entries({ text: field("text").value, second: field("second")?.value, gates: set, head: looking.head });
+  const kept = Object.entries({ text: field("text").value, second: field("second")?.value, gates: set, head: looking.head, target: explained.target, against: explained.against });
   const address = `#${new URLSearchParams(kept.filter(([, value]) => value))}`;
   if (address !== location.hash) history.replaceState(null, "", address);
 }
@@ -177,6 +251,8 @@ function readAddress() {
     if (gate && Number(gate) >= 0) gates.set(head, Number(gate));  // the server refuses what is no head
   }
   looking.head = kept.get("head");
+  looking.chosen = kept.has("head");
+  Object.assign(explained, { target: kept.get("target"), against: kept.get("against"), text: null });
 }
 
 // What the reader does

@@ -1,6 +1,6 @@
 // Attention between the words of one text: all heads as small maps, one head as lines or as a matrix.
 
-const looking = { attention: null, head: null, view: "lines", canvases: new Map(), shades: [] };
+const looking = { attention: null, head: null, chosen: false, view: "lines", canvases: new Map(), shades: [] };
 const LARGEST = 400;  // lines in a drawing; the weakest are dropped first
 const VISIBLE = 13;  // 255 * 0.05: smaller weights are not drawn, except the largest of each word
 const STRONGEST = 3;  // links named in words
@@ -67,6 +67,7 @@ function shades() {
 const channels = (hex) => [1, 3, 5].map((start) => parseInt(hex.trim().slice(start, start + 2), 16));
 
 function pressHead(head) {
+  looking.chosen = true;
   chooseHead(head);
   if (matchMedia("(max-width: 799px)").matches) document.querySelector(".panel").scrollIntoView();
 }

@@ -64,7 +64,7 @@ def _counted(num_layers: int, broken: tuple[int, int] | None = None) -> _Countin
     if broken is not None:
         layer, head = broken
         with torch.no_grad():
-            bias: Any = model.encoder.layer[layer].attention.self.key.bias
+            bias = model.get_parameter(f"encoder.layer.{layer}.attention.self.key.bias")
             bias[4 * head : 4 * head + 4] = torch.nan
     listener, counting = Measuring(model, anatomy, MEASURES), _Counting()
     with counting:

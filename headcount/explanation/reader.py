@@ -43,7 +43,7 @@ class Reader:
     def __init__(self, loaded: Loaded, options: ExplainOptions) -> None:
         self._loaded, self._options = loaded, options
         fits = fitting(loaded.model)
-        kind = next((kind for kind in KINDS if kind in fits), None)
+        kind: Kind | None = next((each for each in KINDS if each in fits), None)
         if kind is None:
             raise ModelError(
                 f"Expected a model that predicts tokens or labels of a text, got {loaded.name}, a "

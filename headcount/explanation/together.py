@@ -4,7 +4,7 @@ With enough prompts, the best heads of each half are those by the other half's m
 no prompt chooses its own heads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -14,6 +14,7 @@ from headcount.core import Head
 from headcount.explanation.options import ExplainOptions
 from headcount.results import SPLIT_FROM, JointRow
 from headcount.statistics import mean_interval
+from headcount.vocabulary import EffectName
 
 
 @final
@@ -32,15 +33,16 @@ class Together:
 
     def __init__(
         self,
-        effect: str,
+        effect: EffectName,
         ranking: str,
-        effects: dict[str, Float[np.ndarray, "prompt head"]],
+        effects: Mapping[str, Float[np.ndarray, "prompt head"]],
         heads: Sequence[Head],
         size: int,
         others: Sequence[Head],
         options: ExplainOptions,
     ) -> None:
-        self.effect, self.ranking, self.size = effect, ranking, size
+        self.effect: EffectName = effect
+        self.ranking, self.size = ranking, size
         self._single_NH, random = effects[effect], np.random.default_rng((options.seed, size))
         ranked_NH = effects[ranking]
         is_split = len(ranked_NH) >= SPLIT_FROM
@@ -72,10 +74,19 @@ class Together:
         bounds, random = interval(effect_NS[:, 0]), interval(random_N)
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
-            *(self.effect, self.ranking, self.size, " | ".join(names)),
-            *(float(bounds[n]) for n in (1, 0, 2)),
-            *(float(singles_N.mean()), float(excess[0]), float(excess[2])),
-            *(float(random[n]) for n in (1, 0, 2)),
+            effect=self.effect,
+            ranking=self.ranking,
+            heads=self.size,
+            names=" | ".join(names),
+            value=float(bounds[1]),
+            low=float(bounds[0]),
+            high=float(bounds[2]),
+            singles=float(singles_N.mean()),
+            excess_low=float(excess[0]),
+            excess_high=float(excess[2]),
+            random=float(random[1]),
+            random_low=float(random[0]),
+            random_high=float(random[2]),
         )
 
 

@@ -1,5 +1,7 @@
 """Explanations as a whole: effects of every kind, halves, and several heads together."""
 
+import copy
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -258,11 +260,42 @@ def test_knockout_alone_and_by_layers() -> None:
     assert "knockout" not in explain(held, "The old dog", " moon").measured
 
 
+def test_a_planted_head_is_found_exactly() -> None:
+    """A model in which one head alone writes, which copies: nothing else has any effect."""
+    held = loaded(LLAMA)
+    held = replace(held, model=copy.deepcopy(held.model))
+    model: Any = held.model
+    output = model.get_output_embeddings().weight
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.mlp.down_proj.weight.zero_()
+            layer.self_attn.o_proj.weight.zero_()
+        attention = model.model.layers[1].self_attn
+        attention.q_proj.weight.zero_()  # so it looks at all tokens alike
+        dim, width = attention.head_dim, output.shape[1]
+        value, written = attention.v_proj.weight[dim : 2 * dim], attention.o_proj.weight
+        value.zero_()
+        value[:, :dim] = torch.eye(dim)  # what the token is, as far as a head can hold it
+        back = torch.linalg.lstsq(model.model.embed_tokens.weight[:, :dim], output).solution
+        written[:, 4 * dim : 5 * dim] = 20 * back.T
+        assert written.shape[0] == width
+    prompt = Prompt("The old moon and", " moon", " dog", "The old dog and")
+    found = explain(held, [prompt])
+    for effect in found.measured:
+        sizes = {name: abs(row.value) for name, row in found.of(effect).items() if row.is_head}
+        planted = sizes.pop("dec.1.4")
+        assert planted > 0.01 and max(sizes.values()) < 1e-6, effect
+    rows = found.of("attribution")
+    rest = rows["dec.1.4"].value + rows["embeddings"].value
+    assert rest == pytest.approx(found.record.logit, abs=1e-5)
+
+
 def test_means_over_texts() -> None:
     held = loaded(LLAMA)
     texts = Corpus(["The moon.", "Three tired children jumped out."])
     found = explain(held, PROMPTS[:1], options=ExplainOptions(effects=("mean",)), texts=texts)
     assert found.record.means_over == "2 texts"
+    assert held.tokenizer is not None
     rows = [Row(tuple(held.tokenizer(each.text)["input_ids"]), None, ()) for each in texts]
     outputs = [book.head_inputs(held.model, row.inputs(held)) for row in rows]
     means = {key: torch.cat([each[key] for each in outputs]).mean(0) for key in outputs[0]}

@@ -23,9 +23,12 @@ def case(
     target: str,
     against: str | None = None,
     corrupt: str | None = None,
-    **options: bool,
+    first: bool = False,
+    chat: bool = False,
 ) -> Case:
-    return Reader(held, ExplainOptions(**options)).case(Prompt(prompt, target, against, corrupt))
+    return Reader(held, ExplainOptions(first=first, chat=chat)).case(
+        Prompt(prompt, target, against, corrupt)
+    )
 
 
 def ids(held: Loaded, text: str) -> tuple[int, ...]:
@@ -209,8 +212,9 @@ def test_chat_templates_are_applied_if_asked_for() -> None:
     model.resize_token_embeddings(len(tokenizer))
     held = Loaded(model, tokenizer, "tiny")
     plain, chat = (case(held, "The old dog", "barked", chat=each) for each in (False, True))
-    written = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "The old dog"}], tokenize=False, add_generation_prompt=True
+    message = [{"role": "user", "content": "The old dog"}]
+    written = str(
+        tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
     )
     assert chat.rows[0].ids[: len(ids(held, written))] == ids(held, written)
     assert plain.rows[0].ids[: len(ids(held, "The old dog"))] == ids(held, "The old dog")

@@ -119,8 +119,8 @@ def test_the_parts_are_beside_the_logit(found: Explained) -> None:
 def test_sums_that_mislead_are_said(found: Explained) -> None:
     text = text_of(found)
     assert (
-        "Sums of single effects mislead here: the 3 best heads (zeroed) have 1.50 together, but "
-        "their single effects add up to 6.50: they do the same thing in turn"
+        "The best heads together have another effect than their single effects add up to: zeroed "
+        "1.50, not 6.50 (3 heads). So sums mislead here: they do the same thing in turn"
     ) in text
     assert "The best heads of each half of the prompts were chosen on the other half." in text
     less = replace(found.joint[1], value=9.0, excess_low=1.0, excess_high=3.0)

@@ -260,17 +260,20 @@ def _layers(found: Explained) -> Iterator[Block]:
 
 
 def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
-    """Where single effects add up to something else."""
-    for effect in dict.fromkeys(row.effect for row in rows):
-        wrong = [row for row in rows if row.effect == effect == row.ranking and row.misleads]
-        if not wrong:
-            continue
-        row = wrong[-1]
-        why = "they do the same thing in turn, and each single effect counts it"
-        if abs(row.value) > abs(row.singles):
-            why = "where one is missing, others do what it did, and no single effect counts it"
-        yield (
-            f"Sums of single effects mislead here: the {row.heads} best heads "
-            f"({EFFECTS[effect].label}) have {row.value:.2f} together, but their single effects "
-            f"add up to {row.singles:.2f}: {why}."
-        )
+    """Where single effects add up to something else, by the largest number of heads."""
+    wrong = {row.effect: row for row in rows if row.effect == row.ranking and row.misleads}
+    for is_less, why in (
+        (True, "they do the same thing in turn, and each single effect counts it"),
+        (False, "where one is missing, others do what it did, and no single effect counts it"),
+    ):
+        said = [
+            f"{EFFECTS[row.effect].label} {row.value:.2f}, not {row.singles:.2f} "
+            f"({amount(row.heads, 'head')})"
+            for row in wrong.values()
+            if (abs(row.value) < abs(row.singles)) == is_less
+        ]
+        if said:
+            yield (
+                "The best heads together have another effect than their single effects add up to: "
+                f"{'; '.join(said)}. So sums mislead here: {why}."
+            )

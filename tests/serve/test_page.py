@@ -134,6 +134,9 @@ def test_a_map_under_the_pointer_is_drawn_and_the_prediction_stays_in_sight(
     assert page.inner_text("#head-name") == "cross.1.3"
     page.locator(".thumb").last.scroll_into_view_if_needed()
     expect(page.locator("#predictions h2").first).to_be_in_viewport()
+    page.click('[data-role="target"]')
+    expect(page.locator("#effects .chip")).to_have_count(6)
+    assert page.inner_text("#head-name") == "cross.1.3"  # which was pressed
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -191,7 +191,7 @@ function showPredictions(predictions) {
 
 function textPrediction({ dense, gated }, changed) {
   const shown = (text) => (text === "" ? [h("i", {}, "nothing")] : [text]);
-  if (!changed) return [h("p", {}, ...shown(dense))];
+  if (!changed) return [h("p", {}, ...shown(dense)), dense && explainers(dense)[0]];
   if (dense === gated) return [h("p", {}, h("small", {}, "all heads, and with these gates"), ...shown(dense))];
   return [h("p", {}, h("small", {}, "all heads"), ...shown(dense)), h("p", {}, h("small", {}, "with these gates"), ...(gated === "" ? shown(gated) : marked(dense, gated)))];
 }

@@ -203,7 +203,7 @@ def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
     return segment_BN if bool(segment_BN.any()) else None
 
 
-def _join(reduction: Reduction, layers: Sequence[Any]) -> Any:
+def _join(reduction: Reduction, layers: list[Any]) -> Any:
     """One reduction of several layers, joined along heads; None if it is of none."""
     match reduction, layers[0]:
         case _, None:

@@ -97,8 +97,14 @@ class Sums(ABC):
     @classmethod
     def _head_axis(cls, name: str) -> int | None:
         """The axis of heads of a part, by the shape that its type declares; None if it has none."""
-        kinds = {field.name: field.type for field in fields(cls)}  # type: ignore[arg-type]
-        axes = getattr(kinds[name], "dim_str", "").split()
+        kind: Any = {field.name: field.type for field in fields(cls)}[name]  # type: ignore[arg-type]
+        if kind is Moments:
+            return None
+        assert hasattr(kind, "dim_str"), (
+            f"The type of {cls.__name__}.{name} names no axes. Name them, as in "
+            'Float[Tensor, "head kind"], so that heads of several layers can be joined.'
+        )
+        axes = kind.dim_str.split()
         return axes.index("head") if "head" in axes else None
 
     def to(self, device: torch.device | str) -> "Sums":
@@ -124,7 +130,7 @@ def _split(part: Any, axis: int | None, sizes: Sequence[int]) -> Sequence[Any]:
     return [part] * len(sizes) if axis is None else part.split(sizes, axis)
 
 
-def _join(parts: Sequence[Any], axis: int | None) -> Any:
+def _join(parts: list[Any], axis: int | None) -> Any:
     if isinstance(parts[0], Moments):
         return Moments.join(parts)
     return parts[0] if axis is None else torch.cat(parts, axis)

@@ -4,12 +4,14 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import transformers as hf
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headcount.analysis.streaming import Measuring, forward
+from headcount.core import ModelError
 from headcount.corpora import Batch, Sentence
 from headcount.measures.registry import MEASURES
 from headcount.tap import examine
@@ -40,8 +42,11 @@ class _Counting(TorchDispatchMode):
         return sum(self.found[name] for name in (*WAITING, "index by booleans"))
 
 
-def _counted(num_layers: int) -> _Counting:
-    """The operations of one batch without trees through a model with the shape of BERT-base."""
+def _counted(num_layers: int, broken: tuple[int, int] | None = None) -> _Counting:
+    """The operations of one batch without trees through a model with the shape of BERT-base.
+
+    The keys of a broken head, by layer and number, are no numbers.
+    """
     config = hf.BertConfig(
         vocab_size=tiny.VOCAB,
         hidden_size=48,
@@ -56,11 +61,21 @@ def _counted(num_layers: int) -> _Counting:
     rows = zip(inputs["input_ids"].tolist(), LENGTHS, strict=True)
     sides = tokens([random_side(rng, length, ids[:length]) for ids, length in rows])
     batch = Batch(inputs, sides, None, None, tuple(Sentence("") for _ in LENGTHS))
+    if broken is not None:
+        layer, head = broken
+        with torch.no_grad():
+            bias: Any = model.encoder.layer[layer].attention.self.key.bias
+            bias[4 * head : 4 * head + 4] = torch.nan
     listener, counting = Measuring(model, anatomy, MEASURES), _Counting()
     with counting:
         forward(model, anatomy, [batch], listener)
         listener.part()
     return counting
+
+
+def test_a_head_that_is_not_finite_is_named_once_the_batch_is_read() -> None:
+    with pytest.raises(ModelError, match=r"got NaN or infinity in head enc\.1\.5 \(1 of the layer"):
+        _counted(2, broken=(1, 5))
 
 
 def test_measures_are_taken_once_a_batch_and_no_layer_waits() -> None:

@@ -1,7 +1,7 @@
 """Every measure obeys the laws of sums."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from headcount.analysis import streaming
 from headcount.analysis.streaming import Measuring, Totals
 from headcount.corpora import Batch, Sentence
 from headcount.measures import (
+    Attention,
     Confidence,
     LearnedSink,
     Reduction,
@@ -236,6 +238,30 @@ def test_sums_of_joined_heads_split_and_join(measure: type[Sums]) -> None:
         assert {each.shape for each in parts[1].value().values()} <= {(1,)}
         assert _columns(parts[1]) * NUM_HEADS == _columns(whole)
         laws.assert_same_sums(measure.join(parts), whole, rtol=0)
+
+
+@dataclass(frozen=True)
+class _Unnamed(Sums):
+    """A measure whose field does not say where heads are."""
+
+    columns = ()
+    weight: Tensor
+
+    @classmethod
+    def of(cls, attention: Attention) -> "_Unnamed":
+        return cls(attention.first_BHQ.sum((0, 2)))
+
+    def value(self) -> dict[str, Tensor]:
+        return {}
+
+
+def test_a_field_without_named_axes_is_refused() -> None:
+    unnamed = _Unnamed(torch.ones(3))
+    message = "type of _Unnamed.weight names no axes. Name them"
+    with pytest.raises(AssertionError, match=message):
+        unnamed.split((1, 2))
+    with pytest.raises(AssertionError, match=message):
+        _Unnamed.join([unnamed, unnamed])
 
 
 def _columns(sums: Sums) -> int:

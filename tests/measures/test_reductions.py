@@ -220,6 +220,21 @@ def test_unseen_keys_that_are_left_out_change_nothing(begin: int) -> None:
         torch.testing.assert_close(cut.reduced[reduction], whole.reduced[reduction])
 
 
+def test_the_earliest_key_wins_a_tie_with_the_first_token_too() -> None:
+    rng = np.random.default_rng(4)
+    side = tokens([random_side(rng, 6) for _ in range(12)])
+    layer = AttentionLayer("decoder.self", 0, "m", 0, NUM_HEADS, NUM_HEADS, HEAD_DIM, "o")
+    values = torch.zeros(12, NUM_HEADS, 6, HEAD_DIM)
+    needs = {Reduction.PEAK, Reduction.PEAK_KEY, Reduction.PEAK_LATER}
+    reducer = AttentionReducer(layer, Sides(side, side), None, values, needs)
+    attention = reduced(reducer, torch.full((12, NUM_HEADS, 6, 6), 1 / 6), (5, 2, 3))
+    is_content_BK = side.is_content_BN.clone()
+    assert is_content_BK[:, 0].any() and not is_content_BK[:, 0].all()
+    assert (attention.peak_key_BHQ == is_content_BK.long().argmax(1)[:, None, None]).all()
+    is_content_BK[:, 0] = False
+    assert (attention.peak_later_BHQ == is_content_BK.long().argmax(1)[:, None, None]).all()
+
+
 # ------------------------------------------------------------------ numbers that are not finite
 
 

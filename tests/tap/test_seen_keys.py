@@ -97,6 +97,7 @@ def test_a_mask_is_made_numbers_once_and_lives_no_longer_than_the_model_needs_it
     assert MaskFacts(bias).bias(bias, torch.float64) is bias
     for each in (mask, bias):
         of_mask, watched = masks.facts(each), weakref.ref(each)
+        assert of_mask is not None and of_mask.bias(each, torch.float64) is not None
     del mask, bias, each, facts
     gc.collect()
     assert watched() is None and of_mask is not None

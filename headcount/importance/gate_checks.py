@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from headcount.core import MAX_TOKENS, Head, Plan
 from headcount.importance.gate_sets import GateSets, split
 from headcount.models import Loaded
-from headcount.results import AGREED, CausalGates, GateCheck, RemovedHeads
+from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
 from headcount.tap import Tap
 from headcount.tasks import Evaluation, Task, evaluate
@@ -22,7 +22,7 @@ DRAWS = 10
 class _Left(NamedTuple):
     """Heads that are kept while the others are removed."""
 
-    left: RemovedHeads
+    left: str
     kept: Collection[Head]
     head: str = ""
 

@@ -20,7 +20,6 @@ from .cache_plan import PlannedCache as PlannedCache
 from .causal_gates import AGREED as AGREED
 from .causal_gates import CausalGates as CausalGates
 from .causal_gates import GateCheck as GateCheck
-from .causal_gates import RemovedHeads as RemovedHeads
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison

@@ -1,16 +1,10 @@
 """Causal gates of an assessment: on which heads all of them agree, and what these are worth."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 AGREED = 0.5
 """A head is called facilitating or interfering if it is so by more than this in every set."""
-
-RemovedHeads = Literal[
-    "only facilitating", "only random", "without interfering", "without random", "without"
-]
-"""What is left of the model: facilitating heads or as many random ones alone, all but interfering
-heads or as many random ones, or all but one interfering head."""
 
 
 @final
@@ -18,8 +12,10 @@ heads or as many random ones, or all but one interfering head."""
 class GateCheck:
     """The loss without some heads, on examples that trained no gate."""
 
-    left: RemovedHeads
-    """What is left of the model."""
+    left: str
+    """What is left of the model: `only facilitating` heads or as many random ones (`only random`),
+    all `without interfering` heads or as many random ones (`without random`), or all `without` one
+    interfering head."""
     head: str = ""
     """The head that is removed; empty if there are several."""
     num_kept: int

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
-from headcount.importance import Options, assess, causal_gates
+from headcount.importance import Options, assess, causal_gates, write_assessment
 from headcount.importance.gate_checks import gate_facts
 from headcount.importance.gate_sets import GateSets, split
 from headcount.models import Loaded
 from headcount.reports.documents.worth import worth_document
+from headcount.results import ImportanceRecord
 from headcount.tap import gated
 from headcount.tasks import Losses, Task, TaskBatch, evaluate, some
 from tests.laws import leaving_no_trace
@@ -189,7 +191,7 @@ def test_spread_over_starts_and_halves() -> None:
     assert np.isnan(alone.starts_rho) and alone.halves_rho == pytest.approx(-1)
 
 
-def test_an_assessment_has_columns_facts_and_a_document() -> None:
+def test_an_assessment_has_columns_facts_and_a_document(tmp_path: Path) -> None:
     loaded, task = TASKS["classes-bert"]()
     options = Options(("causal-gates",), starts=2, updates=2, update_examples=3)
     with leaving_no_trace(loaded.model, dict(task.batch(np.array([0])).inputs)):
@@ -202,6 +204,8 @@ def test_an_assessment_has_columns_facts_and_a_document() -> None:
     np.testing.assert_allclose(
         columns["causal_gates"], columns["facilitating"] - columns["interfering"], atol=1e-12
     )
+    write_assessment(found, loaded.heads, tmp_path)
+    assert str(ImportanceRecord.read(tmp_path).causal_gates) == str(facts)
     shown = worth_document(found.record, found.heads)
     text = "" if shown is None else str(shown)
     assert "facilitating in all 4 sets of gates" in text

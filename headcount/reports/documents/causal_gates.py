@@ -6,6 +6,8 @@ from headcount import numbers
 from headcount.core import Block, Heading, Table, Text, amount
 from headcount.results import CausalGates, GateCheck
 
+_NAMED = 12
+"""Largest number of heads named in a sentence."""
 _LEFT = {
     "only facilitating": "only facilitating heads",
     "only random": "as many random heads",
@@ -57,7 +59,8 @@ def _agreed(what: str, agreed: Sequence[str], each: Sequence[int], sets: int) ->
     verb = "is" if len(agreed) == 1 else "are"
     least, most = min(each), max(each)
     single = str(least) if least == most else f"{least} to {most}"
-    names = f" ({', '.join(agreed)})" if agreed else ""
+    more = [f"{len(agreed) - _NAMED} more"] if len(agreed) > _NAMED else []
+    names = f" ({', '.join([*agreed[:_NAMED], *more])})" if agreed else ""
     return (
         f"{amount(len(agreed), 'head')}{names} {verb} {what} in all {sets} sets of gates, where "
         f"single sets have {single}."

@@ -84,6 +84,12 @@ def export(model: Any, folder: Path) -> Any:
     return [one.what for one in hc.export(given, folder).comparisons]
 
 
+def explained(model: Any, more: Tokenizer) -> Any:
+    """The page of one prediction."""
+    found = hc.explain(model, "The old dog", " ran", **more)
+    return hc.reports.show_explained(model, found, **more).html.count("<")
+
+
 def relevances(model: Any) -> Any:
     found = hc.importance.token_relevance(
         model, {"input_ids": IDS}, lambda output: output.logits.amax((1, 2))
@@ -109,6 +115,7 @@ CASES: dict[str, Callable[[Any, Tokenizer, Path], Any]] = {
     "induction_scores": lambda model, more, out: hc.induction_scores(model, 9, 3, **more).frame,
     "measure": lambda model, more, out: hc.measure(model, CORPUS, **more).frame,
     "plan_cache": lambda model, more, out: plans(model, more),
+    "reports.show_explained": lambda model, more, out: explained(model, more),
     "streaming_cache": lambda model, more, out: streamed(model),
     "streaming_masks": lambda model, more, out: logits(model, hc.streaming_masks(model, STREAM)),
     "prune": lambda model, more, out: hc.prune(model, splits(), "gradient", 6).plan,

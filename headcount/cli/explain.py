@@ -6,9 +6,9 @@ from typing import Annotated
 
 import tyro
 
-from headcount import explanation, models, results
+from headcount import explanation, models, reports, results
 from headcount.cli.arguments import CorpusArguments
-from headcount.cli.console import Report
+from headcount.cli.console import Report, print_lines
 from headcount.cli.folder_arguments import BesideArguments
 from headcount.cli.frame import BesideCommand
 from headcount.core import InputError
@@ -76,3 +76,15 @@ class Explain(
         return explanation.explain(
             read, self.asked, options=self.how, texts=self.corpus, progress=progress
         )
+
+    def show(self, read: "models.Loaded", found: "results.Explained") -> None:
+        """Print the document; of one prompt, write the page, too."""
+        super().show(read, found)
+        page = self.out / found.DOCUMENTS[1]
+        page.unlink(missing_ok=True)  # that of an earlier run
+        if len(found.prompts) > 1 or self.how.chat:
+            return
+        try:
+            print_lines([f"Page: {reports.show_explained(read, found).save(page)}"])
+        except InputError as error:
+            print_lines([f"No page, since a text can't be drawn. {error}"])

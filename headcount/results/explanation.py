@@ -154,7 +154,7 @@ class ExplanationRecord(Record):
 class Explained(Result[ExplanationRecord]):
     """What the heads of a model do for a prediction, one by one and together."""
 
-    DOCUMENTS = ("explanation.md",)
+    DOCUMENTS = ("explanation.md", "explanation.html")
 
     record: ExplanationRecord
     effects: tuple[EffectRow, ...] = table(
@@ -181,6 +181,12 @@ class Explained(Result[ExplanationRecord]):
     def unlikely(self) -> tuple[PromptRow, ...]:
         """The prompts whose target the model hardly considers."""
         return tuple(row for row in self.prompts if row.probability < UNLIKELY)
+
+    @property
+    def largest(self) -> str:
+        """The head with the largest effect, by the first effect that was measured."""
+        rows = [row for row in self.of(self.measured[0]).values() if row.is_head]
+        return max(rows, key=lambda row: abs(row.value)).part
 
     @property
     def measured(self) -> tuple[str, ...]:

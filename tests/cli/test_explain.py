@@ -27,6 +27,8 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert found.record.signature in output
     assert len(found.effects) == len(pd.read_parquet(out / "effects.parquet"))
     assert found.measured == ("attribution", "zero", "mean")
+    assert f"Page: {out / 'explanation.html'}" in output
+    assert "gives “ barked” a log-probability of" in (out / "explanation.html").read_text()
     assert (out / "explanation.md").read_text().startswith("# Which heads made the prediction")
 
 
@@ -42,6 +44,12 @@ def test_beside_an_analysis_its_page_has_a_section(llama: Path, tmp_path: Path) 
     assert '<section id="explained"' in page and "Which heads made the prediction" in page
     status, _, errors = headcount("explain", llama, *ASKED, "--out", out)
     assert status == 2 and "--overwrite" in errors
+    assert (out / "explanation.html").exists()
+    status, _, errors = headcount(
+        *("explain", llama, "--prompts", "facts", "--effects", "attribution", "--out", out),
+        "--overwrite",
+    )
+    assert status == 0 and not (out / "explanation.html").exists(), errors
 
 
 def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:

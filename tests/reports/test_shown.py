@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from headcount.analysis import word_attention
 from headcount.core import InputError, ModelError
-from headcount.reports import Shown, show
+from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.reports import Shown, show, show_explained
 from tests import pictures
 from tests.tasks.loaded import loaded
 
@@ -60,6 +62,55 @@ def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
     assert frame.locator("svg.sentence .line").count() > 10
     assert frame.locator("b").count() == 0 and errors == []
     page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("LlamaForCausalLM", ("The old dog", " barked", " ran")),
+        ("BertForMaskedLM", ("The old [MASK] barked.", "dog", None)),
+        ("MarianMTModel", ("The old dog.", "Der Hund", None)),
+        ("BertForSequenceClassification", ("The old dog.", "LABEL_1", None)),
+    ],
+)
+def test_maps_are_framed_by_what_heads_do_for_a_prediction(
+    browser: Browser, tmp_path: Path, name: str, asked: tuple[str, str, str | None]
+) -> None:
+    model = loaded(name)
+    found = explain(model, *asked, options=ExplainOptions(together=(1,), draws=1))
+    path = show_explained(model, found).save(tmp_path / "page.html")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.inner_text("#head-name") == found.largest
+    chips = page.locator("#effects .chips").first.locator(".chip")
+    row = found.of(found.measured[0])[found.largest]
+    first = f"{row.part} {row.value:+.2f}".replace("-", "−")
+    assert " ".join(chips.first.inner_text().split()) == first
+    assert page.locator('.thumb-box[style*="--effect"]').count() == len(model.heads)
+    page.select_option("#effects select", "zero")
+    zero = max(found.of("zero").values(), key=lambda each: abs(each.value))
+    assert chips.first.inner_text().startswith(zero.part)
+    words = page.locator("#effects .chips").nth(1).locator(".chip")
+    if name.startswith(("Llama", "BertForSeq")):
+        words.nth(1).click()
+        assert "Heads that look at" in page.inner_text("#effects")
+        attention = word_attention(model, asked[0])
+        (site,) = attention.sites
+        row_ = -1 if name.startswith("Llama") else 0
+        weights = {
+            f"{'dec' if name.startswith('Llama') else 'enc'}.{layer}.{head}": map_QK[row_, 1]
+            for layer, maps in site.maps.items()
+            for head, map_QK in enumerate(maps)
+        }
+        best = max(weights, key=lambda each: weights[each])
+        assert abs(float(chips.first.inner_text().split()[1]) - weights[best]) < 0.01
+    else:
+        assert words.count() == 0
+    page.close()
+    several = explain(model, [Prompt(*asked)] * 2, options=ExplainOptions(effects=("zero",)))
+    with pytest.raises(InputError, match="Expected effects on one prediction, got those on 2"):
+        show_explained(model, several)
 
 
 @pytest.mark.browser

@@ -20,7 +20,7 @@ def explanation_document(found: Explained) -> Document:
         "Which heads made the prediction",
         (
             *_unlikely(found),
-            Text(f"{_headline(found)} {_best(found)}", "lede"),
+            Text(f"{what_is_predicted(found)} {_best(found)}", "lede"),
             Text(_how(found)),
             *_heads(found),
             *_parts(found),
@@ -59,8 +59,8 @@ def _unlikely(found: Explained) -> Iterator[Block]:
     )
 
 
-def _headline(found: Explained) -> str:
-    """What the model predicts."""
+def what_is_predicted(found: Explained) -> str:
+    """What the model predicts, in a sentence."""
     record, row, number = found.record, found.prompts[0], len(found.prompts)
     value = _within(record.value, record.low, record.high)
     target, rival = _spoken(row.target), _spoken(row.against)

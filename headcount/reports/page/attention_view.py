@@ -7,9 +7,12 @@ import numpy as np
 
 from headcount.analysis import SiteAttention, WordAttention
 from headcount.core import SITES
+from headcount.reports.documents.explanation import what_is_predicted
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.sentences import short_name
+from headcount.results import Explained
+from headcount.vocabulary import EFFECTS
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
 LOOKING_SCRIPTS = ("elements.js", "rove.js", "sentence.js", "attention.js")
@@ -54,17 +57,47 @@ def sharpest(attention: WordAttention) -> str:
     return found or f"{SITES[attention.sites[0].site]}.{min(attention.sites[0].maps)}.0"
 
 
+def _explained_data(attention: WordAttention, explained: Explained) -> dict[str, Any]:
+    """The effects of every head, and where the prediction is made, if that is one word."""
+    site, query = None, 0
+    if explained.record.kind == "causal-lm":
+        site, query = "dec", len(attention.sites[0].queries) - 1
+    elif explained.record.kind == "classification":
+        site = "enc"
+    return {
+        "effects": [
+            {
+                "key": name,
+                "label": EFFECTS[name].label,
+                "about": EFFECTS[name].about,
+                "values": {r.part: r.value for r in explained.of(name).values() if r.is_head},
+            }
+            for name in explained.measured
+        ],
+        "site": site,
+        "query": query,
+    }
+
+
 def _special(site: SiteAttention) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     return site.is_special_query, site.is_special_key
 
 
-def render_attention(attention: WordAttention, head: str) -> str:
-    """The page of one text, opened at one head."""
+def render_attention(
+    attention: WordAttention, head: str, explained: Explained | None = None
+) -> str:
+    """The page of one text, opened at one head, with the effects of heads on its prediction."""
+    data = {"attention": attention_data(attention), "head": head, "kinds": {}}
+    scripts = (*LOOKING_SCRIPTS, "show.js")
+    if explained is not None:
+        data["explained"] = _explained_data(attention, explained)
+        scripts = (*scripts, "explained.js")
     return fill_template(
         "attention.html.j2",
         styles=LOOKING_STYLES,
-        scripts=(*LOOKING_SCRIPTS, "show.js"),
-        data={"attention": attention_data(attention), "head": head, "kinds": {}},
+        scripts=scripts,
+        data=data,
+        said=explained and what_is_predicted(explained),
         title=short_name(attention.model),
         attention=attention,
         live=False,

@@ -12,6 +12,7 @@ from headcount.core import Head, InputError, write_text
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.page.attention_view import render_attention, sharpest
 from headcount.reports.sentences import short_name
+from headcount.results import Explained
 
 HEIGHT = 760
 """Height of a page in a notebook, in pixels."""
@@ -87,6 +88,44 @@ def show(
     attention = word_attention(loaded, *_sides(text), gates)
     page = render_attention(attention, head or sharpest(attention))
     return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
+
+
+def show_explained(
+    model: Loaded | PreTrainedModel,
+    found: Explained,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+) -> Shown:
+    """The attention behind one prediction, each map framed by what its head does for it.
+
+    The page opens at the head with the largest effect. It shows the prompt as it was given, without
+    a chat template.
+
+    >>> show_explained(loaded, headcount.explain(loaded, "I saw", " her"))  # doctest: +SKIP
+
+    Args:
+        model: the result of `load`, or a plain transformers model with its tokenizer.
+        found: the effects of heads on one prediction of it, as `headcount.explain` gives them.
+        tokenizer: tokenizer of a plain model.
+
+    Raises:
+        InputError: for effects on several predictions, or a prompt too long to be drawn.
+    """
+    loaded = as_loaded(model, tokenizer)
+    if len(found.prompts) > 1:
+        raise InputError(
+            f"Expected effects on one prediction, got those on {len(found.prompts)}. Explain one "
+            "prompt."
+        )
+    row = found.prompts[0]
+    text, target = row.prompt, None
+    if found.record.kind == "translation":
+        target = row.target
+    elif found.record.kind == "masked-lm":
+        masks = str(loaded.encoder().tokenizer.mask_token) * (row.tokens.count("|") + 1)
+        text = text.replace("[MASK]", masks)
+    page = render_attention(word_attention(loaded, text, target), found.largest, found)
+    return Shown(f"Heads behind a prediction of {short_name(loaded.name)}", page)
 
 
 def _sides(text: object) -> tuple[str, str | None]:

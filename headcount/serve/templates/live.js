@@ -138,26 +138,15 @@ async function explain(target, against) {
 function showEffects(answer) {
   const box = field("effects");
   box.hidden = explained.target === null;
-  const most = answer ? Math.max(...Object.values(answer.effects).map(Math.abs), 1e-9) : 1;
-  for (const [head, canvas] of looking.canvases) {
-    const style = canvas.closest(".thumb-box").style;
-    if (!answer) { style.removeProperty("--effect"); continue; }
-    const part = answer.effects[head] / most;
-    style.setProperty("--effect", `color-mix(in oklab, var(--zero), var(--${part < 0 ? "minus" : "plus"}) ${100 * Math.abs(part)}%)`);
-  }
+  frameMaps(answer?.effects ?? null);
   const of = `“${explained.target?.trim()}”${explained.against === null ? "" : ` rather than “${explained.against.trim()}”`}`;
   if (!answer) { box.replaceChildren(h("p", { class: "hint" }, `Which heads say ${of}? Each is switched off once.`)); return; }
-  const sorted = Object.entries(answer.effects).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, NAMED);
-  const buttons = sorted.map(([head, effect]) => h("button", { type: "button", class: "chip", onclick: () => pressHead(head) }, head, h("b", {}, signed(effect))));
   box.replaceChildren(
-    h("h2", {}, `Heads that say ${of}`), h("p", { class: "chips" }, ...buttons),
+    h("h2", {}, `Heads that say ${of}`), largestHeads(answer.effects),
     h("p", { class: "hint" }, `Of ${digits(answer.value)} nats, this much is lost without the head. Frames of maps: blue heads raise it, orange ones lower it.`),
   );
   if (!looking.chosen) chooseHead(answer.head);
 }
-
-const NAMED = 6;
-const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 
 function markExplained() {
   for (const button of document.querySelectorAll("[data-role]")) button.setAttribute("aria-pressed", String(button.dataset.text === explained[button.dataset.role]));

@@ -96,6 +96,26 @@ function showHead(head = looking.head) {
   document.dispatchEvent(new CustomEvent("head", { detail: head }));
 }
 
+/** Frame every map by a number of its head, blue above 0 and orange below; null takes the frames away. */
+function frameMaps(values) {
+  const most = values ? Math.max(...Object.values(values).map(Math.abs), 1e-9) : 1;
+  for (const [head, canvas] of looking.canvases) {
+    const style = canvas.closest(".thumb-box").style;
+    const part = (values?.[head] ?? 0) / most;
+    if (values) style.setProperty("--effect", `color-mix(in oklab, var(--zero), var(--${part < 0 ? "minus" : "plus"}) ${100 * Math.abs(part)}%)`);
+    else style.removeProperty("--effect");
+  }
+}
+
+const NAMED = 6;  // heads that stand as buttons
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+
+/** The heads with the largest numbers, as buttons. */
+function largestHeads(values, text = signed) {
+  const sorted = Object.entries(values).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, NAMED);
+  return h("p", { class: "chips" }, ...sorted.map(([head, value]) => h("button", { type: "button", class: "chip", onclick: () => pressHead(head) }, head, h("b", {}, text(value)))));
+}
+
 /** The largest weights between words, special tokens aside. */
 function strongest(site, weights) {
   const links = [];

@@ -1,0 +1,39 @@
+// The page of a prediction: maps framed by an effect of their heads, or by what they read of a word.
+
+const effectsBox = document.getElementById("effects");
+
+function showEffect(key) {
+  const effect = data.explained.effects.find((each) => each.key === key);
+  frameMaps(effect.values);
+  const option = (each) => h("option", { value: each.key, selected: each.key === key }, each.label);
+  const choice = h("select", { onchange: (event) => showEffect(event.target.value) }, ...data.explained.effects.map(option));
+  effectsBox.replaceChildren(
+    h("label", { class: "colour-by" }, "Frames by ", choice), largestHeads(effect.values),
+    h("p", { class: "hint" }, `Nats: ${effect.about}. Blue heads raise the prediction, orange ones lower it.`),
+    ...readers(),
+  );
+}
+
+/** Buttons of the words that can be read where the prediction is made. */
+function readers() {
+  const { site: short, query } = data.explained;
+  if (short === null) return [];
+  const site = looking.attention.sites.find((each) => each.short === short);
+  const button = (word, key) => h("button", { type: "button", class: "chip", onclick: () => showReaders(site, query, key) }, word);
+  return [h("h2", {}, "Which heads read a word where the prediction is made?"), h("p", { class: "chips" }, ...site.keys.map(button))];
+}
+
+function showReaders(site, query, key) {
+  const heads = [...looking.canvases.keys()].filter((head) => siteOf(head) === site);
+  const weights = Object.fromEntries(heads.map((head) => [head, weightsOf(head)[query * site.keys.length + key] / 255]));
+  frameMaps(weights);
+  effectsBox.replaceChildren(
+    h("h2", {}, `Heads that look at “${site.keys[key]}”`), largestHeads(weights, (weight) => weight.toFixed(2)),
+    h("p", { class: "hint" }, "Their weights on it where the prediction is made."),
+    h("p", {}, h("button", { type: "button", class: "chip", onclick: () => showEffect(data.explained.effects[0].key) }, "Back to effects")),
+    ...readers(),
+  );
+}
+
+effectsBox.hidden = false;
+showEffect(data.explained.effects[0].key);

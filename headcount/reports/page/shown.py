@@ -112,7 +112,7 @@ def show_explained(
         InputError: for effects on several predictions, or a prompt too long to be drawn.
     """
     loaded = as_loaded(model, tokenizer)
-    if len(found.prompts) > 1:
+    if len(found.prompts) != 1:
         raise InputError(
             f"Expected effects on one prediction, got those on {len(found.prompts)}. Explain one "
             "prompt."

@@ -17,7 +17,7 @@ import random
 import time
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -52,6 +52,8 @@ class Arguments:
     """Number of rounds."""
     steps: int = 4
     """Number of tokens in each turn of a round."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format."""
     read: int = 2048
     """Length at which a text is also read, in one row; 0 for none."""
 
@@ -60,11 +62,11 @@ def main() -> None:
     """Print a row for each batch and length."""
     arguments = tyro.cli(Arguments)
     torch.set_num_threads(1)
-    model: Any = load(arguments.model).model
+    model: Any = load(arguments.model, dtype=arguments.dtype).model
     if max(arguments.lengths) + 64 > model.config.max_position_embeddings:
         model.config.max_position_embeddings = 2 * max(arguments.lengths)
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(model.config).eval()
+        model = AutoModelForCausalLM.from_config(model.config, dtype=model.dtype).eval()
     anatomy = examine(model)
     groups = streamable(model, anatomy)
     chosen = random.Random(0).sample(groups, round(arguments.stream * len(groups)))

@@ -10,11 +10,13 @@ trained nothing. Trained gates are kept in OUT, so that a run that was stopped g
 
 import random
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -97,8 +99,9 @@ def theirs(loaded: Loaded, task: Any, arguments: Arguments) -> Mapping[str, np.n
     data = package.CHGDataset.from_tokens(ids_NT, asked_NT, 0)
     model = loaded.model.requires_grad_(False)
     trainer = package.CHGTrainer(model, data, num_masks=2, batch_size=arguments.prompts)
-    for _ in trainer.fit(arguments.updates, arguments.updates, verbose=False):
-        pass
+    with patch("torch.amp.autocast", lambda *_, **__: nullcontext()):  # it takes bfloat16
+        for _ in trainer.fit(arguments.updates, arguments.updates, verbose=False):
+            pass
     found = trainer.get_final_masks()
     # Their names are the wrong way round: "necessary" gates are those whose opening is rewarded
     return {

@@ -71,7 +71,7 @@ def test_a_notebook_shows_it_in_a_frame(shown: Shown, browser: Browser) -> None:
         ("LlamaForCausalLM", ("The old dog", " barked", " ran")),
         ("BertForMaskedLM", ("The old [MASK] barked.", "dog", None)),
         ("MarianMTModel", ("The old dog.", "Der Hund", None)),
-        ("BertForSequenceClassification", ("The old dog.", "LABEL_1", None)),
+        ("BertForSequenceClassification", ("The old dog.", "1", None)),
     ],
 )
 def test_maps_are_framed_by_what_heads_do_for_a_prediction(

@@ -28,6 +28,12 @@ LONGEST = 256
 Tokens = tuple[int, ...]
 
 
+def spelled(loaded: Loaded, text: str, masks: int = 1) -> str:
+    """The text with a number of the model's own mask tokens in place of [MASK]."""
+    token = getattr(loaded.tokenizer, "mask_token", None)
+    return text if token is None else text.replace(MASK, masks * str(token))
+
+
 @final
 class Reader:
     """Turns prompts into cases.
@@ -135,7 +141,7 @@ class Reader:
                 f"{prompt.origin}: expected a prompt with one {MASK}, which {self._loaded.name} "
                 f"fills, got {text!r}. Put {MASK} where the target stands."
             )
-        return text.replace(MASK, mask)
+        return spelled(self._loaded, text)
 
     def _continuations(
         self, prompt: Prompt, read: LabelledTokens, texts: Sequence[str]

@@ -91,7 +91,7 @@ class Together:
 
 
 def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:
-    """As many other heads of the same layers; of all layers where one has no more of them."""
+    """Draw as many other heads of the same layers, or of any layer where one has no others."""
     drawn = list[Head]()
     for head in best:
         others = [each for each in heads if each not in best and each not in drawn]

@@ -204,7 +204,7 @@ def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
 
 
 def _join(reduction: Reduction, layers: list[Any]) -> Any:
-    """One reduction of several layers, joined along heads; None if it is of none."""
+    """One reduction of several layers, joined along heads; None if there is nothing to join."""
     match reduction, layers[0]:
         case _, None:
             return None

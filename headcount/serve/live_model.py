@@ -8,7 +8,7 @@ from typing import Any, final
 
 from headcount.analysis import check_text, read_source, word_attention
 from headcount.core import InputError
-from headcount.explanation import ExplainOptions, explain
+from headcount.explanation import ExplainOptions, explain, spelled
 from headcount.models import Loaded, check_is_loaded
 from headcount.reports import attention_data, sharpest
 from headcount.serve.asking import Question
@@ -20,7 +20,6 @@ from headcount.serve.predicting import (
     Text,
     kind_of,
     predict,
-    spelled,
 )
 
 SHOWN = 8
@@ -105,13 +104,12 @@ class LiveModel:
             read_source(self.loaded, spelled(self.loaded, text))
             asked = text, question.target, question.against
             found = explain(self.loaded, *asked, options=ZEROED)
-        effects = {row.part: row.value for row in found.effects}
         return {
             "target": question.target,
             "against": question.against,
             "value": found.record.value,
-            "effects": effects,
-            "head": max(effects, key=effects.__getitem__),
+            "effects": {row.part: row.value for row in found.effects},
+            "head": found.largest,
         }
 
     def _dense_predictions(self, text: str, second: str | None) -> list[Prediction]:

@@ -2,11 +2,12 @@
 
 from headcount.analysis import MAX_CHARACTERS
 from headcount.core import SITES
+from headcount.explanation import MASK
 from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
 from headcount.serve.asking import MAX_GATE
 from headcount.serve.guard import OWN_HEADER
 from headcount.serve.live_model import LiveModel
-from headcount.serve.predicting import MASK, Kind
+from headcount.serve.predicting import Kind
 
 SECONDS: dict[Kind | None, str] = {
     "translation": "Target (empty: the model's own translation)",

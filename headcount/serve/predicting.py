@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headcount import explanation
 from headcount.analysis import HeadGates, inputs_of, read_source, read_target, translate
 from headcount.core import InputError
 from headcount.corpora import encode_text
@@ -22,16 +23,7 @@ from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_
 
 Kind = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
 """Kinds of predictions, named as the tasks; a model makes the first that fits it."""
-KINDS: tuple[Kind, ...] = (
-    "translation",
-    "classification",
-    "causal-lm",
-    "masked-lm",
-    "similarity",
-)
-
-MASK = "[MASK]"
-"""What stands for the model's own mask token in a text."""
+KINDS: tuple[Kind, ...] = (*explanation.KINDS, "similarity")
 
 
 @final
@@ -81,12 +73,6 @@ def kind_of(loaded: Loaded) -> Kind | None:
     """What a model can predict; None if nothing fits."""
     tasks = fitting(loaded.model)
     return next((kind for kind in KINDS if kind in tasks), None)
-
-
-def spelled(loaded: Loaded, text: str) -> str:
-    """The text with the model's own mask token in place of [MASK]."""
-    token = getattr(loaded.tokenizer, "mask_token", None)
-    return text if token is None else text.replace(MASK, str(token))
 
 
 def predict(
@@ -168,7 +154,9 @@ def _masked_tokens(
         return tokenizer(name(token), add_special_tokens=False).input_ids == [token]
 
     return [
-        Choices(f"In place of {MASK}, number {number}", row_V.softmax(-1), name, is_whole)
+        Choices(
+            f"In place of {explanation.MASK}, number {number}", row_V.softmax(-1), name, is_whole
+        )
         for number, row_V in enumerate(logits_NV, 1)
     ]
 

@@ -2,7 +2,7 @@
 
 A run is `start text needle text cue`. The needle says something that stands nowhere else, such as
 "The pass key of Harlow is 48213.", and the cue begins to say it again: "The pass key of Harlow is".
-The model has found the needle if it goes on with the answer. A needle stands between two lines of
+The model has found the needle if it continues with the answer. A needle stands between two lines of
 the text, at the place that is nearest to its depth.
 """
 

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.analysis import HeadGates, word_attention
 from headcount.core import Head, InputError, write_text
+from headcount.explanation import spelled
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.page.attention_view import render_attention, sharpest
 from headcount.reports.sentences import short_name
@@ -122,8 +123,7 @@ def show_explained(
     if found.record.kind == "translation":
         target = row.target
     elif found.record.kind == "masked-lm":
-        masks = str(loaded.encoder().tokenizer.mask_token) * (row.tokens.count("|") + 1)
-        text = text.replace("[MASK]", masks)
+        text = spelled(loaded, text, masks=row.tokens.count("|") + 1)
     page = render_attention(word_attention(loaded, text, target), found.largest, found)
     return Shown(f"Heads behind a prediction of {short_name(loaded.name)}", page)
 

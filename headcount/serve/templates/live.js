@@ -131,6 +131,7 @@ async function explain(target, against) {
     const answer = await answerOf("effects", { target, against });
     if (explained.text === field("text").value && target === explained.target && against === explained.against) showEffects(answer);
   } catch (error) {
+    field("effects").hidden = true;
     complain(error.message);
   }
 }

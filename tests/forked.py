@@ -103,15 +103,17 @@ class Forked:
         return output, errors
 
 
-def ranks(module: str, *arguments: object, last: Sequence[object] = ()) -> list[Forked]:
-    """Two processes that find each other through the variables that torchrun sets.
+def ranks(
+    module: str, *arguments: object, last: Sequence[object] = (), number: int = 2
+) -> list[Forked]:
+    """Processes that find each other through the variables that torchrun sets.
 
     Args:
         module: Module that is run.
-        arguments: Arguments of both.
+        arguments: Arguments of all.
         last: A last argument for each, as hosts have that do not share a disk.
+        number: Number of processes.
     """
-    number = 2
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

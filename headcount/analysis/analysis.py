@@ -12,6 +12,7 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
+from headcount.analysis.corpus_units import CorpusUnits
 from headcount.analysis.examples import candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
@@ -20,7 +21,7 @@ from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
 from headcount.analysis.run_facts import counts_of, timings_of, versions, warnings_of
-from headcount.analysis.streaming import Totals, load_state, of_all_processes, run, save_state
+from headcount.analysis.streaming import Totals, run
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.analysis.untested import Conditions
 from headcount.core import (
@@ -32,6 +33,7 @@ from headcount.core import (
     name_of,
     processes,
     silent,
+    spread,
 )
 from headcount.corpora import (
     FIRST_TOKENS,
@@ -41,7 +43,6 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Frequencies,
-    Halves,
     ImageEncoder,
     baselines_of,
     batches,
@@ -49,6 +50,7 @@ from headcount.corpora import (
     check_is_corpus,
     halves_of,
     take_census,
+    units,
 )
 from headcount.measures import Confidence, Sums, confidence_variant, measures_of
 from headcount.models import (
@@ -88,8 +90,10 @@ def measure(
         measures = measures_of(loaded.anatomy, corpus.is_images)
     census = take_census(corpus, encoder)
     _check_fits(loaded, census, MAX_TOKENS)
-    work = batches(corpus, encoder, census)
-    totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
+    work = units(corpus, encoder, census)
+    totals = Totals()
+    for each in spread(partial(run, loaded.model, loaded.anatomy, measures=measures), work):
+        totals += each
     return head_table(loaded.heads, totals, measures)
 
 
@@ -258,9 +262,7 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(
-        self, corpus: Corpus, encoder: AnyEncoder, halves: Halves | None = None
-    ) -> Iterator[Batch]:
+    def _batches(self, corpus: Corpus, encoder: AnyEncoder) -> Iterator[Batch]:
         return batches(
             corpus,
             encoder,
@@ -268,37 +270,34 @@ class _Analyzing:
             max_tokens=self.options.max_tokens,
             pool=self.options.pool,
             frequencies=self.frequencies,
-            halves=halves,
+        )
+
+    def _units(self) -> Iterator[Iterator[Batch]]:
+        """The batches of each unit of the corpus."""
+        return units(
+            self.corpus,
+            self.encoder,
+            self.census,
+            max_tokens=self.options.max_tokens,
+            pool=self.options.pool,
+            frequencies=self.frequencies,
+            halves=self.halves,
         )
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""
-        path = self.out / "state" / f"{stage}-{processes().process_index}.safetensors"
-        latest = resumed = load_state(path, self._run_key, self.measures)
-        saved = time.monotonic()
-        # Other processes have got about as far as this one, close enough for a progress bar
         in_all = round(self.census.num_rows / processes().num_processes)
-
-        self.progress(stage, latest.num_sentences, in_all)
-
-        def after_batch(totals: Totals) -> None:
-            nonlocal latest, saved
-            latest = totals
-            self.progress(stage, totals.num_sentences, in_all)
-            if time.monotonic() - saved >= self.options.save_every:
-                save_state(path, totals, self._run_key)
-                saved = time.monotonic()
-
-        try:
-            work = self._batches(self.corpus, self.encoder, self.halves)
-            totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
-        finally:  # after Ctrl-C too
-            save_state(path, latest, self._run_key)
-        read = Totals(
-            num_sentences=totals.num_sentences - resumed.num_sentences,
-            num_tokens=totals.num_tokens - resumed.num_tokens,
+        sharing = CorpusUnits(
+            loaded.model,
+            self.anatomy,
+            self.measures,
+            file=self.out / "state" / f"{stage}.safetensors",
+            run_key=self._run_key,
+            save_every=self.options.save_every,
+            # Other processes have got about as far as this one, close enough for a progress bar
+            progress=lambda done: self.progress(stage, done, in_all),
         )
-        return of_all_processes(totals), of_all_processes(read)
+        return sharing.measured(self._units())
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
         model = random_copy(self.loaded.model, self.options.seed)
@@ -342,11 +341,10 @@ class _Analyzing:
     @property
     def _run_key(self) -> str:
         """What two runs must share for one to resume from the other's sums."""
-        options, us = self.options, processes()
+        options = self.options
         batches = f"{options.max_tokens}/{options.pool}"
         measures = "+".join(measure.__name__ for measure in self.measures)
-        run = f"measures:{measures}|batches:{batches}|processes:{us.num_processes}"
-        return f"{self.signature}|{run}"
+        return f"{self.signature}|measures:{measures}|batches:{batches}"
 
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         conditions = Conditions(

@@ -5,14 +5,14 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from accelerate.utils import gather_object
 from transformers import PreTrainedModel
 
 from headcount.core import (
     CorpusError,
     InputError,
     Kept,
-    processes,
+    is_main_process,
+    wait_for_everyone,
     write_text,
 )
 from headcount.corpora import (
@@ -62,8 +62,7 @@ def translated(
     """
     check_languages_set(encoder.tokenizer)
     _check_not_silent(model)
-    us = processes()
-    file = state / f"targets-{us.process_index}.json"
+    file = state / "targets.json"
     key = "|".join(
         [
             f"revision:{revision(model)}",
@@ -71,16 +70,15 @@ def translated(
             f"corpus:{corpus.sha256()[:12]}",
             f"limit:{corpus.limit}",
             f"max_length:{encoder.max_length}",
-            f"processes:{us.num_processes}",
         ]
     )
     what, done = "the translations of an interrupted run", 0
     kept = Kept(file, key, what, tuple[str, ...], save_every)
     with evaluating(model), torch.inference_mode():
-        for lines in kept.results(_chunks_of_process(model, encoder, corpus)):
+        for lines in kept.results(_units(model, encoder, corpus)):
             done += len(lines)
             progress(done)
-    _write(path, gather_object([dict(kept)]))
+    _write(path, kept)
     return corpus.with_targets(path)
 
 
@@ -92,27 +90,24 @@ def _check_not_silent(model: PreTrainedModel) -> None:
         )
 
 
-def _write(path: Path, shares: Sequence[Lines]) -> None:
-    """Write the translations of all processes, in the order of the corpus."""
-    of_chunk = {int(number): lines for done in shares for number, lines in done.items()}
-    lines = [line for number in sorted(of_chunk) for line in of_chunk[number]]
-    text = "".join(f"{line}\n" for line in lines)
-    if processes().is_main_process:
+def _write(path: Path, lines: Lines) -> None:
+    """Write the translations of all chunks, in the order of the corpus."""
+    every = (line for number in sorted(lines, key=int) for line in lines[number])
+    text = "".join(f"{line}\n" for line in every)
+    if is_main_process():
         write_text(path, text)
-    processes().wait_for_everyone()
+    wait_for_everyone()
     if not path.exists():  # in this process's own folder
         write_text(path, text)
 
 
-def _chunks_of_process(
+def _units(
     model: PreTrainedModel, encoder: Encoder, corpus: Corpus
 ) -> Iterator[tuple[str, Callable[[], tuple[str, ...]]]]:
-    """The number of each chunk that this process translates, and what translates it."""
-    us = processes()
+    """The number of each chunk, and what translates it."""
     for number, sentences in enumerate(chunks(corpus, SENTENCES_AT_ONCE)):
         _check_targets(sentences)
-        if number % us.num_processes == us.process_index:
-            yield str(number), partial(_greedy, model, encoder, sentences)
+        yield str(number), partial(_greedy, model, encoder, sentences)
 
 
 def _check_targets(sentences: Sequence[Sentence]) -> None:

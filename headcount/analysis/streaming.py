@@ -1,27 +1,22 @@
 """Measuring: one streaming pass of a model over a corpus, every measure at once.
 
 Measures are sums, so the corpus may be cut anywhere: into batches, before and after a kill, or into
-the shares of several processes. What is kept is one set of sums per layer.
+units that processes share. What is kept is one set of sums per layer and unit.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar, final, runtime_checkable
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
     LayerId,
-    amount,
     check_same_key,
-    latest,
-    processes,
     read_arrays,
     reading,
     write_arrays,
@@ -80,6 +75,13 @@ class Totals:
             keys = [(measure, place) for place in places]
             sums = _added(sums, dict(zip(keys, part.split(sizes), strict=True)))
         return replace(self, sums=sums, joined={})
+
+    def beyond(self, earlier: "Totals") -> "Totals":
+        """The amounts without those of an earlier part, and no sums."""
+        return Totals(
+            num_sentences=self.num_sentences - earlier.num_sentences,
+            num_tokens=self.num_tokens - earlier.num_tokens,
+        )
 
     def on_cpu(self) -> "Totals":
         """The same sums by layer, in main memory."""
@@ -218,8 +220,9 @@ def run(
     measures: Sequence[type[Sums]],
     totals: Totals | None = None,
     after_batch: Callable[[Totals], None] = lambda totals: None,
+    listener: Measuring | None = None,
 ) -> Totals:
-    """Take measures over this process's share of the batches.
+    """Take measures over batches.
 
     Args:
         model: the model to run.
@@ -228,24 +231,17 @@ def run(
         measures: the measures to take.
         totals: the sums of an interrupted run.
         after_batch: called with the sums so far, after each complete batch.
+        listener: what measures, if it was made before.
     """
-    us = processes()
-    mine = islice(batches, us.process_index, None, us.num_processes)
-    listener, so_far = Measuring(model, anatomy, measures), totals or Totals()
+    measuring, so_far = listener or Measuring(model, anatomy, measures), totals or Totals()
 
     def add(batch: Batch) -> None:
         nonlocal so_far
-        so_far += replace(listener.part(), num_tokens=batch.num_tokens)
+        so_far += replace(measuring.part(), num_tokens=batch.num_tokens)
         after_batch(so_far)
 
-    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
+    forward(model, anatomy, islice(batches, so_far.num_batches, None), measuring, add)
     return so_far.split()
-
-
-def of_all_processes(totals: Totals) -> Totals:
-    """The sums over all processes, the same in each of them."""
-    parts = gather_object([totals.on_cpu()])
-    return sum(parts[1:], start=parts[0])
 
 
 def save_state(path: Path, totals: Totals, run_key: str) -> None:
@@ -264,19 +260,11 @@ def save_state(path: Path, totals: Totals, run_key: str) -> None:
 
 
 def load_state(path: Path, run_key: str, measures: Sequence[type[Sums]]) -> Totals:
-    """The sums of an interrupted run; empty sums if there are none.
+    """The sums in a file.
 
     Raises:
         InputError: if the file is damaged, or from a run with another model, corpus or options.
     """
-    return latest(path, partial(_read, run_key, measures), _held) or Totals()
-
-
-def _held(totals: Totals) -> str:
-    return f"{amount(totals.num_batches, 'batch')}, {amount(totals.num_sentences, 'sentence')}"
-
-
-def _read(run_key: str, measures: Sequence[type[Sums]], path: Path) -> Totals:
     by_name = {measure.__name__: measure for measure in measures}
     fields: dict[tuple[str, str, str], dict] = {}
     arrays, about = read_arrays(path, "the sums of an interrupted run")

@@ -18,9 +18,11 @@ from headcount.cli.frame import Command
 from headcount.cli.stopping import stoppable
 from headcount.cli.words import check_given_once, check_not_empty
 from headcount.core import (
+    SHARING,
     InputError,
     check_known,
     check_single_process,
+    ended,
     is_alone,
     is_main_process,
     processes,
@@ -69,9 +71,6 @@ GROUPS = {
 
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 """The class of every command."""
-
-SEVERAL = ("analyze", "train")
-"""The commands that share their work if torchrun starts several processes."""
 
 QUIET, JSON, CSV, TAKE_OVER = "--quiet", "--json", "--csv", "--take-over"
 EVERYWHERE = {
@@ -178,10 +177,7 @@ def lost_process(error: BaseException) -> str | None:
     if is_alone():
         return None
     if found := [words for words in CLOSED if words in str(error)]:
-        return (
-            f"Another process of this run ended ({found[0]}). Its own message says why. Start all "
-            "of them again, with --resume if the command has that option."
-        )
+        return str(ended(found[0]))
     if any(words in str(error) for words in LATE):
         return (
             f"Another process of this run did not come or did not answer ({reason(error)}). Look "
@@ -302,7 +298,7 @@ def _run(arguments: list[str]) -> int:
                 return 0
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
-            if words[0] not in SEVERAL:
+            if words[0] not in SHARING:
                 if not is_main_process():
                     return 2  # the main process says why
                 check_single_process()

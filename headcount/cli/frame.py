@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from headcount import reports, results
+from headcount import models, reports, results, tasks
 from headcount.cli.arguments import recorded
 from headcount.cli.console import (
     Report,
@@ -20,7 +20,9 @@ from headcount.core import (
     Document,
     InputError,
     ResumePolicy,
+    check_alike,
     claim,
+    is_alone,
     is_begun,
     is_main_process,
     start_over,
@@ -92,6 +94,8 @@ class Measuring(Command, Generic[Read, Found]):
         if not is_main_process():  # its disk may be another
             self.claim(policy)
         read = self.prepare()
+        if not is_alone():
+            check_alike({"arguments": self._arguments(), **_facts(read)})
         if policy is ResumePolicy.OVERWRITE:  # once all input is read
             self.start_over()
         wait_for_everyone()
@@ -103,6 +107,10 @@ class Measuring(Command, Generic[Read, Found]):
             print_lines(self.next_steps(read, found))
         wait_for_everyone()
         return 0
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments that results depend on."""
+        return {name: each for name, each in recorded(self).items() if name not in _FOLDER}
 
     def check(self) -> None:
         """Check everything that needs no model.
@@ -134,10 +142,7 @@ class Measuring(Command, Generic[Read, Found]):
         if policy is not ResumePolicy.RESUME or not is_finished or is_begun(self.out / "state"):
             return
         assert self.RESULT is not None
-        one, other = (
-            {name: each for name, each in given.items() if name not in _FOLDER}
-            for given in (self.RESULT.read(self.out).record.arguments, recorded(self))
-        )
+        one, other = self.RESULT.read(self.out).record.arguments, self._arguments()
         if changed := sorted(name for name in other if one.get(name, other[name]) != other[name]):
             raise InputError(
                 f"Expected the arguments of the finished run in {self.out} with --resume, got "
@@ -168,6 +173,17 @@ class Measuring(Command, Generic[Read, Found]):
         """What to do next: sentences, and commands to paste."""
         del read, found
         return ()
+
+
+def _facts(read: object) -> dict[str, str]:
+    """The models and data among what a command has read, by their hashes."""
+    facts = dict[str, str]()
+    for number, each in enumerate(read if isinstance(read, tuple) else (read,)):
+        if isinstance(each, models.Loaded):
+            facts[f"revision of model {number}"] = models.revision(each.model)
+        elif isinstance(each, tasks.Task):
+            facts["data"] = each.sha256
+    return facts
 
 
 class ResultCommand(Measuring[Read, Res]):

@@ -14,7 +14,7 @@ from headcount.cli.console import Report, plain_console, print_document, print_w
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import InputError, ResumePolicy, check_seed
+from headcount.core import InputError, ResumePolicy, check_seed, check_single_process
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Importance(
         """Check everything that needs no model."""
         check_seed(self.how.seed)
         super().check()
+        if "causal-gates" in self.how.methods:
+            check_single_process()
         self._check_no_unused_options()
         if self.against is not None and self.against.resolve() == self.out.resolve():
             raise InputError(
@@ -81,15 +83,17 @@ class Importance(
     def measure(
         self, read: "tuple[models.Loaded, tasks.Task]", progress: Report
     ) -> "importance.Assessed":
-        """Score the heads, and write everything into `out`."""
+        """Score the heads."""
         (loaded, task), how = read, self.how
         found = importance.assess(loaded, task, how, self.out, progress, self.max_tokens)
-        written = importance.write_assessment(
-            found, loaded.heads, self.out, recorded(self), self.against
-        )
+        return importance.assessed(found, loaded.heads, self.out, recorded(self), self.against)
+
+    def store(self, found: "importance.Assessed") -> None:
+        """Write the scores and the record, and the page of an analysis again."""
+        table, _, record = found
+        importance.write_scores(self.out, table, record)
         if (self.out / "run.json").exists():
             reports.write_report(self.out)
-        return written
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""

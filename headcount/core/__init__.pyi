@@ -5,11 +5,16 @@ from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card
 from .display import drawn_html as drawn_html
 from .display import small_table as small_table
+from .distributed import SHARING as SHARING
+from .distributed import check_alike as check_alike
+from .distributed import check_everyone_lives as check_everyone_lives
 from .distributed import check_one_folder as check_one_folder
 from .distributed import check_single_process as check_single_process
+from .distributed import ended as ended
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
 from .distributed import processes as processes
+from .distributed import told_by_all as told_by_all
 from .distributed import wait_for_everyone as wait_for_everyone
 from .document import Block as Block
 from .document import Chart as Chart
@@ -101,6 +106,10 @@ from .run_folder import mark as mark
 from .run_folder import marked as marked
 from .run_folder import remove_state as remove_state
 from .run_folder import start_over as start_over
+from .sharing import Held as Held
+from .sharing import Passing as Passing
+from .sharing import shared as shared
+from .sharing import spread as spread
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind
@@ -108,6 +117,8 @@ from .typed_json import OwnJson as OwnJson
 from .typed_json import encoded as encoded
 from .typed_json import omitted as omitted
 from .typed_json import stored as stored
+from .unit_files import UnitFiles as UnitFiles
+from .unit_files import sound as sound
 from .units import Kept as Kept
 from .units import check_same_key as check_same_key
 from .units import fill as fill

@@ -1,14 +1,33 @@
-"""Processes: how many are running. torchrun starts them, accelerate connects them."""
+"""Processes: how many are running, and whether all of them live.
 
+torchrun starts them, accelerate connects them, and each tells the next one through torch's TCPStore
+every second that it lives.
+"""
+
+import atexit
 import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, TypeVar, final
 from uuid import uuid4
 
 from headcount.core.errors import InputError
 
 if TYPE_CHECKING:
     from accelerate import PartialState
+
+T = TypeVar("T")
+
+SHARING = ("analyze", "evaluate", "importance", "train")
+"""The commands that share their work if torchrun starts several processes."""
 
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")
 """Environment variables that launchers set to the number of processes; accelerate reads them."""
@@ -28,19 +47,222 @@ def processes() -> "PartialState":
 
 
 def is_alone() -> bool:
-    """Whether no launcher started several processes; needs no torch."""
-    return _started() < 2
+    """Whether no launcher started several processes, or this one works on a unit that is its own.
+
+    Needs no torch.
+    """
+    return _started() < 2 or _IN_UNIT.get()
 
 
 def is_main_process() -> bool:
     """Whether this is the process that writes and prints; needs no torch, and waits for none."""
-    return is_alone() or not any(int(os.environ.get(name) or 0) for name in RANKS)
+    return _started() < 2 or not any(int(os.environ.get(name) or 0) for name in RANKS)
 
 
 def wait_for_everyone() -> None:
-    """Wait until all processes are here; needs no torch if there is only one."""
+    """Wait until all processes are here, as long as they live; needs no torch if there is one.
+
+    Raises:
+        InputError: if another process ended.
+    """
     if not is_alone():
-        processes().wait_for_everyone()
+        _meeting().wait()
+
+
+def check_everyone_lives() -> None:
+    """Check that all processes live, as far as they have told so; waits for none.
+
+    Raises:
+        InputError: if another process ended.
+    """
+    if not is_alone():
+        _meeting().check()
+
+
+def check_alike(facts: Mapping[str, object]) -> None:
+    """Check that some facts, such as the model and the data, are the same in all processes.
+
+    Args:
+        facts: what must be the same, by names for the message.
+
+    Raises:
+        InputError: for the first fact that differs, in all processes.
+    """
+    _check_alike(told_by_all({name: str(fact) for name, fact in facts.items()}))
+
+
+def _check_alike(every: Sequence[Mapping[str, str]]) -> None:
+    for name in every[0]:
+        found = {each.get(name): rank for rank, each in reversed([*enumerate(every)])}
+        if len(found) > 1:
+            shown = ", ".join(f"{fact} in process {rank}" for fact, rank in found.items())
+            raise InputError(
+                f"Expected the same {name} in all processes, got {shown}. Start all of them with "
+                "the same arguments, files, packages and settings."
+            )
+
+
+def told_by_all(mine: T) -> list[T]:
+    """What each process tells, in the order of the processes, once all are here."""
+    if is_alone():
+        return [mine]
+    from accelerate.utils import gather_object
+
+    wait_for_everyone()
+    return gather_object([mine])
+
+
+def told_by(process: int, tell: Callable[[], T]) -> T:
+    """What one process tells all; the others only listen."""
+    if is_alone():
+        return tell()
+    from accelerate.utils import broadcast_object_list
+
+    is_me = processes().process_index == process
+    told: list[Any] = [tell() if is_me else None]
+    return broadcast_object_list(told, from_process=process)[0]
+
+
+def taken(units: Iterable[T]) -> Iterator[T]:
+    """The units that this process does: each is taken by the first process that is free.
+
+    Args:
+        units: all units, which all processes list in the same order.
+    """
+    if is_alone():
+        yield from units
+        return
+    numbers = _meeting().numbers()
+    mine = next(numbers)
+    for number, unit in enumerate(units):
+        if number == mine:
+            yield unit
+            check_everyone_lives()
+            mine = next(numbers)
+
+
+@contextmanager
+def own_unit() -> Iterator[None]:
+    """Inside, this process works alone, on a unit that it has taken: nothing in it is shared."""
+    token = _IN_UNIT.set(True)
+    try:
+        yield
+    finally:
+        _IN_UNIT.reset(token)
+
+
+_IN_UNIT = ContextVar("_IN_UNIT", default=False)
+"""Whether this process works on a unit of its own."""
+
+BEAT = 1.0
+"""Seconds between two signs of life."""
+SILENT = 30.0
+"""Seconds without a sign of life after which a process counts as ended."""
+NO_STORE = "the process that connects all of them can't be reached"
+
+
+def ended(why: str) -> InputError:
+    """The error that another process of this run ended."""
+    return InputError(
+        f"Another process of this run ended ({why}). Its own message says why. Start all of them "
+        "again, with --resume if the command has that option."
+    )
+
+
+@final
+class _Meeting:
+    """What the processes of a run tell each other through a store, beside their collectives.
+
+    Every process watches the next one, so that a few messages a second are enough for any number.
+
+    Raises:
+        InputError: if their versions, threads or processors differ, on which last digits depend.
+    """
+
+    def __init__(self) -> None:
+        from accelerate.utils import broadcast_object_list, gather_object
+
+        us = processes()
+        _check_alike(gather_object([_circumstances()]))
+        self.rank, self.size = us.process_index, us.num_processes
+        self._name = str(broadcast_object_list([uuid4().hex])[0])
+        self._store, self._lost, self._calls = self._connected(), "", 0
+        Thread(target=self._beat, daemon=True).start()
+        atexit.register(self._leave)
+
+    def _connected(self) -> Any:
+        """A connection to the store over which the launcher's processes have met."""
+        distributed: Any = import_module("torch.distributed")
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = distributed.TCPStore(host, port, is_master=False)
+        return distributed.PrefixStore(self._name, store)
+
+    def _beat(self) -> None:
+        """Tell that this process lives, and see whether the next one does, until one does not."""
+        following, seen, since = (self.rank + 1) % self.size, -1, monotonic()
+        try:
+            store = self._connected()
+            while not self._lost:
+                store.add(f"beat {self.rank}", 1)
+                if (count := store.add(f"beat {following}", 0)) != seen:
+                    seen, since = count, monotonic()
+                elif monotonic() - since > SILENT:
+                    store.set("lost", f"no sign of life from process {following}")
+                if store.check(["lost"]):
+                    self._lost = store.get("lost").decode()
+                sleep(BEAT)
+        except RuntimeError:
+            self._lost = NO_STORE
+
+    def _leave(self) -> None:
+        """Tell the others, who may wait for this process, that it ends."""
+        with suppress(RuntimeError):
+            self._store.set("lost", f"process {self.rank} left")
+
+    def _add(self, key: str, number: int) -> int:
+        try:
+            return self._store.add(key, number)
+        except RuntimeError as error:
+            raise ended(self._lost or NO_STORE) from error
+
+    def check(self) -> None:
+        """Raise an error if another process ended."""
+        if self._lost:
+            raise ended(self._lost)
+
+    def wait(self) -> None:
+        """Wait without a time limit, as long as all processes live, until all are here."""
+        self._calls += 1
+        here = f"here {self._calls}"
+        count, pause = self._add(here, 1), 0.001
+        while count < self.size:
+            self.check()
+            sleep(pause)
+            count, pause = self._add(here, 0), min(0.1, 2 * pause)
+        processes().wait_for_everyone()  # none leaves, with the store, before the last has asked
+
+    def numbers(self) -> Iterator[int]:
+        """Numbers from 0 in ascending order, each of which only one process gets."""
+        self._calls += 1
+        name = f"taken {self._calls}"
+        while True:
+            yield self._add(name, 1) - 1
+
+
+@cache
+def _meeting() -> _Meeting:
+    return _Meeting()
+
+
+def _circumstances() -> dict[str, str]:
+    """What the last digits of numbers depend on beside model, data and options."""
+    import torch
+
+    packages = ("headcount", "torch", "transformers", "numpy")
+    versions = {f"version of {name}": version(name) for name in packages}
+    processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    threads = str(torch.get_num_threads())
+    return {**versions, "number of threads": threads, "kind of processor": processor}
 
 
 def check_single_process() -> None:
@@ -52,7 +274,7 @@ def check_single_process() -> None:
     if not is_alone():
         raise InputError(
             f"Expected one process, got {_started()}. Run it without torchrun, which works with "
-            "`analyze`, `train` and gates in your own training (docs/gates.md)."
+            f"{', '.join(SHARING)} and gates in your own training (docs/gates.md)."
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from headcount.core.distributed import is_main_process
 from headcount.core.errors import InputError
 from headcount.core.files import LOCK
 from headcount.core.lock_file import give_back, take
@@ -68,9 +69,13 @@ _HELD: dict[tuple[int, int], Callable[[], None]] = {}
 def hold(folder: Path) -> None:
     """Lock an existing folder of results until `release`, or until this process ends.
 
+    The main process holds it, for all processes of a run.
+
     Raises:
         InputError: if another process holds it, or a stale lock file.
     """
+    if not is_main_process():
+        return
     found = os.stat(folder)
     key = (found.st_dev, found.st_ino)
     if key not in _HELD:

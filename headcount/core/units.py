@@ -1,10 +1,9 @@
 """Units: parts of a run that are done one by one, and kept, so that none of them is done twice.
 
-The units of a run have names, and depend on its model, data and options only, not on where the run
-was stopped. Their results are read in the order of the units, so that a run that was stopped ends
-with the same numbers. What is kept has the run's key, a signature of model, data and options: a run
-resumes only from files with its own key. The file before the newest is kept beside it, in case the
-newest is damaged.
+The units of a run have names, and depend on its model, data and options only, neither on where the
+run was stopped nor on the number of its processes (`sharing.py`). What is kept has the run's key, a
+signature of model, data and options: a run resumes only from files with its own key. The file
+before the newest is kept beside it, in case the newest is damaged.
 """
 
 import hashlib
@@ -12,10 +11,12 @@ import json
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from glob import escape
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
+from headcount.core.distributed import is_alone, processes, told_by_all
 from headcount.core.errors import InputError
 from headcount.core.files import (
     START_AGAIN,
@@ -26,6 +27,7 @@ from headcount.core.files import (
     write_atomically,
     write_json,
 )
+from headcount.core.sharing import shared
 from headcount.core.typed_json import JsonObject, Kind, encoded
 from headcount.core.wording import amount, shortened
 
@@ -48,14 +50,21 @@ class OtherRunError(InputError):
 
 
 def is_kept(file: Path) -> bool:
-    """Whether there is a state: the file, or the one before it, after a kill between two moves."""
-    return file.exists() or before(file).exists()
+    """Whether there is a state: a file, or the one before it, after a kill between two moves."""
+    return any(True for _ in _parts_of(file))
 
 
 def forget(file: Path) -> None:
-    """Delete a state, with the one before it."""
-    for each in (before(file), file):
+    """Delete a state, with the one before it and the files of other processes and of units."""
+    for each in [*_parts_of(file)]:
         each.unlink(missing_ok=True)  # another process of this run may have been first
+
+
+def _parts_of(file: Path) -> Iterator[Path]:
+    """All files of a state: its own, those of other processes and of units; the newest last."""
+    for pattern in ("", ".p*", "-*"):
+        for end in (before(file).name.removeprefix(file.name), ""):
+            yield from file.parent.glob(f"{escape(file.stem)}{pattern}{file.suffix}{end}")
 
 
 def latest(file: Path, read: Callable[[Path], T], held: Callable[[T], str]) -> T | None:
@@ -100,7 +109,8 @@ def latest(file: Path, read: Callable[[Path], T], held: Callable[[T], str]) -> T
 class Kept(Mapping[str, T], Generic[T]):
     """Results of the units that are done, by name, in memory and in a file.
 
-    The file is written completely or not at all, and the one before it is kept.
+    The file is written completely or not at all, and the one before it is kept. Each process has a
+    file of its own, and knows what the files of all processes hold.
 
     Args:
         file: the file; None keeps the results in memory only.
@@ -121,8 +131,17 @@ class Kept(Mapping[str, T], Generic[T]):
         self._saved, self._is_saved = monotonic(), True
         self.seconds = dict[str, float]()
         """How long each unit took that `once` or `results` did."""
-        if file is not None and (found := latest(file, partial(_read, key, what, kind), _held)):
-            self._results, self._stored, self.seconds = found
+        if file is None:
+            return
+        rank = 0 if is_alone() else processes().process_index
+        self._file = file.with_name(f"{file.stem}.p{rank}{file.suffix}") if rank else file
+        for each in {file, *file.parent.glob(f"{escape(file.stem)}.p*{file.suffix}")}:
+            if found := latest(each, partial(_read, key, what, kind), _held):
+                self._results |= found[0]
+                if each == self._file:
+                    _, self._stored, self.seconds = found
+        for results in told_by_all(self._results):
+            self._results = {**results, **self._results}
 
     def __getitem__(self, name: str) -> T:
         return self._results[name]
@@ -136,23 +155,36 @@ class Kept(Mapping[str, T], Generic[T]):
     def results(self, units: Iterable[tuple[str, Callable[[], T]]]) -> Generator[T, None, None]:
         """The result of each unit in turn; those that are not done are done, and kept.
 
+        Processes share the units.
+
         Args:
             units: the name of each unit, and what does it.
         """
         try:
-            for name, do in units:
-                yield self.once(name, do)
+            timed = ((name, partial(self._timed, name, do)) for name, do in units)
+            for name, result in shared(timed, self):
+                self._results[name] = result
+                yield result
         finally:  # after Ctrl-C too
             self.save()
 
     def once(self, name: str, do: Callable[[], T]) -> T:
-        """The result of one unit, which is done and kept if it is not done yet."""
+        """The result of one unit, which is done and kept if it is not done yet.
+
+        All processes do it together.
+        """
         if name not in self:
-            start = perf_counter()
-            found = do()
-            self.seconds[name] = round(perf_counter() - start, 1)
-            self.keep({name: found})
+            self[name] = self._timed(name, do)
         return self[name]
+
+    def _timed(self, name: str, do: Callable[[], T]) -> T:
+        start = perf_counter()
+        found = do()
+        self.seconds[name] = round(perf_counter() - start, 1)
+        return found
+
+    def __setitem__(self, name: str, result: T) -> None:
+        self.keep({name: result})
 
     def keep(self, results: Mapping[str, T]) -> None:
         """Keep results, in place of earlier ones of the same names."""

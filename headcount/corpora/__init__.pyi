@@ -7,6 +7,7 @@ from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
+from .batching import units as units
 from .census import Census as Census
 from .census import Misread as Misread
 from .census import Named as Named

@@ -5,8 +5,8 @@ Axes: B sentence, N token, A arc. Rows are padded on the right.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from itertools import chain
+from functools import cache, cached_property, partial
+from itertools import chain, groupby
 from typing import TypeVar, final
 
 import numpy as np
@@ -202,12 +202,60 @@ def batches(
         halves: halves of the corpus; by default every text is one unit.
     """
     check_batch_sizes(max_tokens, pool)
-    maker, number = _Maker(encoder, census, frequencies, halves or Halves()), 0
+    maker = _Maker(encoder, census, frequencies, halves or Halves())
+    for groups in _pools(corpus, maker, max_tokens, pool):
+        yield from map(maker.batch, groups())
+
+
+LEAST_UNITS, MOST_UNITS = 16, 256
+"""Smallest number of units of a corpus with as many batches, and about the largest."""
+
+
+def units(
+    corpus: Corpus,
+    encoder: AnyEncoder,
+    census: Census,
+    *,
+    max_tokens: int = MAX_TOKENS,
+    pool: int = 2000,
+    frequencies: Frequencies | None = None,
+    halves: Halves | None = None,
+) -> Iterator[Iterator[Batch]]:
+    """Yield the batches of each unit of a corpus; together they are those of `batches`.
+
+    A unit is a run of pools, whose texts are encoded if its batches are asked for before the next
+    unit. In a corpus of few pools it is every n-th batch of a pool, so that units take about as
+    long as each other. The units do not depend on who asks.
+    """
+    check_batch_sizes(max_tokens, pool)
+    maker = _Maker(encoder, census, frequencies, halves or Halves())
+    num_pools = max(1, -(-census.num_sentences // pool))
+    least_batches = max(census.num_tokens, census.num_target_tokens) // max_tokens
+    together, num_shares = num_pools // MOST_UNITS, min(LEAST_UNITS, least_batches) // num_pools
+    pools = enumerate(_pools(corpus, maker, max_tokens, pool))
+    for _, run in groupby(pools, lambda each: each[0] // max(1, together)):
+        if num_shares < 2:
+            yield (maker.batch(group) for _, groups in run for group in groups())
+            continue
+        for _, groups in run:
+            for share in range(num_shares):
+                yield _share(maker, groups, share, num_shares)
+
+
+Groups = Callable[[], Sequence[Sequence[EncodedPair]]]
+"""What encodes a pool, once, and makes the groups of its batches."""
+
+
+def _pools(corpus: Corpus, maker: "_Maker", max_tokens: int, pool: int) -> Iterator[Groups]:
+    number = 0
     for sentences in chunks(corpus, pool):
-        pairs = numbered(encoder.encode(sentences), number)
+        yield cache(partial(maker.groups, sentences, number, max_tokens))
         number += len(sentences)
-        for group in groups_by_length(pairs, lambda pair: pair.length, max_tokens):
-            yield maker.batch(group)
+
+
+def _share(maker: "_Maker", groups: Groups, share: int, num_shares: int) -> Iterator[Batch]:
+    """Every n-th batch of a pool."""
+    yield from map(maker.batch, groups()[share::num_shares])
 
 
 def groups_by_length(
@@ -244,6 +292,13 @@ class _Maker:
         self._target_frequencies = census.target_frequencies
         self._relations = {name: index for index, name in enumerate(census.relations)}
         self._baselines = census.baseline_offsets
+
+    def groups(
+        self, sentences: Sequence[Sentence], first: int, max_tokens: int
+    ) -> list[list[EncodedPair]]:
+        """The rows of each batch of a pool whose first sentence has a number in the corpus."""
+        pairs = numbered(self._encoder.encode(sentences), first)
+        return list(groups_by_length(pairs, lambda pair: pair.length, max_tokens))
 
     def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
         encoder = self._encoder

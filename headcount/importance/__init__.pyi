@@ -10,6 +10,7 @@ from .ablations.sweep import sweep as sweep
 from .assessment import Assessed as Assessed
 from .assessment import Assessment as Assessment
 from .assessment import assess as assess
+from .assessment import assessed as assessed
 from .assessment import write_assessment as write_assessment
 from .attention_gradient import attention_gradients as attention_gradients
 from .causal_gates_score import CausalGatesScore as CausalGatesScore

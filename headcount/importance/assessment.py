@@ -361,6 +361,22 @@ def write_assessment(
 ) -> Assessed:
     """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
 
+    Returns what `assessed` does, and takes the same.
+    """
+    found = assessed(assessment, heads, folder, arguments, against)
+    write_scores(folder, found[0], found[2])
+    return found
+
+
+def assessed(
+    assessment: Assessment,
+    heads: Heads,
+    folder: Path,
+    arguments: Mapping[str, Any] | None = None,
+    against: Path | None = None,
+) -> Assessed:
+    """The assessment as it will be in a folder, which is not written.
+
     Args:
         assessment: Results to write.
         heads: Heads of the model.
@@ -369,7 +385,7 @@ def write_assessment(
         against: Folder of an assessment by ablation on other data, to compare effects with.
 
     Returns:
-        The table, the agreement of its scores, and the record as it is in the folder.
+        The table, the agreement of its scores, and the record.
 
     Raises:
         InputError: If one of the folders is of another model.
@@ -386,5 +402,4 @@ def write_assessment(
         arguments=arguments or {},
         across=compared,
     )
-    write_scores(folder, table, record)
     return table, found, record

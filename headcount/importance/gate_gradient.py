@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, LayerId
+from headcount.core import MAX_TOKENS, LayerId, spread
 from headcount.importance.choices import Level
 from headcount.importance.scores import frozen, slopes
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
@@ -38,10 +38,14 @@ def summed(
     model, anatomy = examined(model, anatomy)
     sums: dict[LayerId, Tensor] = {}
     count = 0
+
+    def of_batch(batch: TaskBatch) -> tuple[dict[LayerId, Tensor], int]:
+        found, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
+        return {place: part(each).cpu() for place, each in found.items()}, num
+
     with evaluating(model), frozen(model):
-        for batch in task.batches(max_tokens):
-            found, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
-            sums = {place: sums.get(place, 0) + part(each).cpu() for place, each in found.items()}
+        for parts, num in spread(of_batch, task.batches(max_tokens)):
+            sums = {place: sums.get(place, 0) + each for place, each in parts.items()}
             count += num
     return sums, count
 

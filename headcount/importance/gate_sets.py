@@ -15,7 +15,16 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Gates, Head, Heads, InputError, LayerId, silent_steps
+from headcount.core import (
+    MAX_TOKENS,
+    Gates,
+    Head,
+    Heads,
+    InputError,
+    LayerId,
+    check_single_process,
+    silent_steps,
+)
 from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.results import AGREED
@@ -98,6 +107,7 @@ def gate_sets(
     Raises:
         InputError: For an option out of its range, or fewer than 4 examples.
     """
+    check_single_process()
     check_causal_gates(options)
     model, anatomy = examined(model, anatomy)
     *halves, _ = split(task)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError
+from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError, spread
 from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Tap, evaluating, examined
 from headcount.tasks import Task, TaskBatch
 
@@ -86,20 +86,27 @@ def query_means(
     """
     model, anatomy = examined(model, anatomy)
     listener = _Averaging(model, anatomy, quantity)
+
+    def of_batch(batch: TaskBatch) -> dict[LayerId, QuerySums]:
+        listener.batch, listener.sums = batch.to(model.device), {}
+        task.losses(model, listener.batch)
+        return listener.sums
+
+    sums: dict[LayerId, QuerySums] = {}
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
-        for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
-            task.losses(model, listener.batch)
-    if not listener.sums:
+        for parts in spread(of_batch, task.batches(max_tokens)):
+            for place, part in parts.items():
+                sums[place] = sums[place] + part if place in sums else part
+    if not sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
-    means = {place: each.value() for place, each in listener.sums.items()}
+    means = {place: each.value() for place, each in sums.items()}
     _check_finite(means, listener.without_root)
     return means
 
 
 @final
 class _Averaging:
-    """The tap's listener: sums a quantity over the queries of all batches."""
+    """The tap's listener: sums a quantity over the queries of a batch."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
         self.quantity = quantity

@@ -16,7 +16,6 @@ from headcount.core import (
     check_no_earlier_run,
     entries,
     hold,
-    is_main_process,
     make_folder,
     parse_json,
     reading,
@@ -27,19 +26,14 @@ from headcount.results.curve import CURVE, Curve
 from headcount.results.sealing import SEALS
 from headcount.results.store import Result, csv_name
 
-STATE = (
-    *("measuring-*.safetensors", "null-*.safetensors", "targets-*.json"),
-    *("sweep.safetensors", "translations.json"),
-)
-"""Patterns of the files in `state/` that interrupted runs leave."""
+STATE = ("measuring-", "null-", "targets", "sweep", "translations")
+"""Beginnings of the names of files in `state/` that interrupted runs leave."""
 
 FOLDERS = ("state", "figures", "other", CURVE)
 
 
 def claim(folder: Path, policy: ResumePolicy) -> None:
     """Check that a run may write into a folder; nothing is deleted.
-
-    The main process holds the folder, for all processes of the run.
 
     Raises:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
@@ -50,8 +44,7 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     if present:
         check_no_earlier_run(folder, "an earlier run", policy)
     make_folder(folder / "state")
-    if is_main_process():
-        hold(folder)
+    hold(folder)
 
 
 def claim_beside(
@@ -108,8 +101,8 @@ def start_over(folder: Path) -> None:
 
     Call this after reading model and corpus, so that a typo in their names costs nothing.
     """
-    for pattern in STATE:
-        for file in (folder / "state").glob(f"{pattern}*"):  # and the one before it
+    for beginning in STATE:
+        for file in (folder / "state").glob(f"{beginning}*"):
             file.unlink(missing_ok=True)  # another process of this run may have been first
     (folder / "targets.txt").unlink(missing_ok=True)
     make_folder(folder / "state")

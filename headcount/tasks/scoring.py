@@ -10,11 +10,19 @@ import torch
 from sacrebleu.metrics.chrf import CHRF
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, ModelError, amount, check_is_folder, write_text
+from headcount.core import (
+    MAX_TOKENS,
+    InputError,
+    ModelError,
+    amount,
+    check_is_folder,
+    spread,
+    write_text,
+)
 from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
 from headcount.tap import AnyModel, evaluating, model_of
-from headcount.tasks.task import Evaluation, Losses, Task
+from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
 
 
@@ -35,14 +43,17 @@ def evaluate(
     model = model_of(model)
     loss_N, count_N = np.full(task.num_examples, np.nan), np.zeros(task.num_examples, np.int64)
     outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
+
+    def of_batch(batch: TaskBatch) -> tuple[np.ndarray, ...]:
+        losses = task.losses(model, batch.to(model.device))
+        index_E = batch.index_E.cpu().numpy()
+        _check_finite(losses, index_E, task)
+        numbers = losses.loss_E.double(), losses.count_E, losses.outcome_E.double()
+        return index_E, *(each.cpu().numpy() for each in numbers)
+
     with evaluating(model), torch.inference_mode():
-        for batch in task.batches(max_tokens):
-            losses = task.losses(model, batch.to(model.device))
-            index_E = batch.index_E.cpu().numpy()
-            _check_finite(losses, index_E, task)
-            loss_N[index_E] = losses.loss_E.double().cpu().numpy()
-            count_N[index_E] = losses.count_E.cpu().numpy()
-            outcome_N[index_E] = losses.outcome_E.double().cpu().numpy()
+        for index_E, *numbers in spread(of_batch, task.batches(max_tokens)):
+            loss_N[index_E], count_N[index_E], outcome_N[index_E] = numbers
     assert not np.isnan(loss_N).any(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)
     return task.with_texts(evaluation, model, max_tokens) if texts else evaluation

@@ -22,7 +22,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice
+from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice, spread
 from headcount.corpora import (
     Columns,
     Data,
@@ -185,9 +185,12 @@ class Translation(TokenTask):
         """
         texts, done = [""] * self.num_examples, 0
         self.steps(done, self.num_examples)
+
+        def of_batch(search: tuple[np.ndarray, int]) -> tuple[np.ndarray, list[str]]:
+            return search[0], self._generated(model, *search)
+
         with evaluating(model), torch.inference_mode():
-            for index_E, longest in self._searches(max_tokens):
-                generated = self._generated(model, index_E, longest)
+            for index_E, generated in spread(of_batch, self._searches(max_tokens)):
                 for index, text in zip(index_E, generated, strict=True):
                     texts[index] = text
                 self.steps(done := done + len(index_E), self.num_examples)

@@ -87,7 +87,7 @@ def test_other_sources_in_the_same_file_are_refused(
 ) -> None:
     run(loaded, corpus, tmp_path)
     (tmp_path / "sources.txt").write_text("Another dog.\n" * 5)
-    with pytest.raises(InputError, match=r"targets-0\.json belongs to the run"):
+    with pytest.raises(InputError, match=r"targets\.json belongs to the run"):
         run(loaded, corpus, tmp_path)
 
 

@@ -32,11 +32,6 @@ def test_everything_comes_back(tmp_path: Path):
         laws.assert_same_sums(again.sums[key], sums, rtol=0)
 
 
-def test_no_file_is_an_empty_start(tmp_path: Path):
-    totals = load_state(tmp_path / "state", "signature", MEASURES)
-    assert (totals.sums, totals.num_batches, totals.num_sentences) == ({}, 0, 0)
-
-
 def test_empty_sums_come_back(tmp_path: Path):
     save_state(tmp_path / "state", Totals(), "signature")
     assert load_state(tmp_path / "state", "signature", MEASURES) == Totals()

@@ -25,7 +25,7 @@ def test_the_process_that_is_left_ends_with_a_sentence(
     """Two processes are connected by gloo; one is killed in the middle of its work."""
     out = tmp_path / "out"
     if command == "analyze":
-        begun = out / "state" / f"measuring-{killed}.safetensors"
+        begun = out / "state" / "measuring-0.safetensors"
         both = ranks("headcount", "analyze", bert, SAMPLE, *SMALL, "--out", out)
     else:
         begun = out / "checkpoints" / "checkpoint-4" / "whole"
@@ -35,7 +35,7 @@ def test_the_process_that_is_left_ends_with_a_sentence(
     both[killed].send_signal(signal.SIGKILL)
     _, errors = both[1 - killed].communicate(timeout=200)
     assert both[1 - killed].returncode == 2, errors
-    assert "headcount: Another process of this run ended (Connection " in errors
+    assert "headcount: Another process of this run ended (" in errors
     assert "Traceback" not in errors
 
 

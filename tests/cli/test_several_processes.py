@@ -1,12 +1,16 @@
-"""Two commands share their work under torchrun; the others are refused at once, with a sentence."""
+"""Commands share their work under torchrun; the others are refused at once, with a sentence."""
 
+import json
+import signal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from headcount.cli.command import COMMANDS, SEVERAL, main
-from tests.cli.conftest import SAMPLE
-from tests.cli.test_long_work import SMALL
+from headcount.cli.command import COMMANDS, main
+from headcount.core import SHARING
+from tests.cli.conftest import PARALLEL, SAMPLE, headcount
+from tests.cli.test_long_work import SMALL, until
 from tests.cli.test_train import DATA
 from tests.forked import Forked, ranks
 
@@ -19,7 +23,7 @@ def ends(both: list[Forked]) -> list[tuple[int | None, str, str]]:
     return [(process.returncode, *each) for process, each in zip(both, texts, strict=True)]
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(SEVERAL)))
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(SHARING)))
 def test_one_sentence_of_the_main_process(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,6 +69,54 @@ def test_hosts_without_a_shared_disk_start_over(bert: Path, tmp_path: Path) -> N
     for status, _, errors in ends(ranks("headcount", *again, last=outs)):
         assert status == 0, errors
     assert (outs[0] / "run.json").exists() and not (outs[1] / "run.json").exists()
+
+
+def test_importance_has_the_same_bits(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    """Two processes, each with a disk of its own, are killed in the sweep; three resume."""
+    one, outs = tmp_path / "one", [tmp_path / "0", tmp_path / "1", tmp_path / "2"]
+    methods = ("--methods", "gradient", "fisher", "relevance", "norm", "sink", "ablation")
+    how = (*methods, "--instead", "mean", "--max-tokens", 24, "--samples", 20, "--out")
+    arguments = ("importance", bert, "--task", "masked-lm", "--data", data[0], *how)
+    assert headcount(*arguments, one)[0] == 0
+    killed = ranks("headcount", *arguments, last=outs)
+    for process, out in zip(killed, outs, strict=False):
+        until(lambda out=out: [*(out / "state").glob("sweep-*.safetensors")])
+        process.send_signal(signal.SIGKILL)
+    for process in killed:
+        process.communicate(timeout=60)
+    again = (*arguments[:-1], "--resume", "--out")
+    for status, _, errors in ends(ranks("headcount", *again, last=outs, number=3)):
+        assert status == 0, errors
+    parts = [{path.name for path in (out / "state").glob("sweep-*")} for out in outs]
+    assert sum(map(len, parts)) == len(set().union(*parts)) > 3
+    left, right = (pd.read_parquet(out / "heads.parquet") for out in (one, outs[0]))
+    pd.testing.assert_frame_equal(left, right, rtol=0, atol=0)
+    assert not (outs[1] / "heads.parquet").exists()
+
+
+def test_an_evaluation_is_shared(marian: Path, tmp_path: Path) -> None:
+    """Losses and beam searches; the main process writes."""
+    task = ("evaluate", marian, "--task", "translation", "--data", PARALLEL, "--limit", 9)
+    arguments = (*task, "--max-tokens", 60, "--out")
+    assert headcount(*arguments, tmp_path / "one")[0] == 0
+    outs = [tmp_path / "0", tmp_path / "1"]
+    for status, _, errors in ends(ranks("headcount", *arguments, last=outs)):
+        assert status == 0, errors
+    one, two = (
+        {**json.loads((out / "evaluation.json").read_text()), "arguments": {}, "seals": {}}
+        for out in (tmp_path / "one", outs[0])
+    )
+    assert one == two and one["scores"]
+    texts = [(out / "translations.txt").read_text() for out in (tmp_path / "one", outs[0])]
+    assert texts[0] == texts[1]
+    assert not outs[1].exists()
+
+
+def test_other_arguments_are_refused_by_all(bert: Path, data: list[Path], tmp_path: Path) -> None:
+    evaluate = ("evaluate", bert, "--task", "masked-lm", "--data", data[0], "--limit")
+    for status, output, errors in ends(ranks("headcount", *evaluate, last=[3, 4])):
+        assert (status, output) == (2, "")
+        assert "same arguments in all processes, got" in " ".join(errors.split())
 
 
 def test_training_needs_one_folder(tmp_path: Path) -> None:

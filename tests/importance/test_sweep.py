@@ -206,15 +206,12 @@ def test_resumes(tmp_path: Path) -> None:
     assert task.runs == []  # nothing is left to do
     with pytest.raises(InputError, match="losses of 5 examples"):
         sweep(AblationSetting(model, task, anatomy), ablations[1:], state=tmp_path / "s", key="a")
-    (tmp_path / "s").write_bytes((tmp_path / "s").read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="is computed again: it holds 3 of 5 examples$"):
+    first, second = tmp_path.iterdir()
+    first.write_bytes(first.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="can't be read: .* What it held is computed again"):
         again = run(task := TinyTask(model))
-    assert task.runs, "the last batch"
+    assert 0 < len(task.runs) < 20, "one of two batches"
     np.testing.assert_array_equal(again.loss_AN, dense.loss_AN)
-    for each in tmp_path.iterdir():
-        each.write_bytes(b"torn")
-    with pytest.raises(InputError, match="Start again with --overwrite"):
-        run(TinyTask(model))
 
 
 def test_resumes_with_other_batches(tmp_path: Path) -> None:

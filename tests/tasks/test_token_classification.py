@@ -9,8 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from headcount.core import CorpusError, InputError, ModelError
-from headcount.importance import score_deltas
-from headcount.importance.ablations.sweep import load_sweep, save_sweep
+from headcount.importance import AblationSetting, score_deltas, single_heads, sweep
 from headcount.importance.lrp.relevance import start_of
 from headcount.models import Loaded
 from headcount.tasks import TaskSplits, TokenClassification, build, drawn, evaluate
@@ -108,13 +107,14 @@ def test_a_part_has_the_scores_of_its_sentences_and_differences_have_p_values() 
 
 
 def test_an_interrupted_sweep_keeps_counts_of_classes(tmp_path: Path) -> None:
-    _, task = small.TASKS["words-bert"]()
-    table = load_sweep(None, "key", 5, task)
-    table.outcome_AN[2, 3] = [[1, 2, 3], [4, 5, 6]]
-    save_sweep(tmp_path / "sweep", "key", table)
-    again = load_sweep(tmp_path / "sweep", "key", 5, task)
-    np.testing.assert_array_equal(again.outcome_AN, table.outcome_AN)
-    assert again.outcome_AN.shape == (5, 7, 2, 3)
+    loaded, task = small.TASKS["words-bert"]()
+    setting = AblationSetting(loaded.model, task, loaded.anatomy)
+    first, again = (
+        sweep(setting, single_heads(loaded.heads)[:2], tmp_path / "sweep", "key") for _ in range(2)
+    )
+    np.testing.assert_array_equal(again.outcome_AN, first.outcome_AN)
+    assert again.outcome_AN.shape == (2, 7, 2, 3) and again.outcome_AN.max() > 0
+    assert np.isfinite(again.base.outcome_N).all()
 
 
 @pytest.mark.parametrize(

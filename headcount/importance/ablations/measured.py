@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice
+from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice, spread
 from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
 from headcount.importance.scores import Scores
@@ -121,16 +121,24 @@ def mean(
     """Each head's mean output over the queries of a task's data, without padding."""
     model, anatomy = examined(model, anatomy)
     listener = _MeanOutput()
+
+    def of_batch(batch: TaskBatch) -> dict[LayerId, tuple[Tensor, int]]:
+        listener.batch, listener.sums, listener.queries = batch.to(model.device), {}, {}
+        task.losses(model, listener.batch)
+        return {place: (sums, listener.queries[place]) for place, sums in listener.sums.items()}
+
+    sums: dict[LayerId, tuple[Tensor, int]] = {}
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
-        for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
-            task.losses(model, listener.batch)
-    means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
+        for parts in spread(of_batch, task.batches(max_tokens)):
+            for place, (total, queries) in parts.items():
+                before = sums.get(place, (0, 0))
+                sums[place] = before[0] + total, before[1] + queries
+    means = {place: total / queries for place, (total, queries) in sums.items()}
     return lambda layer, value, mask: means[layer.layer_id].to(value)
 
 
 class _MeanOutput:
-    """Sums every head's output over queries that are not padding."""
+    """Sums every head's output over a batch's queries that are not padding."""
 
     def __init__(self) -> None:
         self.sums: dict[LayerId, Tensor] = {}

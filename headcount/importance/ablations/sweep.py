@@ -3,9 +3,11 @@
 For each batch, one clean forward stores the output of every block. Then all ablations that first
 change the same layer share forwards, in which each has gates for its own copy of the rows. These
 forwards begin at the heads' outputs if zero replaces a head, else at the layer's block.
-Translations under ablations take one beam search each. A killed run resumes from what was saved.
+Translations under ablations take one beam search each. A killed run resumes from what was saved,
+batch by batch; processes share the batches.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,21 +18,25 @@ from typing import Literal, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import (
     MAX_TOKENS,
     Head,
+    Held,
     Kept,
     LayerId,
     ModelError,
+    Passing,
+    UnitFiles,
     amount,
     check_same_key,
-    latest,
     read_arrays,
     reading,
+    shared,
+    told_by_all,
     write_arrays,
 )
 from headcount.importance.ablations.reuse import Attentions, Blocks
@@ -38,57 +44,43 @@ from headcount.importance.folder import TRANSLATIONS
 from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, tapped
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
-_ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
+_ARRAYS = ("index_E", "count_E", "loss_AE", "outcome_AE")
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class SweepTable:
-    """One row per ablation, after a row for the dense model; filled batch by batch."""
+class SweepPart:
+    """What a sweep finds on one batch: a row per ablation, after one for the dense model."""
 
-    loss_AN: Float[np.ndarray, "ablation example"]
-    outcome_AN: Float[np.ndarray, " ablation example *outcome"]
-    count_N: Int[np.ndarray, " example"]
-    seen_N: Bool[np.ndarray, " example"]
-
-    @classmethod
-    def empty(cls, num_rows: int, task: Task) -> "SweepTable":
-        """A table without any results."""
-        num_examples = task.num_examples
-        loss_AN = np.full((num_rows, num_examples), np.nan)
-        outcome_AN = np.full((num_rows, num_examples, *task.outcome_shape), np.nan)
-        counts = np.zeros(num_examples, dtype=np.int64)
-        return cls(loss_AN, outcome_AN, counts, np.zeros(num_examples, dtype=bool))
+    index_E: Int[np.ndarray, " example"]
+    """The number of each example in the task's data."""
+    count_E: Int[np.ndarray, " example"]
+    loss_AE: Float[np.ndarray, "ablation example"]
+    outcome_AE: Float[np.ndarray, " ablation example *outcome"]
 
 
-def save_sweep(path: Path, key: str, table: SweepTable) -> None:
-    """Write the progress, completely or not at all."""
-    write_arrays(path, {name: getattr(table, name) for name in _ARRAYS}, {"key": key})
+def name_of(index_E: Int[np.ndarray, " example"]) -> str:
+    """The name of the part of some examples, by which its progress is stored."""
+    return hashlib.sha256(index_E.astype("<i8").tobytes()).hexdigest()[:12]
 
 
-def load_sweep(path: Path | None, key: str, num_rows: int, task: Task) -> SweepTable:
-    """Load the progress of an interrupted sweep.
-
-    Raises:
-        InputError: If the file is damaged, or of a sweep with another model, task or options.
-    """
-    found = path and latest(path, partial(_read, key, num_rows, task), _held)
-    return found or SweepTable.empty(num_rows, task)
+def _save(key: str, path: Path, part: SweepPart) -> None:
+    write_arrays(path, {name: getattr(part, name) for name in _ARRAYS}, {"key": key})
 
 
-def _held(table: SweepTable) -> str:
-    return f"{table.seen_N.sum():,} of {amount(table.seen_N.size, 'example')}"
-
-
-def _read(key: str, num_rows: int, task: Task, path: Path) -> SweepTable:
+def _load(key: str, path: Path) -> SweepPart:
     found, about = read_arrays(path, "an interrupted sweep")
+    check_same_key(path, about.get("key"), key)
     with reading(path, "an interrupted sweep"):
-        table = SweepTable(**{name: found[name] for name in _ARRAYS})
-        rows, examples = table.loss_AN.shape
-    made = f"{about.get('key')}, {amount(rows, 'loss')} of {amount(examples, 'example')}"
-    wanted = f"{key}, {amount(num_rows, 'loss')} of {amount(task.num_examples, 'example')}"
-    check_same_key(path, made, wanted)
-    return table
+        return SweepPart(**{name: found[name] for name in _ARRAYS})
+
+
+def _held(state: Path | None, key: str, num_rows: int, num_examples: int) -> Held[SweepPart]:
+    """The parts that this process has on its disk, or in memory only."""
+    if state is None:
+        return Passing[SweepPart]()
+    of_all = f"{key}, {amount(num_rows, 'loss')} of {amount(num_examples, 'example')}"
+    return UnitFiles(state, partial(_load, of_all), partial(_save, of_all))
 
 
 TOGETHER = 4096
@@ -157,7 +149,7 @@ def sweep(
     Args:
         setting: Model and task.
         ablations: Ablations to run one by one.
-        state: File for the progress; if it exists, the sweep resumes from it.
+        state: Name of the files for the progress, one a batch, from which the sweep resumes.
         key: Key that the state must have been made with.
         progress: Callback that receives the number of finished examples and the total.
 
@@ -167,19 +159,38 @@ def sweep(
     """
     model, task = setting.model, setting.task
     running = _Sweeping(setting, tuple(ablations))
-    table = load_sweep(state, key, len(ablations) + 1, task)
-    progress(int(table.seen_N.sum()), task.num_examples)
-    with evaluating(model), torch.inference_mode(), _without_cache(model):
+    num_rows, num_examples = len(ablations) + 1, task.num_examples
+    held = _held(state, key, num_rows, num_examples)
+    every = told_by_all({name: held[name].index_E for name in held})
+    before = {name: index_E for each in every for name, index_E in sorted(each.items())}
+    # By example, not by batch: a sweep may resume with batches of another size.
+    done_N = np.isin(np.arange(num_examples), np.concatenate([[], *before.values()]))
+    progress(int(done_N.sum()), num_examples)
+
+    def units() -> Iterator[tuple[str, Callable[[], SweepPart]]]:
+        yield from ((name, partial(_missing, name)) for name in before)
         for batch in task.batches(setting.max_tokens):
-            # By example, not by batch number: a sweep may resume with another batch size.
-            if table.seen_N[batch.index_E.numpy()].all():
-                continue
-            running.batch(batch.to(model.device), table)
-            if state is not None:
-                save_sweep(state, key, table)
-            progress(int(table.seen_N.sum()), task.num_examples)
-    base = Evaluation(table.loss_AN[0], table.count_N, table.outcome_AN[0])
-    return Swept(running.ablations, base, table.loss_AN[1:], table.outcome_AN[1:])
+            index_E = batch.index_E.numpy()
+            if not done_N[index_E].all():
+                yield name_of(index_E), partial(running.part, batch)
+
+    def after(name: str) -> None:
+        done_N[running.last_E] = True
+        progress(int(done_N.sum()), num_examples)
+
+    count_N = np.zeros(num_examples, dtype=np.int64)
+    loss_AN = np.full((num_rows, num_examples), np.nan)
+    outcome_AN = np.full((num_rows, num_examples, *task.outcome_shape), np.nan)
+    with evaluating(model), torch.inference_mode(), _without_cache(model):
+        for _, part in shared(units(), held, after):
+            count_N[part.index_E] = part.count_E
+            loss_AN[:, part.index_E], outcome_AN[:, part.index_E] = part.loss_AE, part.outcome_AE
+    base = Evaluation(loss_AN[0], count_N, outcome_AN[0])
+    return Swept(running.ablations, base, loss_AN[1:], outcome_AN[1:])
+
+
+def _missing(name: str) -> SweepPart:
+    raise AssertionError(f"a process held {name}")
 
 
 @final
@@ -194,19 +205,27 @@ class _Sweeping:
         self.blocks, self.attentions = Blocks(model, anatomy), Attentions(model, anatomy)
         self._counts = anatomy.heads.counts
         self._number = {layer.layer_id: number for number, layer in enumerate(anatomy.layers)}
+        self.last_E = np.zeros(0, dtype=np.int64)
+        """The numbers of the examples of the last batch."""
 
-    def batch(self, batch: TaskBatch, table: SweepTable) -> None:
-        """Fill in the batch's examples in all rows of the table."""
-        index = batch.index_E.cpu().numpy()
+    def part(self, batch: TaskBatch) -> SweepPart:
+        """The batch's examples under all ablations."""
+        batch, self.last_E = batch.to(self.model.device), batch.index_E.numpy()
         with Tap(self.model, self.anatomy), self.blocks.keeping(), self.attentions.keeping():
             clean = self.task.losses(self.model, batch)
-        self._fill(table, [0], index, clean, ["no ablation"])
-        table.count_N[index] = clean.count_E.cpu().numpy()
+        shape = (len(self.ablations) + 1, len(self.last_E))
+        found = SweepPart(
+            index_E=self.last_E,
+            count_E=clean.count_E.cpu().numpy(),
+            loss_AE=np.empty(shape),
+            outcome_AE=np.empty((*shape, *self.task.outcome_shape)),
+        )
+        self._fill(found, [0], clean, ["no ablation"])
         for first, numbers in self._shares(batch):
             losses = self._ablated(batch, first, numbers)
             names = [self.ablations[number].name for number in numbers]
-            self._fill(table, [number + 1 for number in numbers], index, losses, names)
-        table.seen_N[index] = True
+            self._fill(found, [number + 1 for number in numbers], losses, names)
+        return found
 
     def _shares(self, batch: TaskBatch) -> Iterator[tuple[int, list[int]]]:
         """Groups of ablations that share a forward, with the first layer that they change."""
@@ -257,26 +276,17 @@ class _Sweeping:
                 gates[place][copy * num_rows : (copy + 1) * num_rows, head.index] = 0
         return gates
 
-    def _fill(
-        self,
-        table: SweepTable,
-        rows: list[int],
-        index: np.ndarray,
-        losses: Losses,
-        names: list[str],
-    ) -> None:
-        shape = (len(rows), len(index))
+    def _fill(self, part: SweepPart, rows: list[int], losses: Losses, names: list[str]) -> None:
+        shape = (len(rows), len(part.index_E))
         loss_AE = losses.loss_E.double().cpu().numpy().reshape(shape)
         if not np.isfinite(loss_AE).all():
             row, example = np.argwhere(~np.isfinite(loss_AE))[0]
             raise ModelError(
-                f"Expected a finite loss for every example, but example {index[example]} gave "
-                f"{loss_AE[row, example]} under ablation {names[row]}. Check that example, or load "
-                "the model in float32."
+                "Expected a finite loss for every example, but example "
+                f"{part.index_E[example]} gave {loss_AE[row, example]} under ablation "
+                f"{names[row]}. Check that example, or load the model in float32."
             )
-        place = (np.array(rows)[:, None], index)
-        table.loss_AN[place] = loss_AE
-        table.outcome_AN[place] = _numbers(losses.outcome_E, shape)
+        part.loss_AE[rows], part.outcome_AE[rows] = loss_AE, _numbers(losses.outcome_E, shape)
 
 
 def _numbers(

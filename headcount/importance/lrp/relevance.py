@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, LayerId
+from headcount.core import MAX_TOKENS, InputError, LayerId, spread
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
@@ -202,10 +202,13 @@ def relevance(
     (model, anatomy), start = examined(model, anatomy), start or start_of(task)
     sums: dict[LayerId, Tensor] = {}
     num_steps = 0
-    for batch in task.batches(max_tokens):
-        for weight_E, parts in _of_batch(
-            model, anatomy, batch.to(model.device), rules=rules, start=start, per_step=per_step
-        ):
+
+    def of_batch(batch: TaskBatch) -> list[tuple[Tensor, dict[LayerId, Tensor]]]:
+        there = batch.to(model.device)
+        return [*_of_batch(model, anatomy, there, rules=rules, start=start, per_step=per_step)]
+
+    for steps in spread(of_batch, task.batches(max_tokens)):
+        for weight_E, parts in steps:
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)
                 sums[place] = sums.get(place, torch.zeros_like(summed_H)) + summed_H

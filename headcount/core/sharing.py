@@ -1,0 +1,84 @@
+"""Sharing: processes share the units of a run, whose results do not depend on who did what.
+
+Each process says which units its disk holds, and the first that is free does the next of the
+others. Results are read in the order of the units, so that the numbers are the same to the last
+bit, however often a run was stopped, and with however many processes it resumed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+
+from headcount.core.distributed import is_alone, own_unit, taken, told_by, told_by_all
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@runtime_checkable
+class Held(Protocol[T]):
+    """Results of units that this process holds, by the names of the units; a dict is one."""
+
+    def __contains__(self, name: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __getitem__(self, name: str, /) -> T: ...
+    def __setitem__(self, name: str, result: T, /) -> None: ...
+
+
+def shared(
+    units: Iterable[tuple[str, Callable[[], T]]],
+    held: Held[T],
+    after: Callable[[str], object] = lambda name: None,
+) -> Iterator[tuple[str, T]]:
+    """The names and results of all units in their order; what no process holds is done and held.
+
+    Args:
+        units: the name of each unit, and what does it; the same in all processes.
+        held: what this process holds.
+        after: called with the name of each unit that this process did.
+    """
+
+    def do(name: str, unit: Callable[[], T]) -> None:
+        with own_unit():
+            held[name] = unit()
+        after(name)
+
+    if is_alone():
+        for name, unit in units:
+            if name not in held:
+                do(name, unit)
+            yield name, held[name]
+        return
+    names, holders = list[str](), _holders(held)
+
+    def missing() -> Iterator[tuple[str, Callable[[], T]]]:
+        for name, unit in units:
+            names.append(name)
+            if name not in holders:
+                yield name, unit
+
+    for name, unit in taken(missing()):
+        do(name, unit)
+    holders = _holders(held)
+    for name in names:
+        yield name, told_by(holders[name], partial(held.__getitem__, name))
+
+
+def _holders(held: Held[Any]) -> dict[str, int]:
+    """The first process that holds each unit that is held anywhere."""
+    every = [*enumerate(told_by_all([*held]))]
+    return {name: process for process, names in reversed(every) for name in names}
+
+
+def spread(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What is computed of each item, in their order; processes share the items."""
+    units = ((str(number), partial(do, item)) for number, item in enumerate(items))
+    return (result for _, result in shared(units, Passing[R]()))
+
+
+@final
+class Passing(dict[str, T], Generic[T]):
+    """Results in memory that are read once, and then forgotten."""
+
+    def __getitem__(self, name: str, /) -> T:
+        return self.pop(name)

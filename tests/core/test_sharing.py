@@ -1,0 +1,71 @@
+"""Three real processes share units: all get the same results, and notice one that is killed."""
+
+import json
+from pathlib import Path
+
+from headcount.core import Kept
+from tests.forked import ranks
+
+NUMBERS = [str(number) for number in range(7)]
+
+SCRIPT = """
+import json, os, signal, sys, time
+from functools import partial
+from pathlib import Path
+from headcount.core import InputError, Kept, check_alike, distributed, processes, spread
+
+distributed.SILENT = 3.0
+rank, done = processes().process_index, []
+
+
+def unit(number):
+    if rank == 1 and not done:
+        time.sleep(1)  # a long unit, for which the others do not wait
+    done.append(number)
+    return (*spread(lambda item: item, [number, os.getpid()]),)  # in a unit nothing is shared
+
+
+def refused(facts):
+    try:
+        check_alike(facts)
+    except InputError as error:
+        return str(error)
+
+
+said = {"squares": [*spread(lambda number: number**2, range(5))], "alike": refused({"model": "a"})}
+said["other"] = refused({"model": f"{rank % 2}"})
+kept = Kept(Path(sys.argv[1]) / "kept.json", "key", "numbers", tuple[int, ...])
+units = [(str(number), partial(unit, number)) for number in range(7)]
+said |= {"kept": [*kept.results(units)], "done": done, "together": kept.once("last", lambda: (7,))}
+print(json.dumps(said), flush=True)
+if rank == 2:
+    os.kill(os.getpid(), signal.SIGKILL)
+start = time.monotonic()
+try:
+    [*spread(lambda number: number, range(2))]
+except InputError as error:
+    print(error, time.monotonic() - start < 20, flush=True)
+"""
+
+
+def test_three_processes(tmp_path: Path) -> None:
+    """They also keep what they did, so that one process that resumes does nothing again."""
+    three = ranks("-c", SCRIPT, tmp_path, number=3)
+    outputs = [process.communicate(timeout=100) for process in three]
+    said = [json.loads(output.splitlines()[0]) for output, _ in outputs]
+    for each in said:
+        assert each["squares"] == [0, 1, 4, 9, 16] and each["alike"] is None
+        assert each["other"].startswith(
+            "Expected the same model in all processes, got 0 in process 0, 1 in process 1. Start"
+        )
+        assert each["kept"] == said[0]["kept"] and each["together"] == [7]
+    assert [number for number, _ in said[0]["kept"]] == [*range(7)]
+    assert sorted(sum((each["done"] for each in said), [])) == [*range(7)]
+    assert len(said[1]["done"]) < 3 and len({process for _, process in said[0]["kept"]}) == 3
+    for output, errors in outputs[:2]:
+        assert output.splitlines()[1:] == [
+            "Another process of this run ended (no sign of life from process 2). Its own message "
+            "says why. Start all of them again, with --resume if the command has that option. True"
+        ], errors
+    again = Kept(tmp_path / "kept.json", "key", "numbers", tuple[int, ...])
+    assert {*again} == {*NUMBERS, "last"} and list(again["3"]) == said[0]["kept"][3]

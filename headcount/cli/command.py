@@ -25,6 +25,7 @@ from headcount.core import (
     ended,
     is_alone,
     is_main_process,
+    leave,
     processes,
     reason,
     release,
@@ -325,6 +326,7 @@ def _run(arguments: list[str]) -> int:
             errors.print(f"headcount: {shortened(reported)}", style="red")
             return 2
         finally:
+            leave()
             release()
 
 

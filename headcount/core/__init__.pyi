@@ -13,6 +13,7 @@ from .distributed import check_single_process as check_single_process
 from .distributed import ended as ended
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
+from .distributed import leave as leave
 from .distributed import processes as processes
 from .distributed import told_by_all as told_by_all
 from .distributed import wait_for_everyone as wait_for_everyone

@@ -102,6 +102,12 @@ def _check_alike(every: Sequence[Mapping[str, str]]) -> None:
             )
 
 
+def leave() -> None:
+    """Tell the other processes, if this one has met any, that it ends, which they may wait for."""
+    if _meeting.cache_info().currsize:
+        _meeting().leave()
+
+
 def told_by_all(mine: T) -> list[T]:
     """What each process tells, in the order of the processes, once all are here."""
     if is_alone():
@@ -188,7 +194,7 @@ class _Meeting:
         self._name = str(broadcast_object_list([uuid4().hex])[0])
         self._store, self._lost, self._calls = self._connected(), "", 0
         Thread(target=self._beat, daemon=True).start()
-        atexit.register(self._leave)
+        atexit.register(self.leave)
 
     def _connected(self) -> Any:
         """A connection to the store over which the launcher's processes have met."""
@@ -214,7 +220,7 @@ class _Meeting:
         except RuntimeError:
             self._lost = NO_STORE
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Tell the others, who may wait for this process, that it ends."""
         with suppress(RuntimeError):
             self._store.set("lost", f"process {self.rank} left")

@@ -15,13 +15,14 @@ import pytest
 from transformers import AutoModel
 
 from headcount import load
+from headcount.core import is_kept
 from headcount.importance import COLUMNS, SCORES
 from headcount.models import Loaded
 from headcount.tap import gated
 from headcount.tasks import build, evaluate
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
-from tests.cli.test_long_work import wait_for
+from tests.cli.test_long_work import until
 from tests.forked import Forked
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()]
@@ -78,9 +79,9 @@ def test_into_an_analysis(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     assert status == 2 and "holds an earlier assessment" in errors
     sweep = out / "state" / "sweep.safetensors"
     assert similarity(encoder, tmp_path / "mistyped.tsv", out, "--overwrite")[0] == 2
-    assert sweep.exists(), "hours of work, for a slip"
+    assert is_kept(sweep), "hours of work, for a slip"
     assert similarity(encoder, pairs, out, "--overwrite", "--methods", "norm", "sink")[0] == 0
-    assert not sweep.exists()
+    assert not is_kept(sweep)
     again = pd.read_parquet(out / "heads.parquet")
     assert list(again.columns[len(before.columns) :]) == ["norm_score", "sink_score"]
 
@@ -236,7 +237,7 @@ def test_a_killed_sweep_resumes(encoder: Path, pairs: Path, tmp_path: Path) -> N
         broken,
         *more,
     )
-    wait_for(broken / "state" / "sweep.safetensors")
+    until(lambda: is_kept(broken / "state" / "sweep.safetensors"))
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     assert not (broken / "heads.parquet").exists()

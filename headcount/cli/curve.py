@@ -14,7 +14,7 @@ from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import ResultCommand
 from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_curve
-from headcount.core import InputError, options_of
+from headcount.core import InputError, check_single_process, options_of
 from headcount.pruning import METHOD_OPTIONS
 
 
@@ -63,6 +63,8 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
             )
         if self.seeds != Curve.seeds and "random" not in self._chosen():
             raise InputError("Only the method random reads --seeds. Leave --seeds out.")
+        if any(pruning.is_trained(each) for each in self._chosen().values()):
+            check_single_process()
         check_calibration(self.on.calibration, self._chosen().values())
         self.on.check()
         self.on.check_heads(max(self.keep), self.analysis)

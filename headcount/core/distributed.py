@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHARING = ("analyze", "evaluate", "importance", "train")
+SHARING = (
+    *("align", "analyze", "cluster", "coreference", "curve", "evaluate", "explain", "follow"),
+    *("importance", "train"),
+)
 """The commands that share their work if torchrun starts several processes."""
 
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")

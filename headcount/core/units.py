@@ -135,13 +135,16 @@ class Kept(Mapping[str, T], Generic[T]):
             return
         rank = 0 if is_alone() else processes().process_index
         self._file = file.with_name(f"{file.stem}.p{rank}{file.suffix}") if rank else file
-        for each in {file, *file.parent.glob(f"{escape(file.stem)}.p*{file.suffix}")}:
+        others = {file, *file.parent.glob(f"{escape(file.stem)}.p*{file.suffix}")}
+        for each in (*sorted(others - {self._file}), self._file):
             if found := latest(each, partial(_read, key, what, kind), _held):
-                self._results |= found[0]
-                if each == self._file:
-                    _, self._stored, self.seconds = found
-        for results in told_by_all(self._results):
-            self._results = {**results, **self._results}
+                results, self._stored, seconds = found
+                self._results, self.seconds = self._results | results, self.seconds | seconds
+            else:
+                self._stored = {}
+        # What the first process knows goes first, so that all of them resume from one state
+        for results, seconds in reversed(told_by_all((self._results, self.seconds))):
+            self._results, self.seconds = self._results | results, self.seconds | seconds
 
     def __getitem__(self, name: str) -> T:
         return self._results[name]

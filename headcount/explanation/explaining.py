@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import final
 
@@ -10,7 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Head, InputError, Progress, amount, name_of, shortened, silent
+from headcount.core import (
+    Head,
+    InputError,
+    Progress,
+    amount,
+    name_of,
+    shortened,
+    silent,
+    spread,
+)
 from headcount.corpora import Corpus
 from headcount.explanation.cases import Case, Row
 from headcount.explanation.effects import Measured, attributions, mean_outputs
@@ -142,6 +152,21 @@ def _signed(options: ExplainOptions, texts: Corpus | None) -> dict[str, object]:
 
 
 @final
+@dataclass
+class _Alone:
+    """The effects of single heads on one prompt."""
+
+    numbers: tuple[float, float, float]
+    """What the prompt's value is, that of the second prompt, and the log-probability."""
+    effects: dict[str, Float[np.ndarray, " head"]] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What else adds to the logit."""
+    logits: list[float] = field(default_factory=list)
+    """What attribution adds up to, if it is exact."""
+    by_layers: Float[np.ndarray, " range"] | None = None
+
+
+@final
 class _Explaining:
     """The effects of heads on the predictions of some prompts.
 
@@ -183,40 +208,46 @@ class _Explaining:
         return float(np.mean(self._logits)) if self._logits else float("nan")
 
     def _measure(self) -> None:
-        """Measure the effects of single heads, prompt by prompt."""
+        """Measure the effects of single heads; processes share the prompts."""
         found: dict[str, list[np.ndarray]] = {}
-        for n, case in enumerate(self._cases):
-            measured = Measured(self._loaded, case, self._means)
-            self.value_N[n], self.second_N[n] = measured.value, measured.second
-            self._log_N[n] = measured.log_probability
-            effects = self._by_gradient(measured, case)
-            for name in self._names:
-                if EFFECTS[name].is_replacement:
-                    effects[name] = measured.replaced(name, [[head] for head in self._heads])
-            if "knockout" in self._names:
-                heads = [_between(self._loaded, case, *each) for each in self._ranges]
-                self._by_layers.append(measured.replaced("knockout", heads))
-            for name, effect_H in effects.items():
+        for n, each in enumerate(spread(self._alone, self._cases)):
+            self.value_N[n], self.second_N[n], self._log_N[n] = each.numbers
+            self._logits += each.logits
+            for name, value in each.parts.items():
+                self._parts.setdefault(name, []).append(value)
+            if each.by_layers is not None:
+                self._by_layers.append(each.by_layers)
+            for name, effect_H in each.effects.items():
                 found.setdefault(name, []).append(effect_H)
             self._progress("prompts", n + 1, len(self._cases))
         self._effects = {name: np.stack(found[name]) for name in EFFECTS if name in found}
 
-    def _by_gradient(self, measured: Measured, case: Case) -> dict[str, np.ndarray]:
-        """Effects that need no replacement; gradient x output where attribution is not exact."""
-        wanted, effects = {*self._names}, dict[str, np.ndarray]()
+    def _alone(self, case: Case) -> "_Alone":
+        """The effects of single heads on a prompt."""
+        measured = Measured(self._loaded, case, self._means)
+        alone = _Alone((measured.value, measured.second, measured.log_probability))
+        self._by_gradient(measured, case, alone)
+        for name in self._names:
+            if EFFECTS[name].is_replacement:
+                alone.effects[name] = measured.replaced(name, [[head] for head in self._heads])
+        if "knockout" in self._names:
+            heads = [_between(self._loaded, case, *each) for each in self._ranges]
+            alone.by_layers = measured.replaced("knockout", heads)
+        return alone
+
+    def _by_gradient(self, measured: Measured, case: Case, alone: "_Alone") -> None:
+        """Add effects that need no replacement; gradient x output where attribution is inexact."""
+        wanted = {*self._names}
         if "attribution" in wanted:
             exact = attributions(self._loaded, case, self._heads)
             if exact is None:
                 wanted |= {"gradient"}
             else:
-                effects["attribution"], parts, logit = exact
-                self._logits.append(logit)
-                for name, value in parts.items():
-                    self._parts.setdefault(name, []).append(value)
+                alone.effects["attribution"], alone.parts, logit = exact
+                alone.logits.append(logit)
         if wanted & {"gradient", "estimate"}:
             found = measured.by_gradient(self._heads)
-            effects |= {name: each for name, each in found.items() if name in wanted}
-        return effects
+            alone.effects |= {name: each for name, each in found.items() if name in wanted}
 
     def rows(self) -> Iterator[EffectRow]:
         """A row for each effect of each head, and for each other part of the logit."""
@@ -264,10 +295,14 @@ class _Explaining:
             for size in self._options.together
             if size < len(self._heads)
         ]
-        for n, case in enumerate(self._cases if sets else ()):
-            measured = Measured(self._loaded, case, self._means)
-            for each in sets:
-                each.add(measured.replaced(each.effect, each.sets(n)))
+
+        def of_prompt(n: int) -> list[np.ndarray]:
+            measured = Measured(self._loaded, self._cases[n], self._means)
+            return [measured.replaced(each.effect, each.sets(n)) for each in sets]
+
+        for n, effects in enumerate(spread(of_prompt, range(len(self._cases) if sets else 0))):
+            for each, effect_S in zip(sets, effects, strict=True):
+                each.add(effect_S)
             self._progress("heads together", n + 1, len(self._cases))
         yield from (each.row() for each in sets)
 

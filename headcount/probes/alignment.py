@@ -21,7 +21,17 @@ import torch
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import SITES, CorpusError, Head, InputError, Progress, amount, name_of, silent
+from headcount.core import (
+    SITES,
+    CorpusError,
+    Head,
+    InputError,
+    Progress,
+    amount,
+    name_of,
+    silent,
+    spread,
+)
 from headcount.corpora import (
     Corpus,
     Encoder,
@@ -42,6 +52,7 @@ from headcount.probes.link_scores import (
     Found,
     GoldCounts,
     LinkFinder,
+    LinksOf,
     Place,
     gold_grid,
     pair_batch,
@@ -312,19 +323,22 @@ def _find(
     finder, counting = LinkFinder(model, layers), _Counting(work, layers)
     body, done = model.base_model, 0
     more = without_cache(body)
+
+    def of_batch(places: Sequence[int]) -> tuple[Sequence[int], LinksOf]:
+        batch = pair_batch(
+            [work.tokens[place] for place in places],
+            [(*work.is_source[place], options.end_of_source) for place in places],
+            work.pad_id,
+        ).to(model.device)
+        finder.start(batch)
+        body(**batch.inputs, **more)
+        return places, finder.links
+
+    groups = groups_by_length(range(len(lengths)), lengths.__getitem__, options.max_tokens)
     with evaluating(model), torch.inference_mode():
         with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
-            for places in groups_by_length(
-                range(len(lengths)), lengths.__getitem__, options.max_tokens
-            ):
-                batch = pair_batch(
-                    [work.tokens[place] for place in places],
-                    [(*work.is_source[place], options.end_of_source) for place in places],
-                    work.pad_id,
-                ).to(model.device)
-                finder.start(batch)
-                body(**batch.inputs, **more)
-                counting.add(finder, places)
+            for places, links in spread(of_batch, groups):
+                counting.add(links, places)
                 done += len(places)
                 progress("aligning", done, len(work.tokens))
     return counting.found
@@ -338,7 +352,7 @@ class _Counting:
         self.found: dict[Place, Found] = {}
         self._work, self._names = work, {layer.layer_id: _names(layer) for layer in layers}
 
-    def add(self, finder: LinkFinder, places: Sequence[int]) -> None:
+    def add(self, links: LinksOf, places: Sequence[int]) -> None:
         """Count the links of a batch of pairs."""
         work = self._work
         gold, takes = [work.gold[p] for p in places], [work.is_target[p] for p in places]
@@ -348,11 +362,11 @@ class _Counting:
             share_pieces(gold_2BWV[:, row], work.tokens[place].merged)
         takes_B1W = padded([list(map(int, each)) for each in takes], 0)[:, None]
         batch_B11 = np.arange(len(places))[:, None, None]
-        for (layer, quantity, direction), links_BHW in finder.links.items():
-            links = links_BHW.numpy()
-            word_11W = np.arange(links.shape[2])[None, None]
-            hits_2BH = gold_2BWV[:, batch_B11, word_11W, links].sum(-1)
-            drawn_BH = (takes_B1W[..., : links.shape[2]] * (links < end_B11)).sum(-1)
+        for (layer, quantity, direction), links_BHW in links.items():
+            its_BHW = links_BHW.numpy()
+            word_11W = np.arange(its_BHW.shape[2])[None, None]
+            hits_2BH = gold_2BWV[:, batch_B11, word_11W, its_BHW].sum(-1)
+            drawn_BH = (takes_B1W[..., : its_BHW.shape[2]] * (its_BHW < end_B11)).sum(-1)
             for index, (name, level) in enumerate(self._names[layer]):
                 its = self._of(Place(name, level, quantity, direction))
                 its.sure_P[places], its.possible_P[places] = hits_2BH[:, :, index]

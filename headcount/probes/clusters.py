@@ -29,8 +29,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, LayerId, ModelError, Progress, amount, name_of, silent
-from headcount.corpora import Batch, Census, Corpus, Encoder, batches, take_census
+from headcount.core import Heads, LayerId, ModelError, Progress, amount, name_of, silent, spread
+from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
@@ -91,6 +91,12 @@ class Divergence:
                 torch.log(both[later], out=logs[later])
                 self.mixed_HH[head, later] -= both[later].mul_(logs[later]).sum(1).double().cpu()
 
+    def __add__(self, other: "Divergence") -> "Divergence":
+        both = Divergence(self.num_heads, num_queries=self.num_queries + other.num_queries)
+        both.mixed_HH = self.mixed_HH + other.mixed_HH
+        both.alone_H = self.alone_H + other.alone_H
+        return both
+
     def mean(self) -> Float64[Tensor, "head head"]:
         """Mean divergence over queries between every two heads, in nats."""
         # -y/2 ln(y/2) = (-y ln y + y ln 2) / 2, and y adds up to 2 over the keys of a query
@@ -132,7 +138,7 @@ def cluster(
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     check_memory(loaded, longest, census.num_rows, most)
-    work = batches(corpus, encoder, census, max_tokens=most, pool=options.pool)
+    work = units(corpus, encoder, census, max_tokens=most, pool=options.pool)
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     measured = time.perf_counter()
     distances = {site: each.mean().numpy() for site, each in sums.items()}
@@ -204,28 +210,41 @@ def _frame(
 
 
 def _sums(
-    loaded: Loaded, work: Iterable[Batch], options: ClusterOptions, done: Callable[[int], None]
+    loaded: Loaded,
+    work: Iterable[Iterable[Batch]],
+    options: ClusterOptions,
+    done: Callable[[int], None],
 ) -> dict[str, Divergence]:
-    """The divergences of every site, over all batches."""
+    """The divergences of every site, over the batches of all units."""
     model, counts = loaded.model, loaded.heads.counts
-    sums = {site: Divergence(sum(each)) for site, each in counts.items() if sum(each) > 1}
-    if not sums:
+    sizes = {site: sum(each) for site, each in counts.items() if sum(each) > 1}
+    if not sizes:
         raise ModelError(
             f"Expected a site with at least two heads, got {loaded.name} with none. There is "
             "nothing to compare."
         )
     num_sentences, body = 0, model.base_model
     more = without_cache(body)
-    keeper = _Keeper(loaded.heads, sums)
-    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
-        for batch in work:
-            batch = batch.to(model.device)
-            for queries in _stripes(batch, len(loaded.heads), options.max_weights):
-                keeper.start(batch, queries)
-                body(**batch.inputs, **more)
-                keeper.compare()
-            num_sentences += len(batch.sentences)
-            done(num_sentences)
+
+    def of_unit(batches: Iterable[Batch]) -> dict[str, Divergence]:
+        nonlocal num_sentences
+        sums = {site: Divergence(size) for site, size in sizes.items()}
+        keeper = _Keeper(loaded.heads, sums)
+        with Tap(model, loaded.anatomy, keeper):
+            for batch in batches:
+                there = batch.to(model.device)
+                for queries in _stripes(there, len(loaded.heads), options.max_weights):
+                    keeper.start(there, queries)
+                    body(**there.inputs, **more)
+                    keeper.compare()
+                num_sentences += len(batch.sentences)
+                done(num_sentences)
+        return sums
+
+    sums = {site: Divergence(size) for site, size in sizes.items()}
+    with evaluating(model), torch.inference_mode():
+        for part in spread(of_unit, work):
+            sums = {site: each + part[site] for site, each in sums.items()}
     return sums
 
 

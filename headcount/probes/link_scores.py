@@ -128,6 +128,10 @@ def _sources(pairs: Sequence[PairTokens], num_words: int) -> Float[Tensor, "batc
     return source_BNV
 
 
+LinksOf = dict[tuple[LayerId, str, str], Int64[Tensor, "batch head_or_layer target"]]
+"""Links in a batch of pairs, by layer, quantity and direction."""
+
+
 @final
 class LinkFinder:
     """The tap's listener: finds the links that every head draws, and every layer.
@@ -147,7 +151,7 @@ class LinkFinder:
         }
         self._batch: PairBatch | None = None
         self._value_BHKD = torch.empty(0)
-        self.links: dict[tuple[LayerId, str, str], Int64[Tensor, "batch head_or_layer target"]] = {}
+        self.links: LinksOf = {}
         """Source word of every target word, by layer, quantity and direction; the last of the
         heads is the layer."""
 

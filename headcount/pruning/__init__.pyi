@@ -31,6 +31,7 @@ from .options import METHOD_OPTIONS as METHOD_OPTIONS
 from .options import AutoOptions as AutoOptions
 from .options import MethodOptions as MethodOptions
 from .options import check_budget as check_budget
+from .options import is_trained as is_trained
 from .options import li2021 as li2021
 from .options import michel2019 as michel2019
 from .options import options_of_method as options_of_method

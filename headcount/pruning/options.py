@@ -24,7 +24,7 @@ from math import inf, isfinite
 from typing import ClassVar
 
 from headcount.core import InputError, check_choice, check_known
-from headcount.importance import METHODS, SCORES, DeltaOf, Score
+from headcount.importance import METHODS, SCORES, CausalGatesScore, DeltaOf, Score
 from headcount.training import FinetuneConfig
 
 CALIBRATION = 2000
@@ -39,6 +39,11 @@ class MethodOptions(ABC):
     """Name of the method, as given to `--method`."""
     uses_data: ClassVar[bool] = True
     """Whether heads are scored on examples without training."""
+
+
+def is_trained(options: MethodOptions) -> bool:
+    """Whether a method trains gates or weights, which processes can't share."""
+    return hasattr(options, "tuning") or options.name == CausalGatesScore.name
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tests.cli.test_coreference import TEXT
 from tests.cli.test_train import DATA, TINY
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
-from tests.forked import Forked
+from tests.forked import Forked, ranks
 
 KILLED = """
 import os, signal, sys
@@ -254,3 +254,21 @@ def test_a_command_at_work_ends_in_ten_seconds(
         assert "headcount: stopped" in errors and "Traceback" not in errors
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         shutil.rmtree(tmp_path / "out.state", ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["align", "cluster", "coreference", "curve", "explain", "follow"])
+def test_two_processes_find_what_one_does(name: str, jobs: dict[str, Job], tmp_path: Path) -> None:
+    """To the last bit, into one folder."""
+    if number_of_tries(0) == 0 and name != "follow":
+        pytest.skip("by `make faults` only")
+    job, one, two = jobs[name], tmp_path / "one", tmp_path / "two"
+    more = () if name in ("curve", "follow", "explain") else ("--max-tokens", 60)
+    status, _, errors = headcount(name, *job.arguments, *more, "--out", one)
+    assert status == 0, errors
+    for process in ranks("headcount", name, *job.arguments, *more, "--out", two):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+    read = (pd.read_parquet(out / job.result) for out in (one, two))
+    left, right = (frame.drop(columns="seconds", errors="ignore") for frame in read)
+    pd.testing.assert_frame_equal(left, right, rtol=0, atol=0)

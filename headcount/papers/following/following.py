@@ -26,7 +26,6 @@ from headcount.core import (
     InputError,
     Kept,
     Progress,
-    check_single_process,
     make_folder,
     remove_state,
     silent,
@@ -92,7 +91,6 @@ def follow(
             task with fewer than two examples.
         ModelError: if a checkpoint has another architecture or another tokenizer than the first.
     """
-    check_single_process()
     found = checkpoints_of(checkpoints)
     check_same_architecture(found, read)
     with TemporaryDirectory() as temporary:

@@ -393,13 +393,6 @@ def assessed(
     check_same_model(folder, heads, Signature.parse(assessment.record.signature).revision)
     table = scored_table(heads, assessment.columns, folder)
     found = agreement(table.frame)
-    compared = None
-    if against is not None:
-        compared = across(table.frame, *read_assessment(against, "ablation"))
-    record = replace(
-        assessment.record,
-        agreement=found.as_matrix(),
-        arguments=arguments or {},
-        across=compared,
-    )
-    return table, found, record
+    compared = against and across(table.frame, *read_assessment(against, "ablation"))
+    facts = {"agreement": found.as_matrix(), "arguments": arguments or {}, "across": compared}
+    return table, found, replace(assessment.record, **facts)

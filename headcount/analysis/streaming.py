@@ -29,7 +29,16 @@ from headcount.core import (
 from headcount.corpora import Batch
 from headcount.measures import NORMS, Attention, AttentionReducer, Reduction, Sides, Sums
 from headcount.models import body_of
-from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating, without_cache
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Block,
+    Listener,
+    Tap,
+    evaluating,
+    input_device,
+    without_cache,
+)
 
 K = TypeVar("K")
 
@@ -205,7 +214,7 @@ def forward(
     options = without_cache(body)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in batches:
-            there = batch.to(model.device)
+            there = batch.to(input_device(model))
             listener.start(there)
             body(**there.inputs, **options)
             after_batch(batch)

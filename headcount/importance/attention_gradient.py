@@ -38,6 +38,7 @@ from headcount.tap import (
     evaluating,
     examined,
     heard,
+    input_device,
     on_gradient,
 )
 from headcount.tasks import Task, TaskBatch
@@ -103,7 +104,7 @@ def attention_gradients(
     loss, terms, number = 0.0, 0, 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
-            batch = batch.to(model.device)
+            batch = batch.to(input_device(model))
             added, count = _backward(model, task, anatomy, _Reacting(batch, kinds, sums))
             loss, terms, number = loss + added, terms + count, number + batch.num_examples
             done(number)
@@ -120,7 +121,7 @@ def _backward(
     """Run a batch forward and backward; returns its summed loss and the number of terms."""
     gates = {
         layer.layer_id: torch.ones(
-            layer.num_heads, device=model.device, dtype=model.dtype, requires_grad=True
+            layer.num_heads, device=input_device(model), dtype=model.dtype, requires_grad=True
         )
         for layer in anatomy.layers
     }  # graphs begin at the gates, since parameters are frozen

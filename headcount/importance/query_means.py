@@ -14,7 +14,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError
-from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Tap, evaluating, examined
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    AttentionLayer,
+    Block,
+    Tap,
+    evaluating,
+    examined,
+    input_device,
+)
 from headcount.tasks import Task, TaskBatch
 
 
@@ -88,7 +97,7 @@ def query_means(
     listener = _Averaging(model, anatomy, quantity)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
+            listener.batch = batch.to(input_device(model))
             task.losses(model, listener.batch)
     if not listener.sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")

@@ -35,7 +35,7 @@ from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, s
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
 from headcount.results import Clusters, ClustersRecord, HeadPlace
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, input_device, without_cache
 
 SMOOTHING = 0.001
 """Share of the uniform distribution that is mixed in."""
@@ -219,7 +219,7 @@ def _sums(
     keeper = _Keeper(loaded.heads, sums)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
         for batch in work:
-            batch = batch.to(model.device)
+            batch = batch.to(input_device(model))
             for queries in _stripes(batch, len(loaded.heads), options.max_weights):
                 keeper.start(batch, queries)
                 body(**batch.inputs, **more)

@@ -44,6 +44,7 @@ from headcount.tap import (
     Tap,
     evaluating,
     examined,
+    input_device,
 )
 from headcount.tasks import Evaluation, Task, TaskBatch
 
@@ -123,7 +124,7 @@ def mean(
     listener = _MeanOutput()
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
+            listener.batch = batch.to(input_device(model))
             task.losses(model, listener.batch)
     means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
     return lambda layer, value, mask: means[layer.layer_id].to(value)

@@ -124,7 +124,8 @@ class _Drawing:
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         tokens = sides(layer, self._batch)
-        groups_of = (self._groups[id(tokens.queries)], self._groups[id(tokens.keys)])
+        both, where = (tokens.queries, tokens.keys), value_BHKD.device
+        groups_of = (self._groups[id(side)].to(where) for side in both)
         self._map = GroupedMap(*groups_of, value_BHKD.shape[1], torch.float32)
 
     def block(self, block: Block) -> None:

@@ -151,6 +151,7 @@ class _Reacting:
     def block(self, block: Block) -> None:
         """Add a block's weights on each kind."""
         is_query_BQ = self._is_query(block.layer)[block.rows, block.queries]
+        is_query_BQ = is_query_BQ.to(block.masses_BHQC.device)
         mass_BHC = (block.masses_BHQC.detach() * is_query_BQ[:, None, :, None]).sum(2)
         into = self._sums[block.layer.layer_id].attention_EHC
         index = self._examples()[block.rows]
@@ -172,11 +173,12 @@ class _Reacting:
     def _reduce(self, layer: AttentionLayer, slope_BQHD: Tensor) -> None:
         """Add |dL/dA| of a layer, once its outputs' gradient is known."""
         value_BHKD = self._values.pop(layer.layer_id)
-        seen_BQK = _seen(self._is_query(layer), value_BHKD.shape[2], layer)
+        where = value_BHKD.device
+        seen_BQK = _seen(self._is_query(layer).to(where), value_BHKD.shape[2], layer)
         slope_BHQD = slope_BQHD.detach().transpose(1, 2).to(value_BHKD)
         size_BHQK = (slope_BHQD @ value_BHKD.transpose(2, 3)).abs_().mul_(seen_BQK[:, None])
         size_BHK = size_BHQK.sum(2, dtype=torch.float64)
-        size_BHC = size_BHK @ self._of_keys(layer).double()
+        size_BHC = size_BHK @ self._of_keys(layer).to(where).double()
         into = self._sums[layer.layer_id].gradient_EHC
         into.index_add_(0, self._examples(), size_BHC.cpu())
 

@@ -127,6 +127,7 @@ class _Averaging:
         site = "encoder.self" if layer.site == "decoder.cross" else layer.site
         rows, heads, num_keys, _ = value_BHKD.shape
         first_B = self.batch.is_query(site, (rows, num_keys)).int().argmax(-1)
+        first_B = first_B.to(value_BHKD.device)
         self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
         return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
 
@@ -140,7 +141,7 @@ class _Averaging:
         assert self.batch is not None
         rows, _, num_queries = self._per_query_BHQ.shape
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
-        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
+        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None].to(self._per_query_BHQ.device)
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
         part, place = QuerySums(total_H, int(is_query_BQ.sum())), layer.layer_id
         self.sums[place] = self.sums[place] + part if place in self.sums else part

@@ -160,7 +160,7 @@ class _Contributing:
 
     def end(self, layer: AttentionLayer) -> None:
         """Measure the layer and forget its weights."""
-        its = sides(layer, self._batch)
+        its = sides(layer, self._batch.to(self._value_BHKD.device))
         is_query_BQ, is_key_BK = its.queries.is_token_BN, its.keys.is_token_BN
         weights_BHQK = self._map.weights_BHQK * is_query_BQ[:, None, :, None]
         value_BHKD, weight_HDM = self._value_BHKD, self._output_weights[layer.layer_id]

@@ -271,12 +271,14 @@ class _Keeper:
         num_heads = self._sums[site].num_heads
         if site not in self._kept:
             size = (num_heads, len(self._batch.sentences), self._queries.stop - self._queries.start)
-            self._kept[site] = weights.new_zeros(*size, weights.shape[3])
+            where = self._batch.source.ids_BN.device
+            self._kept[site] = weights.new_zeros(*size, weights.shape[3], device=where)
         offset = self._first[block.layer.layer_id] + (block.heads.start or 0)
         heads = slice(offset, offset + weights.shape[1])
         queries = slice(first - self._queries.start, last - self._queries.start)
         part = weights[:, :, first - start : last - start].transpose(0, 1)
-        self._kept[site][heads, block.rows, queries] = part
+        kept = self._kept[site]
+        kept[heads, block.rows, queries] = part.to(kept.device)
 
     def end(self, layer: AttentionLayer) -> None:
         """Do nothing."""

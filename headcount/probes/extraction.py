@@ -256,7 +256,8 @@ class _StateListener:
     def __call__(self, state: StateId, state_BND: Tensor) -> None:
         """Hear one hidden state."""
         if (number := self._number.get(state)) is not None:
-            self._states[number] = (self._pieces.means_BWN @ state_BND.float()).cpu()
+            means_BWN = self._pieces.means_BWN.to(state_BND.device)
+            self._states[number] = (means_BWN @ state_BND.float()).cpu()
 
     def states(self) -> Float[Tensor, "state batch word width"]:
         """The states of the batch, without special tokens."""

@@ -25,6 +25,7 @@ from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
 from .modes import product_precision as product_precision
 from .modes import without_cache as without_cache
+from .placement import OnDevices as OnDevices
 from .placement import device_of as device_of
 from .placement import holder_of as holder_of
 from .placement import input_device as input_device

@@ -8,7 +8,7 @@ its `input_device`, and what reads weights reads `weights_of` a module.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,36 @@ def input_device(model: PreTrainedModel) -> torch.device:
         if isinstance(embeddings, nn.Module) and (found := _hooked_device(embeddings)) is not None:
             return found
     return _hooked_device(model) or model.device
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """Something of tensors that can be copied to another device."""
+
+    def to(self, device: torch.device) -> Any:
+        """Copy it."""
+        ...
+
+
+Moved = TypeVar("Moved", bound=Movable)
+
+
+@final
+class OnDevices(Generic[Moved]):
+    """A batch, with a copy on each device on which a layer is measured.
+
+    Args:
+        batch: the batch, wherever it is.
+    """
+
+    def __init__(self, batch: Moved) -> None:
+        self._batch, self._copies = batch, dict[torch.device, Moved]()
+
+    def on(self, device: torch.device) -> Moved:
+        """The batch on a device."""
+        if device not in self._copies:
+            self._copies[device] = self._batch.to(device)
+        return self._copies[device]
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -13,7 +13,7 @@ import transformers as hf
 import headcount as hc
 from headcount.artifact import weight_files
 from headcount.core import InputError, ModelError, Plan
-from headcount.models import load, random_copy, revision
+from headcount.models import Loaded, load, random_copy, revision
 from headcount.pruning import Compensation
 from headcount.tap import input_device, is_spread
 from tests import tiny
@@ -41,6 +41,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
+@pytest.fixture(scope="module")
+def on_disk(folder: Path) -> Loaded:
+    """Shared, so that it is examined once."""
+    return load(folder, device_map=PLACES["last"])
+
+
 def logits(model: Any) -> torch.Tensor:
     with torch.no_grad():
         return model(IDS).logits
@@ -60,10 +66,9 @@ def test_a_model_is_the_same_wherever_weights_are(where: str, folder: Path) -> N
     assert revision(spread.model) == revision(held.model), "after a pass, too"
 
 
-def test_a_compact_model_of_weights_on_disk(folder: Path, tmp_path: Path) -> None:
+def test_a_compact_model_of_weights_on_disk(folder: Path, on_disk: Loaded, tmp_path: Path) -> None:
     """Weights, certificate and card, to the last byte."""
-    held, spread = load(folder), load(folder, device_map=PLACES["last"])
-    for model, out in ((held, "held"), (spread, "spread")):
+    for model, out in ((load(folder), "held"), (on_disk, "spread")):
         hc.save_compact(model, PLAN, tmp_path / out)
     assert files(tmp_path / "spread") == files(tmp_path / "held")
     again = load(tmp_path / "spread", device_map={"": "disk"})
@@ -77,10 +82,9 @@ SAME = (
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_numbers_of_a_model_on_disk(name: str, folder: Path, tmp_path: Path) -> None:
-    spread = load(folder, device_map=PLACES["last"])
-    assert_same(CASES[name](spread, {}, tmp_path), CASES[name](load(folder), {}, tmp_path))
-    learns = {each.requires_grad for each in spread.model.parameters()}
+def test_numbers_of_a_model_on_disk(name: str, on_disk: Loaded, tmp_path: Path) -> None:
+    assert_same(CASES[name](on_disk, {}, tmp_path), CASES[name](loaded(LLAMA), {}, tmp_path))
+    learns = {each.requires_grad for each in on_disk.model.parameters()}
     assert learns == {True}
 
 
@@ -117,9 +121,8 @@ def test_tied_weights_and_files_of_a_model_on_disk(
     assert revision(again.float()) == revision(hc.compact(held, PLAN)) == revision(smaller)
 
 
-def test_a_random_copy_lies_where_the_model_lies(folder: Path) -> None:
-    spread = load(folder, device_map=PLACES["last"])
-    copy = random_copy(spread.model, seed=3)
+def test_a_random_copy_lies_where_the_model_lies(folder: Path, on_disk: Loaded) -> None:
+    copy: Any = random_copy(on_disk.model, seed=3)
     assert is_spread(copy) and copy.lm_head.weight.is_meta
     assert revision(copy) == revision(random_copy(load(folder).model, seed=3))
 
@@ -154,9 +157,8 @@ def test_auto_under_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         load(folder, device="auto")
 
 
-def test_what_changes_weights_needs_them_in_memory(folder: Path) -> None:
-    spread = load(folder, device_map=PLACES["last"])
+def test_what_changes_weights_needs_them_in_memory(on_disk: Loaded) -> None:
     with pytest.raises(InputError, match="all weights in memory for folding and .*weight in"):
-        hc.prune(spread, splits(), "gradient", 6)
+        hc.prune(on_disk, splits(), "gradient", 6)
     kept = Compensation(fold=False, rescale=False)
-    assert is_spread(hc.prune(spread, splits(), "gradient", 6, compensation=kept).model)
+    assert is_spread(hc.prune(on_disk, splits(), "gradient", 6, compensation=kept).model)

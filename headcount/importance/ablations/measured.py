@@ -145,7 +145,7 @@ class _MeanOutput:
         assert self.batch is not None
         self._value = value_BHKD
         place, shape = layer.layer_id, (len(value_BHKD), num_queries)
-        self._is_query_BQ = self.batch.is_query(layer.site, shape)
+        self._is_query_BQ = self.batch.is_query(layer.site, shape).to(value_BHKD.device)
         zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
         self.sums.setdefault(place, zeros)
         self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())

@@ -43,7 +43,7 @@ class Devices(TorchFunctionMode):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
         if func == torch.Tensor.device.__get__:
             return label(args[0])
-        if func == torch.Tensor.data.__set__:
+        if func == torch.Tensor.data.__set__:  # type: ignore[attr-defined]
             func(*args)
             return labelled(args[0], label(args[1]))
         if name in ("to", "cpu", "type_as") and isinstance(args[0], Tensor):

@@ -124,9 +124,10 @@ class _Drawing:
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         tokens = sides(layer, self._batch)
-        both, where = (tokens.queries, tokens.keys), value_BHKD.device
-        groups_of = (self._groups[id(side)].to(where) for side in both)
-        self._map = GroupedMap(*groups_of, value_BHKD.shape[1], torch.float32)
+        queries, keys = (
+            self._groups[id(side)].to(value_BHKD.device) for side in (tokens.queries, tokens.keys)
+        )
+        self._map = GroupedMap(queries, keys, value_BHKD.shape[1], torch.float32)
 
     def block(self, block: Block) -> None:
         self._map.block(block)

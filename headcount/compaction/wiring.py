@@ -29,7 +29,7 @@ from headcount.tap import (
     plain_attention,
     run_tiny,
     tiny_inputs,
-    weights_of,
+    weight_of,
 )
 
 
@@ -54,7 +54,7 @@ class Projection:
     @property
     def weight_OM(self) -> Float[Tensor, "output hidden"]:
         """A copy of the weights, in float64."""
-        weight = weights_of(self.module)["weight"]
+        weight = weight_of(self.module)
         # Conv1D stores its inputs as rows.
         return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double().clone()
 

@@ -50,7 +50,7 @@ from headcount.tap import (
     WholeMap,
     evaluating,
     input_device,
-    weights_of,
+    weight_of,
     without_cache,
 )
 
@@ -220,10 +220,10 @@ class _Contributing:
         norm = residual.norm
         if norm is None or norm.weight is None:
             return None
-        bias = weights_of(self._model.get_submodule(layer.output or "")).get("bias")
+        bias = weight_of(self._model.get_submodule(layer.output or ""), "bias")
         whole_BNM = sum_BNM if bias is None else sum_BNM + bias.to(sum_BNM)
         variance_BN1 = whole_BNM.var(-1, unbiased=False, keepdim=True)
-        return weights_of(norm)["weight"].to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()
+        return weight_of(norm).to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()
 
 
 def _centred(numbers_BNM: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ from .placement import is_spread as is_spread
 from .placement import named_weights as named_weights
 from .placement import own_tensors as own_tensors
 from .placement import weight_away as weight_away
+from .placement import weight_of as weight_of
 from .placement import weights_of as weights_of
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import SampleRun as SampleRun

@@ -69,6 +69,12 @@ def weights_of(module: nn.Module) -> dict[str, Tensor]:
     return {name: _with_numbers(module, name, each) for name, each in own_tensors(module).items()}
 
 
+def weight_of(module: nn.Module, name: str = "weight") -> Any:
+    """One attribute of a module, as `weights_of` reads it; it may be computed from others."""
+    found = getattr(module, name, None)
+    return _with_numbers(module, name, found) if isinstance(found, Tensor) else found
+
+
 def own_tensors(module: nn.Module) -> dict[str, Tensor]:
     """A module's own parameters and buffers by name, as they are; numbers may be away."""
     own = (*module._parameters.items(), *module._buffers.items())

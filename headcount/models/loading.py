@@ -106,11 +106,8 @@ def load(
         config = AutoConfig.from_pretrained(place, **options)
         attention = stock_attention(config, trust_remote_code)
         read = partial(_read, place, config, dtype, options)
-        if places is None:
-            model = read(attention)
-        else:
-            places = _checked_map(config, places, options)
-            model = read_spread(lambda layout: read({**attention, **layout}), places)
+        layout = None if places is None else _checked_map(config, places, options)
+        model = read(attention) if layout is None else read_spread(read, layout, attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:

@@ -95,7 +95,9 @@ def _largest_without(model: nn.Module, places: Mapping[str, Any], path: str = ""
 
 
 def read_spread(
-    read: Callable[[Mapping[str, Any]], PreTrainedModel], places: str | dict[str, Any]
+    read: Callable[[Mapping[str, Any]], PreTrainedModel],
+    places: str | dict[str, Any],
+    options: Mapping[str, Any],
 ) -> PreTrainedModel:
     """What a function reads with transformers' options for a map of devices.
 
@@ -104,7 +106,7 @@ def read_spread(
     """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix=_FOLDER))
-        model = read({"device_map": places, "offload_folder": folder})
+        model = read({**options, "device_map": places, "offload_folder": folder})
         weakref.finalize(model, stack.pop_all().close)
     return model
 

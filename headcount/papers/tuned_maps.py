@@ -129,7 +129,7 @@ class _Keeper:
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
         """Make room for a layer's maps; returns the columns that the rule needs."""
-        its = sides(layer, self._batch)
+        its = sides(layer, self._batch.to(value_BHKD.device))
         self._reducer = AttentionReducer(layer, its, None, value_BHKD, Patterns.needs)
         self._map = WholeMap(value_BHKD, num_queries)
         return self._reducer.columns_BHKC

@@ -25,6 +25,16 @@ from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
 from .modes import product_precision as product_precision
 from .modes import without_cache as without_cache
+from .placement import OnDevices as OnDevices
+from .placement import device_of as device_of
+from .placement import holder_of as holder_of
+from .placement import input_device as input_device
+from .placement import is_spread as is_spread
+from .placement import named_weights as named_weights
+from .placement import own_tensors as own_tensors
+from .placement import weight_away as weight_away
+from .placement import weight_of as weight_of
+from .placement import weights_of as weights_of
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import SampleRun as SampleRun
 from .sample_inputs import outputs as outputs

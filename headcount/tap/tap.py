@@ -32,6 +32,7 @@ from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
+from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks
 
 BLOCK = 2**21
@@ -86,7 +87,7 @@ class Tap:
         self.blocked = blocked or {}
         check_blocked(self.blocked, anatomy, type(model).__name__)
         self.gates, self.replacement = gates or {}, replacement
-        self.block = block or (BLOCK if model.device.type == "cpu" else DEVICE_BLOCK)
+        self.block = block or (BLOCK if input_device(model).type == "cpu" else DEVICE_BLOCK)
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }

@@ -21,7 +21,7 @@ from headcount.core import (
 )
 from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
-from headcount.tap import AnyModel, evaluating, model_of
+from headcount.tap import AnyModel, evaluating, input_device, model_of
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
 
@@ -45,7 +45,7 @@ def evaluate(
     outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
 
     def of_batch(batch: TaskBatch) -> tuple[np.ndarray, ...]:
-        losses = task.losses(model, batch.to(model.device))
+        losses = task.losses(model, batch.to(input_device(model)))
         index_E = batch.index_E.cpu().numpy()
         _check_finite(losses, index_E, task)
         numbers = losses.loss_E.double(), losses.count_E, losses.outcome_E.double()

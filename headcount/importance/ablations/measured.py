@@ -44,6 +44,7 @@ from headcount.tap import (
     Tap,
     evaluating,
     examined,
+    input_device,
 )
 from headcount.tasks import Evaluation, Task, TaskBatch
 
@@ -123,7 +124,7 @@ def mean(
     listener = _MeanOutput()
 
     def of_batch(batch: TaskBatch) -> dict[LayerId, tuple[Tensor, int]]:
-        listener.batch, listener.sums, listener.queries = batch.to(model.device), {}, {}
+        listener.batch, listener.sums, listener.queries = batch.to(input_device(model)), {}, {}
         task.losses(model, listener.batch)
         return {place: (sums, listener.queries[place]) for place, sums in listener.sums.items()}
 
@@ -152,7 +153,7 @@ class _MeanOutput:
         assert self.batch is not None
         self._value = value_BHKD
         place, shape = layer.layer_id, (len(value_BHKD), num_queries)
-        self._is_query_BQ = self.batch.is_query(layer.site, shape)
+        self._is_query_BQ = self.batch.is_query(layer.site, shape).to(value_BHKD.device)
         zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
         self.sums.setdefault(place, zeros)
         self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())

@@ -41,7 +41,15 @@ from headcount.core import (
 )
 from headcount.importance.ablations.reuse import Attentions, Blocks
 from headcount.importance.folder import TRANSLATIONS
-from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, tapped
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Replacement,
+    Tap,
+    evaluating,
+    input_device,
+    tapped,
+)
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
 _ARRAYS = ("index_E", "count_E", "loss_AE", "outcome_AE")
@@ -210,7 +218,7 @@ class _Sweeping:
 
     def part(self, batch: TaskBatch) -> SweepPart:
         """The batch's examples under all ablations."""
-        batch, self.last_E = batch.to(self.model.device), batch.index_E.numpy()
+        batch, self.last_E = batch.to(input_device(self.model)), batch.index_E.numpy()
         with Tap(self.model, self.anatomy), self.blocks.keeping(), self.attentions.keeping():
             clean = self.task.losses(self.model, batch)
         shape = (len(self.ablations) + 1, len(self.last_E))
@@ -272,7 +280,7 @@ class _Sweeping:
                 place = head.layer_id
                 if place not in gates:
                     shape = (len(ablations) * num_rows, self._counts[head.site][head.layer])
-                    gates[place] = torch.ones(shape, device=self.model.device)
+                    gates[place] = torch.ones(shape, device=input_device(self.model))
                 gates[place][copy * num_rows : (copy + 1) * num_rows, head.index] = 0
         return gates
 

@@ -43,7 +43,7 @@ from headcount.core import MAX_TOKENS, InputError, LayerId, spread
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
+from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard, input_device
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
@@ -204,7 +204,7 @@ def relevance(
     num_steps = 0
 
     def of_batch(batch: TaskBatch) -> list[tuple[Tensor, dict[LayerId, Tensor]]]:
-        there = batch.to(model.device)
+        there = batch.to(input_device(model))
         return [*_of_batch(model, anatomy, there, rules=rules, start=start, per_step=per_step)]
 
     for steps in spread(of_batch, task.batches(max_tokens)):
@@ -227,7 +227,7 @@ def _of_batch(
     """Relevance of every example and head, with the number of steps it covers."""
     gates = {
         layer.layer_id: torch.ones(
-            batch.num_examples, layer.num_heads, device=model.device, dtype=model.dtype
+            batch.num_examples, layer.num_heads, device=input_device(model), dtype=model.dtype
         ).requires_grad_()
         for layer in anatomy.layers
     }

@@ -27,9 +27,19 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, Attention, AttentionReducer, Reduction, Sides, Sums
+from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums
 from headcount.models import body_of
-from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating, without_cache
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Block,
+    Listener,
+    Reduction,
+    Statistics,
+    Tap,
+    evaluating,
+    without_cache,
+)
 
 K = TypeVar("K")
 
@@ -122,18 +132,18 @@ class Measuring:
         """Announce the batch of the next forward pass."""
         self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
-        """Begin a layer; returns the columns whose masses the measures need."""
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
+        """Begin a layer; returns the statistics that the measures need."""
         assert self._batch is not None
         if layer.site not in self._sides:
             self._sides[layer.site] = sides(layer, self._batch)
         self._reducer = AttentionReducer(
             layer, self._sides[layer.site], self._roots[layer], value_BHKD, self._needs
         )
-        return self._reducer.columns_BHKC
+        return self._reducer.statistics
 
     def block(self, block: Block) -> None:
-        """Reduce a block."""
+        """Read a block, where measures need maps."""
         assert self._reducer is not None
         self._reducer.block(block)
 

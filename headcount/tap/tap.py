@@ -26,11 +26,13 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.asked import statistics_of
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.attention_weights import AttentionCall, blocks, cut
 from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
+from headcount.tap.kernel_blocks import fill
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.seen_keys import Masks
 
@@ -257,7 +259,9 @@ class Tap:
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
-        columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
+        asked = None if listener is None else listener.begin(layer, value, call.query.shape[2])
+        statistics = statistics_of(asked)
+        columns = statistics.columns_BHKC
         widened = value if columns is None else _side_by_side(value, columns)
         weights_of = call.eager_weights if self.anatomy.eager else call.weights
         batch, num_heads, num_queries, _ = call.query.shape
@@ -272,9 +276,10 @@ class Tap:
             if listener is not None:
                 num_columns = 0 if columns is None else columns.shape[-1]
                 masses = product[..., head_dim : head_dim + num_columns]
-                listener.block(
-                    Block(layer, rows, heads, queries, weights, masses, keys.start, num_keys)
-                )
+                place = (layer, rows, heads, queries)
+                block = Block(*place, weights, masses, keys.start, num_keys)
+                fill(statistics, block)
+                listener.block(block)
         if listener is not None:
             listener.end(layer)
         return self._without_unseeing(output, call)
@@ -307,10 +312,13 @@ def _pass_on(
     dtype = torch.promote_types(weights.dtype, torch.float32)
     weights = weights.to(dtype)
     value = repeat_kv(value, layer.num_heads // value.shape[1]).to(dtype)
-    columns = listener.begin(layer, value, weights.shape[2])
+    statistics = statistics_of(listener.begin(layer, value, weights.shape[2]))
+    columns = statistics.columns_BHKC
     masses = weights @ (value[..., :0] if columns is None else columns.to(dtype))
     rows, heads, queries = (slice(0, size) for size in weights.shape[:3])
-    listener.block(Block(layer, rows, heads, queries, weights, masses))
+    block = Block(layer, rows, heads, queries, weights, masses)
+    fill(statistics, block)
+    listener.block(block)
     listener.end(layer)
 
 

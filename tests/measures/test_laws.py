@@ -20,14 +20,13 @@ from headcount.measures import (
     Attention,
     Confidence,
     LearnedSink,
-    Reduction,
     Sums,
     confidence_variant,
     reducer,
     reductions,
 )
 from headcount.measures.registry import MEASURES
-from headcount.tap import AttentionLayer, Tap, seen_keys
+from headcount.tap import AttentionLayer, Reduction, Tap, asked, seen_keys
 from tests import laws, tiny
 from tests.examined import examined_double
 from tests.measures.cases import (
@@ -126,7 +125,7 @@ def test_cutting_padding_off_changes_nothing(name: str, monkeypatch: pytest.Monk
     for batch in batches(name):
         attention = attend(batch)
         with monkeypatch.context() as patch:
-            patch.setattr(reductions, "MIN_PART", 1)
+            patch.setattr(asked, "MIN_PART", 1)
             in_parts = attend(batch)
         for measure in MEASURES:
             if measure.applies(attention):

@@ -30,9 +30,11 @@ from headcount.corpora import Batch
 from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums
 from headcount.models import body_of
 from headcount.tap import (
+    BLOCKS,
     Anatomy,
     AttentionLayer,
     Block,
+    Kernel,
     Listener,
     Reduction,
     Statistics,
@@ -206,6 +208,7 @@ def forward(
     batches: Iterable[Batch],
     listener: BatchListener,
     after_batch: Callable[[Batch], None] = lambda batch: None,
+    kernel: Kernel = BLOCKS,
 ) -> None:
     """Run the tapped model over batches.
 
@@ -213,7 +216,7 @@ def forward(
     """
     body = body_of(model)
     options = without_cache(body)
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener, kernel=kernel):
         for batch in batches:
             there = batch.to(model.device)
             listener.start(there)
@@ -228,6 +231,7 @@ def run(
     measures: Sequence[type[Sums]],
     totals: Totals | None = None,
     after_batch: Callable[[Totals], None] = lambda totals: None,
+    kernel: Kernel = BLOCKS,
 ) -> Totals:
     """Take measures over this process's share of the batches.
 
@@ -238,6 +242,7 @@ def run(
         measures: the measures to take.
         totals: the sums of an interrupted run.
         after_batch: called with the sums so far, after each complete batch.
+        kernel: computes attention.
     """
     us = processes()
     mine = islice(batches, us.process_index, None, us.num_processes)
@@ -248,7 +253,7 @@ def run(
         so_far += replace(listener.part(), num_tokens=batch.num_tokens)
         after_batch(so_far)
 
-    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
+    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add, kernel)
     return so_far.split()
 
 

@@ -18,7 +18,10 @@ from headcount.tap.seen_keys import STRIPS, MaskFacts, additive
 
 @final
 class AttentionCall:
-    """The arguments of one attention call, and its weights, a block at a time."""
+    """The arguments of one attention call, and its weights, a block at a time.
+
+    Empty queries, from which all keys are blocked, have weights of zero.
+    """
 
     def __init__(
         self,
@@ -29,12 +32,13 @@ class AttentionCall:
         mask: Tensor | None,
         kwargs: dict[str, Any],
         facts: MaskFacts | None,
+        empty: Tensor | None = None,
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.facts = facts
+        self.facts, self.empty = facts, empty
         self.seen = None if facts is None else facts.seen
 
     @cached_property
@@ -66,6 +70,17 @@ class AttentionCall:
         keys, edges = slice(0, self.key.shape[2]), None
         if self.seen is not None:
             keys, edges = self.seen.of_block(rows, queries)
+        scores = self.scores(rows, heads, queries, keys)
+        if edges is None and self.bias is not None:
+            scores = scores.add_(cut(self.bias, rows, heads, queries))
+        for edge in edges or ():
+            assert self.mask is not None
+            hidden = additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
+            scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
+        return scores.softmax(-1), keys
+
+    def scores(self, rows: slice, heads: slice, queries: slice, keys: slice) -> Tensor:
+        """The scaled, soft-capped and biased scores of a block, before its mask."""
         scores = (
             self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads, :, keys]
         )
@@ -74,13 +89,7 @@ class AttentionCall:
             scores = scores.div_(cap).tanh_() * cap
         if (position_bias := self.kwargs.get("position_bias")) is not None:
             scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
-        if edges is None and self.bias is not None:
-            scores = scores.add_(cut(self.bias, rows, heads, queries))
-        for edge in edges or ():
-            assert self.mask is not None
-            hidden = additive(cut(self.mask, rows, heads, queries, edge), self.dtype)
-            scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
-        return scores.softmax(-1), keys
+        return scores
 
     def eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights as the model's own eager function computes them, for all heads of a block."""

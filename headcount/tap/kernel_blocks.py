@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headcount.tap.asked import KEYS, Counted, Reduction, Statistics
+from headcount.tap.attention_weights import AttentionCall, cut
 from headcount.tap.block import Block
 
 _PEAKS = frozenset({Reduction.PEAK, *KEYS})
@@ -19,6 +20,38 @@ _CONTENT = _PEAKS | {Reduction.PEAK_SPECIAL}
 
 _CHUNK = 64
 """Number of keys per chunk in the search for the largest of many weights."""
+
+
+@final
+class Blocks:
+    """Operations of torch, one after another."""
+
+    name = "blocks"
+
+    def __init__(self, eager: bool = False) -> None:
+        self._eager = eager
+
+    def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
+        """Every attention call."""
+        return True
+
+    def size(self, call: AttentionCall, size: int) -> int:
+        """Number of weights in a block."""
+        return size
+
+    def weights(
+        self, call: AttentionCall, rows: slice, heads: slice, queries: slice, asked: Statistics
+    ) -> tuple[Tensor, slice]:
+        """The weights of a block and their keys."""
+        of_call = call.eager_weights if self._eager else call.weights
+        weights, keys = of_call(rows, heads, queries)
+        if call.empty is not None:
+            weights = weights.masked_fill(cut(call.empty, rows, heads, queries), 0)
+        return weights, keys
+
+    def fill(self, statistics: Statistics, block: Block) -> None:
+        """Fill in the statistics of a block."""
+        fill(statistics, block)
 
 
 def fill(statistics: Statistics, block: Block) -> None:

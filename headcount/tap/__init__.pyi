@@ -27,10 +27,11 @@ from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
 from .kernel_blocks import without_padding as without_padding
 from .kernels import BLOCKS as BLOCKS
+from .kernels import LONG as LONG
 from .kernels import Chosen as Chosen
 from .kernels import Kernel as Kernel
-from .kernels import KernelName as KernelName
 from .kernels import chosen as chosen
+from .kernels import unsuited as unsuited
 from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
 from .modes import product_precision as product_precision

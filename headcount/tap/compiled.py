@@ -155,9 +155,10 @@ def _query(row, low, high, penalty, first, begins, content, found, keys):
     start = row[0] if begins and low == 0 else _NONE
     total, weighted = _exponentials(seen, top)
     scale = _ONE / total
-    keys[1] = content[1] if best == _NONE else later
+    is_weightless = best - top < _LEAST  # as if no content key were seen
+    keys[1] = content[1] if is_weightless else later
     largest = start if start >= best else best
-    keys[0] = 0 if start >= best and start > _NONE else content[0] if best == _NONE else later
+    keys[0] = 0 if start >= best and start > _NONE else content[0] if is_weightless else later
     found[0] = _exp(largest - top) * scale
     found[2] = np.log(total) - weighted * scale
     return scale, low, high

@@ -6,13 +6,13 @@ for. All kernels find the same numbers, except for rounding.
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Literal, Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, check_choice
+from headcount.core import InputError, KernelName, check_choice
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.asked import Statistics
 from headcount.tap.attention_weights import AttentionCall
@@ -20,9 +20,12 @@ from headcount.tap.block import Block
 from headcount.tap.kernel_blocks import Blocks
 from headcount.tap.kernel_sweep import Sweep
 
-KernelName = Literal["auto", "blocks", "sweep"]
+LONG = 512
+"""Number of tokens of the longest text from which "auto" chooses the sweep: below, measures cost
+more than attention, and the sweep spares little."""
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """Computes the weights and statistics of a layer's attention."""
 
@@ -63,30 +66,35 @@ class Chosen:
     """Why it is another one than was asked for; None if it is not."""
 
 
-def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy) -> Chosen:
+def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy, longest: int) -> Chosen:
     """The kernel for a model's attention.
 
     Args:
-        name: "auto" is the sweep where numba is installed and it can compute the model.
+        name: "auto" is the sweep where numba is installed, it can compute the model and texts are
+            long.
         model: the model that is tapped.
         anatomy: its attention layers.
+        longest: number of tokens of the longest text.
 
     Raises:
         InputError: if the sweep is asked for, and numba is not installed.
     """
     check_choice("kernel", name, KernelName)
-    if name == "blocks" or (name == "auto" and find_spec("numba") is None):
+    has_numba = find_spec("numba") is not None
+    if name == "blocks" or (name == "auto" and not (has_numba and longest >= LONG)):
         return Chosen(BLOCKS)
-    if find_spec("numba") is None:
+    if not has_numba:
         raise InputError(
             "Expected numba for the kernel sweep, but it is not installed. Install "
             "headcount[fast], or pass --kernel blocks."
         )
-    why = _unsuited(model, anatomy)
-    return Chosen(Sweep()) if why is None else Chosen(BLOCKS, why)
+    why = unsuited(model, anatomy)
+    if why is None:
+        return Chosen(Sweep())
+    return Chosen(BLOCKS, why if name == "sweep" else None)
 
 
-def _unsuited(model: PreTrainedModel, anatomy: Anatomy) -> str | None:
+def unsuited(model: PreTrainedModel, anatomy: Anatomy) -> str | None:
     """Why the sweep can't compute a model's attention; None if it can."""
     if model.device.type != "cpu":
         return f"the model is on {model.device}, and the sweep runs on a CPU"

@@ -33,12 +33,13 @@ class AttentionCall:
         kwargs: dict[str, Any],
         facts: MaskFacts | None,
         empty: Tensor | None = None,
+        is_eager: bool = False,
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.facts, self.empty = facts, empty
+        self.facts, self.empty, self.is_eager = facts, empty, is_eager
         self.seen = None if facts is None else facts.seen
 
     @cached_property
@@ -63,6 +64,10 @@ class AttentionCall:
         return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
 
     def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """The weights of a block; by the model's own eager function if it needs that."""
+        return (self._eager_weights if self.is_eager else self._weights)(rows, heads, queries)
+
+    def _weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """Softmax of the scaled, soft-capped, biased and masked scores of a block.
 
         The keys outside of the returned slice are seen by no query of the block.
@@ -91,7 +96,7 @@ class AttentionCall:
             scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
         return scores
 
-    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+    def _eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = eager_function(self.module)
         bias = None if self.bias is None else cut(self.bias, rows, heads, queries)

@@ -167,52 +167,54 @@ def _query(row, low, high, penalty, first, begins, content, found, keys):
 def _sweep(
     scores, spans, penalty, special, flags, measured, content, sizes, offsets, found, keys, column
 ):
-    """Make scores weights, from one unit of work to another, and fill in the statistics.
+    """Make the scores of a block weights, from one unit of work to another; fill in statistics.
 
     A unit is a head of a row and a part of its queries, whose weights are added up by themselves,
     so that sums do not depend on who does which unit.
     """
-    start, stop, heads, first_query, first_key, size = sizes
-    num_queries = scores.shape[1]
-    parts = column.shape[1]
+    start, stop, size, first_row, first_head, first_query, first_key = sizes
+    _, heads, num_queries, num_keys = scores.shape
+    parts, last = column.shape[2], first_key + num_keys
     for unit in range(start, stop):
         u, part = unit // parts, unit % parts
-        row = u // heads
+        row, head = first_row + u // heads, first_head + u % heads
         of_mask = row if len(spans[0]) > 1 else 0
-        for q in range(part * size, min(num_queries, (part + 1) * size)):
-            weights = scores[u, q]
+        added = column[row, head, part, first_key:last]
+        for index in range(part * size, min(num_queries, (part + 1) * size)):
+            q = first_query + index
+            weights = scores[u // heads, u % heads, index]
             scale, low, high = _query(
                 weights,
-                spans[0, of_mask, q],
-                spans[1, of_mask, q],
-                penalty[row, first_key : first_key + len(weights)],
+                max(0, spans[0, of_mask, q] - first_key),
+                max(0, spans[1, of_mask, q] - first_key),
+                penalty[row, first_key:last],
                 first_key,
                 flags[row] and first_key == 0,
                 content[:, row],
-                found[:3, u, q],
-                keys[:, u, q],
+                found[:3, row, head, q],
+                keys[:, row, head, q],
             )
             if measured[row, q]:
-                _scale_and_add(weights[low:high], scale, column[u, part, low:high])
+                _scale_and_add(weights[low:high], scale, added[low:high])
                 if low >= high:
-                    _scale_and_add(weights, scale, column[u, part])
+                    _scale_and_add(weights, scale, added)
             else:
                 _scale(weights[low:high], scale)
-            found[1, u, q] = _ZERO
+            its = found[:, row, head, q]
             for s in range(special.shape[1]):
                 k = special[row, s] - first_key
-                if 0 <= k < len(weights) and weights[k] > found[1, u, q]:
-                    found[1, u, q] = weights[k]
-            found[3, u, q] = weights[0] if first_key == 0 else _ZERO
+                if 0 <= k < num_keys and weights[k] > its[1]:
+                    its[1] = weights[k]
+            its[3] = weights[0] if first_key == 0 else _ZERO
             for o in range(len(offsets)):
-                k = first_query + q + offsets[o] - first_key
-                found[4 + o, u, q] = weights[k] if 0 <= k < len(weights) else _ZERO
+                k = q + offsets[o] - first_key
+                its[4 + o] = weights[k] if 0 <= k < num_keys else _ZERO
 
 
 _SIGNATURE = (
-    "void(float32[:,:,::1], int32[:,:,::1], float32[:,::1], int32[:,::1], boolean[::1], "
-    "boolean[:,:], int64[:,:], UniTuple(int64, 6), int64[::1], float32[:,:,::1], "
-    "int64[:,:,::1], float32[:,:,::1])"
+    "void(float32[:,:,:,::1], int32[:,:,::1], float32[:,::1], int32[:,::1], boolean[::1], "
+    "boolean[:,::1], int64[:,::1], UniTuple(int64, 7), int64[::1], float32[:,:,:,::1], "
+    "int64[:,:,:,::1], float32[:,:,:,::1])"
 )
 
 

@@ -28,30 +28,35 @@ class Blocks:
 
     name = "blocks"
 
-    def __init__(self, eager: bool = False) -> None:
-        self._eager = eager
-
     def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
         """Every attention call."""
         return True
 
-    def size(self, call: AttentionCall, size: int) -> int:
-        """Number of weights in a block."""
-        return size
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "AttendingInBlocks":
+        """Begin a layer, in blocks of at most `size` weights."""
+        return AttendingInBlocks(call, asked, size)
 
-    def weights(
-        self, call: AttentionCall, rows: slice, heads: slice, queries: slice, asked: Statistics
-    ) -> tuple[Tensor, slice]:
+
+@final
+class AttendingInBlocks:
+    """One layer, whose weights are read once they are there."""
+
+    def __init__(self, call: AttentionCall, asked: Statistics, size: int) -> None:
+        self._call, self._asked, self.size = call, asked, size
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights of a block and their keys."""
-        of_call = call.eager_weights if self._eager else call.weights
-        weights, keys = of_call(rows, heads, queries)
-        if call.empty is not None:
-            weights = weights.masked_fill(cut(call.empty, rows, heads, queries), 0)
+        weights, keys = self._call.weights(rows, heads, queries)
+        if self._call.empty is not None:
+            weights = weights.masked_fill(cut(self._call.empty, rows, heads, queries), 0)
         return weights, keys
 
-    def fill(self, statistics: Statistics, block: Block) -> None:
+    def fill(self, block: Block) -> None:
         """Fill in the statistics of a block."""
-        fill(statistics, block)
+        fill(self._asked, block)
+
+    def end(self) -> None:
+        """Nothing is left."""
 
 
 def fill(statistics: Statistics, block: Block) -> None:

@@ -25,8 +25,8 @@ STRIP = 2**18
 WHOLE = 2**20
 """Number of weights in a block of several heads: calls for fewer cost more than is spared."""
 
-UNITS = 16
-"""Least number of units of work in a block, if it is large enough for as many."""
+PARTS = 8
+"""Number of parts of the queries of a block of one head, so that several threads have work."""
 
 _FOUND = (Reduction.PEAK, Reduction.PEAK_SPECIAL, Reduction.ENTROPY, Reduction.FIRST)
 _KEYS = (Reduction.PEAK_KEY, Reduction.PEAK_LATER)
@@ -61,8 +61,8 @@ class _Facts:
             penalty_BK.numpy(),
             key_BK.topk(most, 1).values.int().contiguous().numpy(),
             is_content_BK[:, 0].contiguous().numpy(),
-            counted.is_measured_BQ.numpy(),
-            firsts.numpy(),
+            counted.is_measured_BQ.contiguous().numpy(),
+            firsts.contiguous().numpy(),
             np.array(counted.offsets, np.int64),
         )
 
@@ -89,79 +89,96 @@ class Sweep:
             and call.dtype == torch.float32
             and call.query.device.type == "cpu"
             and call.empty is None
+            and not call.is_eager
             and not has_gradient
         )
 
-    def size(self, call: AttentionCall, size: int) -> int:
-        """Number of weights in a block, at most `size`."""
-        num_weights = call.query.shape[2] * call.key.shape[2]
-        return min(size, STRIP if num_weights >= STRIP else WHOLE)
-
-    def weights(
-        self, call: AttentionCall, rows: slice, heads: slice, queries: slice, asked: Statistics
-    ) -> tuple[Tensor, slice]:
-        """The weights of a block and their keys; fills in all statistics but products."""
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Sweeping":
+        """Begin a layer, in blocks of at most `size` weights."""
         assert asked.counted is not None
-        keys = slice(0, call.key.shape[2])
+        if asked.counted not in self._facts:
+            self._facts[asked.counted] = _Facts.of(asked.counted)
+        return Sweeping(self._sweep, call, asked, self._facts[asked.counted], size)
+
+
+@final
+class Sweeping:
+    """One layer that is swept."""
+
+    def __init__(
+        self, sweep: Any, call: AttentionCall, asked: Statistics, facts: _Facts, size: int
+    ) -> None:
+        self._sweep, self._call, self._asked = sweep, call, asked
+        batch, heads, queries, _ = call.query.shape
+        keys = call.key.shape[2]
+        self.size = min(size, STRIP if queries * keys >= STRIP else WHOLE)
+        self._parts = 1 if queries * keys < STRIP else PARTS
+        self._spans_2BQ = _spans(call)
+        self._given = (
+            np.array([[[0]], [[keys]]], np.int32).repeat(queries, 2)
+            if self._spans_2BQ is None
+            else self._spans_2BQ,
+            facts.penalty_BK,
+            facts.special_BS,
+            facts.has_content_first_B,
+            facts.measured_BQ,
+            facts.first_content_2B,
+        )
+        self._found = np.zeros(
+            (len(_FOUND) + len(facts.offsets), batch, heads, queries), np.float32
+        )
+        self._keys = np.zeros((len(_KEYS), batch, heads, queries), np.int64)
+        self._column = np.zeros((batch, heads, self._parts, keys), np.float32)
+        self._results = (facts.offsets, self._found, self._keys, self._column)
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """The weights of a block and their keys."""
+        call, keys = self._call, slice(0, self._call.key.shape[2])
         if call.seen is not None:
             keys, _ = call.seen.of_block(rows, queries)
-        scores = call.scores(rows, heads, queries, keys).contiguous()
-        num_queries, num_keys = scores.shape[2:]
-        spans_2BQ = _spans(call, rows, queries, keys, num_queries)
-        if spans_2BQ is None:
-            assert call.bias is not None
+        scores = call.scores(rows, heads, queries, keys)
+        if self._spans_2BQ is None and call.bias is not None:
             scores += cut(call.bias, rows, heads, queries, keys)
-            spans_2BQ = np.zeros((2, 1, num_queries), np.int32)
-            spans_2BQ[1] = num_keys
-        facts = self._facts_of(asked.counted)
-        scores_UQK = scores.view(-1, num_queries, num_keys)
-        parts = max(1, min(num_queries, -(-UNITS // len(scores_UQK))))
-        size = -(-num_queries // parts)
-        found = np.empty((4 + len(facts.offsets), *scores_UQK.shape[:2]), np.float32)
-        found_keys = np.empty((2, *scores_UQK.shape[:2]), np.int64)
-        column = np.zeros((len(scores_UQK), parts, num_keys), np.float32)
-        arguments = (
-            scores_UQK.numpy(),
-            spans_2BQ,
-            facts.penalty_BK[rows],
-            facts.special_BS[rows],
-            facts.has_content_first_B[rows],
-            facts.measured_BQ[rows, queries],
-            facts.first_content_2B[:, rows],
-        )
-        sizes = (scores.shape[1], queries.start, keys.start, size)
-        results = (facts.offsets, found, found_keys, column)
-        self._in_threads(len(scores_UQK) * parts, arguments, sizes, results)
-        _put(asked, (rows, heads, queries), keys, scores.shape[:3], results)
+        scores = scores.contiguous()
+        share = -(-scores.shape[2] // self._parts)
+        starts = (rows.start, heads.start, queries.start, keys.start)
+        num_units = scores.shape[0] * scores.shape[1] * self._parts
+        threads = min(torch.get_num_threads(), num_units)
+        jobs = [
+            (scores.numpy(), *self._given, (*units, share, *starts), *self._results)
+            for units in _shares(num_units, threads)
+        ]
+        if threads == 1:
+            self._sweep(*jobs[0])
+        else:
+            pool = _pool(threads, os.getpid())
+            for done in [pool.submit(self._sweep, *job) for job in jobs]:
+                done.result()
         return scores, keys
 
-    def fill(self, statistics: Statistics, block: Block) -> None:
+    def fill(self, block: Block) -> None:
         """Fill in the products with the columns of a block."""
-        if statistics.masses_BHQC is not None:
+        if self._asked.masses_BHQC is not None:
             place = (block.rows, block.heads, block.queries)
-            statistics.masses_BHQC[place] = block.masses_BHQC
+            self._asked.masses_BHQC[place] = block.masses_BHQC
 
-    def _facts_of(self, counted: Counted) -> _Facts:
-        if counted not in self._facts:
-            self._facts[counted] = _Facts.of(counted)
-        return self._facts[counted]
+    def end(self) -> None:
+        """Fill in what was found."""
+        numbers = self._asked.numbers
+        found = dict(
+            zip((*_FOUND, *_KEYS), (*self._found[: len(_FOUND)], *self._keys), strict=True)
+        )
+        found[Reduction.DIAGONALS] = self._found[len(_FOUND) :]
+        for each in numbers.keys() & found.keys():
+            numbers[each].copy_(torch.from_numpy(found[each]))
+        if Reduction.COLUMN in numbers:
+            numbers[Reduction.COLUMN].copy_(torch.from_numpy(self._column).sum(2))
 
-    def _in_threads(
-        self, num_units: int, arguments: tuple, sizes: tuple[int, ...], results: tuple
-    ) -> None:
-        """Sweep all units, each thread its share."""
-        threads = min(torch.get_num_threads(), num_units)
-        share = -(-num_units // threads)
-        shares = [(at, min(at + share, num_units)) for at in range(0, num_units, share)]
-        if threads == 1:
-            self._sweep(*arguments, (0, num_units, *sizes), *results)
-            return
-        jobs = [
-            _pool(threads, os.getpid()).submit(self._sweep, *arguments, (*each, *sizes), *results)
-            for each in shares
-        ]
-        for job in jobs:
-            job.result()
+
+def _shares(num_units: int, threads: int) -> list[tuple[int, int]]:
+    """The units of each thread, from one to before another."""
+    share = -(-num_units // threads)
+    return [(at, min(at + share, num_units)) for at in range(0, num_units, share)]
 
 
 @cache
@@ -170,37 +187,10 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, f"headcount-sweep-{process}")
 
 
-def _spans(
-    call: AttentionCall, rows: slice, queries: slice, keys: slice, num_queries: int
-) -> np.ndarray | None:
-    """Where the keys of each query of a block begin and end; None if there are gaps or numbers."""
+def _spans(call: AttentionCall) -> np.ndarray | None:
+    """Where the keys of each query begin and end; None if all are seen, or if there are gaps."""
     if call.mask is None or call.facts is None:
-        spans = np.zeros((2, 1, num_queries), np.int32)
-        spans[1] = keys.stop
-        return spans
-    every = call.facts.every(call.mask)
-    if every is None or every.spans_2BQ is None:
         return None
-    spans_2BQ = every.spans_2BQ
-    its = spans_2BQ[:, rows if spans_2BQ.shape[1] > 1 else slice(None), queries] - keys.start
-    return its.clamp_min(0).contiguous().numpy()
-
-
-def _put(
-    asked: Statistics,
-    place: tuple[slice, ...],
-    keys: slice,
-    shape: torch.Size,
-    results: tuple[np.ndarray, ...],
-) -> None:
-    """Put what was found in a block in its place."""
-    _, found, found_keys, column = (torch.from_numpy(each) for each in results)
-    numbers = asked.numbers
-    for each, its in (*zip(_FOUND, found, strict=False), *zip(_KEYS, found_keys, strict=True)):
-        if each in numbers:
-            numbers[each][place] = its.view(shape)
-    if Reduction.DIAGONALS in numbers:
-        numbers[Reduction.DIAGONALS][:, *place] = found[len(_FOUND) :].view(-1, *shape)
-    if Reduction.COLUMN in numbers:
-        its = column.sum(1).view(*shape[:2], -1)
-        numbers[Reduction.COLUMN][*place[:2], keys] += its
+    every = call.facts.every(call.mask)
+    spans_2BQ = None if every is None else every.spans_2BQ
+    return None if spans_2BQ is None else spans_2BQ.numpy()

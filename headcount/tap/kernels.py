@@ -38,18 +38,28 @@ class Kernel(Protocol):
         """Whether the kernel can compute an attention call; blocks takes what others don't."""
         ...
 
-    def size(self, call: AttentionCall, size: int) -> int:
-        """Number of weights in a block, at most `size`."""
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Attending":
+        """Begin a layer, in blocks of at most `size` weights."""
         ...
 
-    def weights(
-        self, call: AttentionCall, rows: slice, heads: slice, queries: slice, asked: Statistics
-    ) -> tuple[Tensor, slice]:
+
+@runtime_checkable
+class Attending(Protocol):
+    """Computes the weights of one layer, a block at a time."""
+
+    size: int
+    """Number of weights in a block."""
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights of a block and their keys."""
         ...
 
-    def fill(self, statistics: Statistics, block: Block) -> None:
-        """Fill in the statistics of a block that are not filled in yet."""
+    def fill(self, block: Block) -> None:
+        """Fill in the statistics of a block whose products are there."""
+        ...
+
+    def end(self) -> None:
+        """Fill in what is left, after all blocks."""
         ...
 
 

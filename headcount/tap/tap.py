@@ -32,7 +32,7 @@ from headcount.tap.attention_weights import AttentionCall, blocks
 from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
-from headcount.tap.kernel_blocks import Blocks
+from headcount.tap.kernel_blocks import fill
 from headcount.tap.kernels import BLOCKS, Kernel
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.seen_keys import Masks
@@ -171,7 +171,9 @@ class Tap:
                 output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
             facts = self._masks.facts(seen)
-            call = AttentionCall(module, query, key, value, seen, kwargs, facts, empty)
+            call = AttentionCall(
+                module, query, key, value, seen, kwargs, facts, empty, self.anatomy.eager
+            )
             output = self._listen(layer, call)
         return self._heard(layer, self._gated(layer, output, value, mask)), None
 
@@ -266,13 +268,12 @@ class Tap:
         columns = statistics.columns_BHKC
         widened = value if columns is None else _side_by_side(value, columns)
         kernel = self.kernel if self.kernel.takes(call, statistics) else BLOCKS
-        kernel = Blocks(eager=True) if self.anatomy.eager else kernel
-        size = kernel.size(call, self.block)
+        attending = kernel.begin(call, statistics, self.block)
         batch, num_heads, num_queries, _ = call.query.shape
         num_keys, head_dim = value.shape[2:]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
-        for rows, heads, queries in blocks(call, size, whole_heads=self.anatomy.eager):
-            weights, keys = kernel.weights(call, rows, heads, queries, statistics)
+        for rows, heads, queries in blocks(call, attending.size, whole_heads=self.anatomy.eager):
+            weights, keys = attending.weights(rows, heads, queries)
             product = weights @ widened[rows, heads, keys]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:
@@ -280,8 +281,9 @@ class Tap:
                 masses = product[..., head_dim : head_dim + num_columns]
                 place = (layer, rows, heads, queries)
                 block = Block(*place, weights, masses, keys.start, num_keys)
-                kernel.fill(statistics, block)
+                attending.fill(block)
                 listener.block(block)
+        attending.end()
         if listener is not None:
             listener.end(layer)
         return self._without_unseeing(output, call)
@@ -319,7 +321,7 @@ def _pass_on(
     masses = weights @ (value[..., :0] if columns is None else columns.to(dtype))
     rows, heads, queries = (slice(0, size) for size in weights.shape[:3])
     block = Block(layer, rows, heads, queries, weights, masses)
-    BLOCKS.fill(statistics, block)
+    fill(statistics, block)
     listener.block(block)
     listener.end(layer)
 

@@ -75,7 +75,7 @@ CASES = {
     "soft cap": _Case("causal", softcap=3.0),
     "position bias": _Case("right", position_bias=True),
     "one token": _Case("causal", (1, 1)),
-    "sharp": _Case("causal", scale=60.0),
+    "sharp": _Case("causal", scale=20.0),
     "long": _Case("causal", (301, 257), heads=2, size=24),
 }
 
@@ -140,11 +140,13 @@ def _run(
     statistics = Statistics.zeros(counted, value, NEEDS, needs_map=has_map)
     maps = torch.zeros(batch, heads, num_queries, num_keys)
     assert kernel.takes(call, statistics)
-    for place in blocks(call, kernel.size(call, size), whole_heads=False):
-        weights, keys = kernel.weights(call, *place, statistics)
+    attending = kernel.begin(call, statistics, size)
+    for place in blocks(call, attending.size, whole_heads=False):
+        weights, keys = attending.weights(*place)
         block = Block(layer, *place, weights, weights[..., :0], keys.start, num_keys)
-        kernel.fill(statistics, block)
+        attending.fill(block)
         maps[place] = block.weights_BHQK
+    attending.end()
     return statistics, maps
 
 
@@ -230,12 +232,15 @@ def test_blocks_leave_the_map_only_where_it_is_read() -> None:
 def test_long_texts_are_swept_in_strips(sweep: Sweep) -> None:
     query = torch.zeros(1, 2, 4096, 3)
     call = AttentionCall(nn.Identity(), query, query, query, None, {}, None)
-    size = sweep.size(call, 2**21)
+    is_token = torch.ones(1, 4096).bool()
+    counted = Counted(is_token, is_token, is_token, is_token, ())
+    asked = Statistics.zeros(counted, torch.zeros(1, 2, 4096, 1), NEEDS)
+    size = sweep.begin(call, asked, 2**21).size
     assert size == kernel_sweep_module.STRIP
     assert all(
         len(range(4096)[queries]) * 4096 <= size for _, _, queries in blocks(call, size, False)
     )
-    assert sweep.size(call, 7) == 7
+    assert sweep.begin(call, asked, 7).size == 7
 
 
 # ------------------------------------------------------------------ which kernel

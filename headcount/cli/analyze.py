@@ -34,7 +34,7 @@ class Analyze(
     ModelArguments,
     Measuring["models.Loaded", "results.Analysis"],
 ):
-    """Measure what every attention head does on a corpus; write tables, roles and a report."""
+    """Measure what every head does on a corpus; write a report."""
 
     RESULT = results.Analysis
 

@@ -79,6 +79,7 @@ from .options import check_seed as check_seed
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
+from .paths import DATA as DATA
 from .paths import check_inside as check_inside
 from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read

@@ -26,6 +26,10 @@ _C0, _C1, _C2 = (
     np.float32(8.3334519073e-3),
 )
 _C3, _C4, _C5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(0.5)
+_instruction: Any = intrinsic
+_inner: Any = njit(fastmath=FLAGS)
+"""Decorators of what the sweep consists of: a compiler reads it, and nobody else calls it."""
+
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 _LEAST = np.float32(-87)
 """Exponentials of less are 0."""
@@ -40,7 +44,7 @@ def _flipped(builder: Any, bits: Any) -> Any:
     return builder.xor(bits, builder.and_(sign, ir.Constant(_BITS, 2**31 - 1)))
 
 
-@intrinsic
+@_instruction
 def _ordered(context, number):  # noqa: ANN001
     """An integer for a float, in the same order."""
 
@@ -50,7 +54,7 @@ def _ordered(context, number):  # noqa: ANN001
     return types.int32(types.float32), code
 
 
-@intrinsic
+@_instruction
 def _of_ordered(context, integer):  # noqa: ANN001
     """The float of such an integer."""
 
@@ -60,7 +64,7 @@ def _of_ordered(context, integer):  # noqa: ANN001
     return types.float32(types.int32), code
 
 
-@intrinsic
+@_instruction
 def _larger(context, a, b):  # noqa: ANN001
     """The larger of two integers."""
 
@@ -70,7 +74,7 @@ def _larger(context, a, b):  # noqa: ANN001
     return types.int32(types.int32, types.int32), code
 
 
-@intrinsic
+@_instruction
 def _two_to(context, integer):  # noqa: ANN001
     """2 to the power of an integer that is given as a float."""
 
@@ -81,7 +85,7 @@ def _two_to(context, integer):  # noqa: ANN001
     return types.float32(types.float32), code
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _exp(number):
     """The exponential of a number that is not positive, to 1e-7 of its size.
 
@@ -95,7 +99,7 @@ def _exp(number):
     return _ZERO if number < _LEAST else exponential
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _largest(row, penalty):
     """The largest score, and the largest after penalties."""
     top, best = _FIRST, _FIRST
@@ -105,7 +109,7 @@ def _largest(row, penalty):
     return _of_ordered(top), _of_ordered(best)
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _first_of(row, penalty, best):
     """The first key with a score after penalties; 0 if there is none."""
     found = -_FAR
@@ -114,7 +118,7 @@ def _first_of(row, penalty, best):
     return 0 if found == -_FAR else -found
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _exponentials(row, top):
     """Make scores exponentials; their sum, and their sum times the scores."""
     total, weighted = _ZERO, _ZERO
@@ -127,20 +131,20 @@ def _exponentials(row, top):
     return total, weighted
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _scale(row, factor):
     for k in range(len(row)):
         row[k] *= factor
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _scale_and_add(row, factor, column):
     for k in range(len(row)):
         row[k] *= factor
         column[k] += row[k]
 
 
-@njit(fastmath=FLAGS)
+@_inner
 def _query(row, low, high, penalty, first, begins, content, found, keys):
     """Softmax of one query's scores; its largest weights, their keys, and its entropy."""
     row[:low] = _ZERO

@@ -165,7 +165,7 @@ class Sweeping:
     def end(self) -> None:
         """Fill in what was found."""
         numbers = self._asked.numbers
-        found = dict(
+        found: dict[Reduction, np.ndarray] = dict(
             zip((*_FOUND, *_KEYS), (*self._found[: len(_FOUND)], *self._keys), strict=True)
         )
         found[Reduction.DIAGONALS] = self._found[len(_FOUND) :]

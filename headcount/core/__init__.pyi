@@ -66,6 +66,7 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .heads import names_a_head as names_a_head
 from .lock_file import taking_over as taking_over
 from .locking import hold as hold
 from .locking import locked as locked

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import Head, InputError, check_choice, check_seed
+from headcount.core import Head, InputError, check_choice, check_seed, names_a_head
 from headcount.vocabulary import EffectName
 
 
@@ -40,7 +40,8 @@ class ExplainOptions:
         for effect in self.effects:
             check_choice("an effect", effect, EffectName)
         for head in self.heads:
-            Head.parse(head)
+            if not names_a_head(head):
+                Head.parse(head)
         if min(self.draws, *self.together, 1) < 1:
             raise InputError(
                 "Expected numbers of heads and of draws of at least 1, got "

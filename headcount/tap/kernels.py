@@ -19,6 +19,7 @@ from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.block import Block
 from headcount.tap.kernel_blocks import Blocks
 from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.placement import input_device
 
 LONG = 512
 """Number of tokens of the longest text from which "auto" chooses the sweep: below, measures cost
@@ -106,8 +107,8 @@ def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy, longest: 
 
 def unsuited(model: PreTrainedModel, anatomy: Anatomy) -> str | None:
     """Why the sweep can't compute a model's attention; None if it can."""
-    if model.device.type != "cpu":
-        return f"the model is on {model.device}, and the sweep runs on a CPU"
+    if (device := input_device(model)).type != "cpu":
+        return f"the model is on {device}, and the sweep runs on a CPU"
     if model.dtype == torch.float64:
         return "the model is in float64, and the sweep in float32"
     if anatomy.eager:

@@ -12,7 +12,7 @@ from headcount.analysis.streaming import Measuring, Totals, load_state, run, sav
 from headcount.core import UnitFiles, check_everyone_lives, forget, shared, sound, told_by_all
 from headcount.corpora import Batch
 from headcount.measures import Sums
-from headcount.tap import Anatomy
+from headcount.tap import Anatomy, Kernel
 
 
 @final
@@ -23,6 +23,7 @@ class CorpusUnits:
         model: the model to run.
         anatomy: its attention layers.
         measures: the measures to take.
+        kernel: computes attention.
         file: the name of the files, to which the number of a unit is added.
         run_key: what runs share that resume from each other's sums.
         save_every: seconds between two saves of the unit that is measured.
@@ -38,13 +39,16 @@ class CorpusUnits:
         anatomy: Anatomy,
         measures: Sequence[type[Sums]],
         *,
+        kernel: Kernel,
         file: Path,
         run_key: str,
         save_every: float,
         progress: Callable[[int], None],
     ) -> None:
         listener = Measuring(model, anatomy, measures)
-        self._run = partial(run, model, anatomy, measures=measures, listener=listener)
+        self._run = partial(
+            run, model, anatomy, measures=measures, kernel=kernel, listener=listener
+        )
         self._load = partial(load_state, run_key=run_key, measures=measures)
         self._save = partial(save_state, run_key=run_key)
         self._files = UnitFiles(file, self._load, self._save)

@@ -22,14 +22,18 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, Attention, AttentionReducer, Reduction, Sides, Sums
+from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums
 from headcount.models import body_of
 from headcount.tap import (
+    BLOCKS,
     Anatomy,
     AttentionLayer,
     Block,
+    Kernel,
     Listener,
     OnDevices,
+    Reduction,
+    Statistics,
     Tap,
     evaluating,
     input_device,
@@ -136,8 +140,8 @@ class Measuring:
         self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
         self._copies = OnDevices(batch)
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
-        """Begin a layer; returns the columns whose masses the measures need."""
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
+        """Begin a layer; returns the statistics that the measures need."""
         assert self._copies is not None
         here = (layer.site, value_BHKD.device)
         if here not in self._sides:
@@ -145,10 +149,10 @@ class Measuring:
         self._reducer = AttentionReducer(
             layer, self._sides[here], self._roots[layer], value_BHKD, self._needs
         )
-        return self._reducer.columns_BHKC
+        return self._reducer.statistics
 
     def block(self, block: Block) -> None:
-        """Reduce a block."""
+        """Read a block, where measures need maps."""
         assert self._reducer is not None
         self._reducer.block(block)
 
@@ -213,6 +217,7 @@ def forward(
     batches: Iterable[Batch],
     listener: BatchListener,
     after_batch: Callable[[Batch], None] = lambda batch: None,
+    kernel: Kernel = BLOCKS,
 ) -> None:
     """Run the tapped model over batches.
 
@@ -220,7 +225,7 @@ def forward(
     """
     body = body_of(model)
     options = without_cache(body)
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener, kernel=kernel):
         for batch in batches:
             there = batch.to(input_device(model))
             listener.start(there)
@@ -235,6 +240,7 @@ def run(
     measures: Sequence[type[Sums]],
     totals: Totals | None = None,
     after_batch: Callable[[Totals], None] = lambda totals: None,
+    kernel: Kernel = BLOCKS,
     listener: Measuring | None = None,
 ) -> Totals:
     """Take measures over batches.
@@ -246,6 +252,7 @@ def run(
         measures: the measures to take.
         totals: the sums of an interrupted run.
         after_batch: called with the sums so far, after each complete batch.
+        kernel: computes attention.
         listener: what measures, if it was made before.
     """
     measuring, so_far = listener or Measuring(model, anatomy, measures), totals or Totals()
@@ -255,7 +262,8 @@ def run(
         so_far += replace(measuring.part(), num_tokens=batch.num_tokens)
         after_batch(so_far)
 
-    forward(model, anatomy, islice(batches, so_far.num_batches, None), measuring, add)
+    left = islice(batches, so_far.num_batches, None)
+    forward(model, anatomy, left, measuring, add, kernel)
     return so_far.split()
 
 

@@ -2,6 +2,10 @@ from .anatomy import Anatomy as Anatomy
 from .anatomy import AttentionLayer as AttentionLayer
 from .anatomy import body_path as body_path
 from .anatomy import is_packed as is_packed
+from .asked import COLUMNS as COLUMNS
+from .asked import Counted as Counted
+from .asked import Reduction as Reduction
+from .asked import Statistics as Statistics
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention
@@ -21,6 +25,13 @@ from .hooks import arguments_heard as arguments_heard
 from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
+from .kernel_blocks import without_padding as without_padding
+from .kernels import BLOCKS as BLOCKS
+from .kernels import LONG as LONG
+from .kernels import Chosen as Chosen
+from .kernels import Kernel as Kernel
+from .kernels import chosen as chosen
+from .kernels import unsuited as unsuited
 from .modes import evaluating as evaluating
 from .modes import exact_products as exact_products
 from .modes import product_precision as product_precision

@@ -79,6 +79,6 @@ def test_scores_of_a_folder_choose_circuits(llama: Path, tmp_path: Path) -> None
     status, _, errors = headcount("importance", llama, *asked)
     assert status == 0, errors
     found = Explain(str(llama), "A dog", " ran", scores=out, out=tmp_path).ranked
-    table = pd.read_parquet(out / "heads.parquet").set_index("head")["norm"]
-    assert {str(head): score for head, score in found["norm"].items()} == table.to_dict()
-    assert [*found] == ["norm"]
+    table = pd.read_parquet(out / "heads.parquet").set_index("head")["norm_score"]
+    assert {str(head): score for head, score in found["norm_score"].items()} == table.to_dict()
+    assert [*found] == ["norm_score"]

@@ -20,13 +20,15 @@ from headcount.results import Analysis, Result, read_run
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_documents import clusters, coreference
-from tests.reports.test_explanation_view import made_explained
+from tests.reports.test_explanation_view import made_circuits, made_explained
 from tests.reports.test_head_relation_views import alignment
 from tests.reports.test_skills_view import made_skills
 
 RESULTS: dict[str, Result[Any]] = {
     "skills": made_skills([f"enc.{layer}.{index}" for layer in range(4) for index in range(3)]),
-    "explained": made_explained([f"enc.{n // 3}.{n % 3}" for n in range(12)]),
+    "explained": replace(
+        made_explained([f"enc.{n // 3}.{n % 3}" for n in range(12)]), **made_circuits()
+    ),
     "clusters": clusters(0.01),
     "coreference": coreference(0.65),
     "alignment": alignment(),

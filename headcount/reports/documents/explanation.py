@@ -14,8 +14,8 @@ from headcount.vocabulary import EFFECTS
 SHOWN = 10
 """Number of heads in a table."""
 WRITES = (
-    "What a head gives where the prediction is made, through the final norm (its scale kept) and "
-    "the unembedding, raises and lowers the logits of these tokens most."
+    "Promoted and demoted tokens: what a head gives where the prediction is made raises and lowers "
+    "their logits most, through the final norm (its scale kept) and the unembedding."
 )
 """What promoted and demoted tokens are."""
 
@@ -215,8 +215,10 @@ def _written(found: Explained) -> Iterator[Block]:
     if len(found.prompts) > 1:
         return
     if not found.written:
-        if "gradient" in found.measured:
-            yield Text("The tokens that heads promote are not said, since nothing is exact here.")
+        is_label = found.record.kind == "classification"
+        if is_label or "gradient" in found.measured:
+            why = "labels are predicted" if is_label else "attribution is not exact here"
+            yield Text(f"The tokens that heads promote are not said, since {why}.")
         return
     rows = [row for row in _ranked(found, "attribution") if any(found.writes(row.part))]
     yield Heading("What heads write")

@@ -44,7 +44,8 @@ function showWritten(head) {
 }
 
 if (data.explained.writing) {
-  document.getElementById("head-strongest").after(h("dl", { id: "head-writes" }), h("p", { class: "hint" }, data.explained.writing));
+  document.getElementById("head-title").after(h("dl", { id: "head-writes" }));
+  document.getElementById("head-strongest").after(h("p", { class: "hint" }, data.explained.writing));
   document.addEventListener("head", (event) => showWritten(event.detail));
   showWritten(looking.head);
 }

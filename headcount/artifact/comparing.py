@@ -11,7 +11,6 @@ that may see no other token, as in a sliding window.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import final
 
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError, Steps, reason, silent_steps
+from headcount.core import DATA, ModelError, Steps, reason, silent_steps
 from headcount.corpora import Columns, Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded, as_loaded
 from headcount.results import Comparison
@@ -94,7 +93,7 @@ def certificate_corpus(
         if data:
             loaded.encoder()  # raises the error that says why
         return None
-    sample = Path(str(files("headcount") / "data" / "sample.tsv"))
+    sample = DATA / "sample.tsv"
     return Corpus(data or sample, limit=limit, columns=columns)
 
 

@@ -20,7 +20,7 @@ from headcount.probes import AlignmentOptions
 class Align(
     ParallelArguments, BesideArguments, BesideCommand["models.Loaded", "results.Alignment"]
 ):
-    """Measure how well every head links words to their translations, against gold links."""
+    """Measure how well every head links words to their translations."""
 
     RESULT = results.Alignment
 

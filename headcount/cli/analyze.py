@@ -17,7 +17,7 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.console import Report, plain_console, print_signature, print_warnings
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.core import ResumePolicy, amount
@@ -34,7 +34,7 @@ class Analyze(
     ModelArguments,
     Measuring["models.Loaded", "results.Analysis"],
 ):
-    """Measure what every attention head does on a corpus; write tables, roles and a report."""
+    """Measure what every head does on a corpus; write a report."""
 
     RESULT = results.Analysis
 
@@ -111,7 +111,7 @@ class Analyze(
         for line in rest:
             console.print(line, soft_wrap=True)
         print_warnings(record.warnings, console)
-        console.print(record.signature, style="dim", soft_wrap=True)
+        print_signature(record.signature, console)
         console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
 
 

@@ -27,7 +27,7 @@ class CacheCommand(
     OutArguments,
     ResultCommand["models.Loaded", "results.PlannedCache"],
 ):
-    """Choose which key/value groups of a language model keep the first and last tokens only."""
+    """Choose which key/value groups keep few tokens, and judge that."""
 
     RESULT = results.PlannedCache
 

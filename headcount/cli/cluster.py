@@ -20,7 +20,7 @@ from headcount.probes import ClusterOptions
 class Cluster(
     ParallelArguments, BesideArguments, BesideCommand["models.Loaded", "results.Clusters"]
 ):
-    """Measure the distances between all heads, and group those that look at the same places."""
+    """Group heads that look at the same places."""
 
     RESULT = results.Clusters
 

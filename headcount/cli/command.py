@@ -32,37 +32,37 @@ from headcount.core import (
 )
 
 GROUPS = {
-    "Look at heads": {
+    "Look at what heads do": {
         "analyze": "Analyze",
         "cluster": "Cluster",
         "align": "Align",
         "coreference": "Coreference",
-        "skills": "SkillsCommand",
-        "explain": "Explain",
         "probe": "Probe",
         "evolve": "Evolve",
         "serve": "Serve",
     },
-    "Score heads": {
+    "Explain a prediction or a skill": {"explain": "Explain", "skills": "SkillsCommand"},
+    "Score what heads are worth": {
         "importance": "Importance",
         "sensitivity": "SensitivityCommand",
         "evaluate": "Evaluate",
     },
-    "Prune heads": {
+    "Make the cache or the model smaller": {
+        "cache": "CacheCommand",
         "prune": "Prune",
         "curve": "Curve",
         "compact": "Compact",
-        "cache": "CacheCommand",
         "speed": "SpeedCommand",
         "export": "Export",
     },
-    "Train models": {"train": "Train", "finetune": "Finetune", "follow": "Follow"},
+    "Train": {"train": "Train", "finetune": "Finetune", "follow": "Follow"},
     "More": {
         "report": "Report",
         "compare": "Compare",
         "reproduce": "Reproduce",
         "doctor": "Doctor",
         "demo": "Demo",
+        "sample": "Sample",
     },
 }
 """The commands by what they are for: the class of each, in the module of the command's name."""
@@ -371,15 +371,14 @@ def _silence_transformers() -> None:
 
 def _print_commands() -> None:
     console = plain_console()
-    console.print(f"{USAGE}\n\n{QUESTION}")
+    console.print(f"{QUESTION}\n{USAGE}")
     for group, commands in GROUPS.items():
-        console.print(f"\n{group}")
+        console.print(group, style="bold")
         for name in commands:
             doc = command_class(name).__doc__ or ""
             console.print(f"  {name:<11} {doc.splitlines()[0]}")
     console.print(
-        f"\nEvery command: {QUIET} prints warnings and errors only; {JSON} prints the run's "
-        f"record\ninstead of a summary; {CSV} writes a CSV beside each table; {TAKE_OVER} takes a "
-        f"folder over\nwhose process has ended, where the disk can't lock. headcount --version "
-        f"prints the version,\nheadcount {COMPLETION} bash (or zsh) a script for tab completion."
+        f"{QUIET} prints warnings and errors only, {JSON} the run's record; {CSV} writes a\n"
+        f"CSV beside each table; {TAKE_OVER} takes over a folder whose process has ended.\n"
+        f"headcount --version; headcount {COMPLETION} bash (or zsh) for tab completion."
     )

@@ -16,7 +16,7 @@ from headcount.corpora import named_columns
 
 @dataclass(frozen=True)
 class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "results.Certificate"]):
-    """Cut out the heads that a plan prunes, check equality with the gated model, and save."""
+    """Cut out the heads that a plan prunes, check equality, and save."""
 
     plan: Path = field(kw_only=True)
     """The plan.json that lists the kept heads."""

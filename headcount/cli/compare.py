@@ -16,7 +16,7 @@ from headcount.results import check_is_run
 
 @dataclass(frozen=True)
 class Compare(Command):
-    """Compare two runs on one page: what heads do, relations with intervals, scores."""
+    """Compare two runs on one page."""
 
     one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
     """Folder of a run."""

@@ -26,9 +26,21 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from headcount.core import Chart, Code, Document, Table, Warned, is_main_process, silent, visible
+from headcount.core import (
+    Chart,
+    Code,
+    Document,
+    Table,
+    Warned,
+    is_main_process,
+    shortened,
+    silent,
+    visible,
+)
 from headcount.core import Progress as Report
 
+LONGEST_SIGNATURE = 80
+"""Largest number of characters of a signature that is printed."""
 _QUIET = ContextVar("_QUIET", default=False)
 
 
@@ -101,9 +113,14 @@ def print_document(shown: Document, console: Console) -> None:
         elif isinstance(block, Warned):
             print_warnings([block.text], console)
         elif isinstance(block, Code):
-            console.print(block.text, style="dim", soft_wrap=True)
+            print_signature(block.text, console)
         elif not isinstance(block, Chart):
             console.print(block.text, soft_wrap=True)
+
+
+def print_signature(signature: str, console: Console) -> None:
+    """Print the beginning and the end of a signature; the record holds the whole."""
+    console.print(shortened(signature, LONGEST_SIGNATURE), style="dim", soft_wrap=True)
 
 
 def show_document(path: Path) -> int:

@@ -18,7 +18,7 @@ from headcount.probes import CoreferenceOptions
 
 @dataclass(frozen=True)
 class Coreference(BesideArguments, BesideCommand["models.Loaded", "results.Coreference"]):
-    """Measure how often every head points from a mention at its antecedent, beside baselines."""
+    """Measure how often heads point from a mention at its antecedent."""
 
     RESULT = results.Coreference
 

@@ -20,7 +20,7 @@ from headcount.pruning import METHOD_OPTIONS
 
 @dataclass(frozen=True)
 class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "results.Curve"]):
-    """Plot score against kept heads for every method, and random, under the same budgets."""
+    """Plot score against kept heads for every method, and random."""
 
     RESULT = results.Curve
 

@@ -1,7 +1,6 @@
 """`headcount demo`: the main jobs on the translation model and treebank that we ship."""
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,9 @@ from headcount import analysis, importance, models, reports, results, tasks
 from headcount.cli.arguments import TrustArguments, check_model
 from headcount.cli.console import plain_console, shown
 from headcount.cli.frame import Command
-from headcount.core import ResumePolicy
+from headcount.core import DATA, ResumePolicy
 from headcount.corpora import Corpus
 
-DATA = Path(str(files("headcount") / "data"))
 SMALLER = {"headcount:en-de": "headcount:en-de-36"}
 """The shipped model pruned from a shipped model, by name."""
 PAIRS = 60
@@ -23,7 +21,7 @@ PAIRS = 60
 
 @dataclass(frozen=True)
 class Demo(TrustArguments, Command):
-    """Analyse our English-German model on our own parallel treebank sample; needs no network."""
+    """Analyse our English-German model on our sample, offline."""
 
     HAS_TABLES = True
 

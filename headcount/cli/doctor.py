@@ -14,7 +14,7 @@ from headcount.cli.frame import Command
 
 @dataclass(frozen=True)
 class Doctor(DeviceArguments, Command):
-    """Report what works for a model and what does not, before anything runs."""
+    """Report what works for a model, before anything runs."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name, a folder, or headcount:en-de."""

@@ -12,7 +12,7 @@ from headcount.core import check_is_folder
 
 @dataclass(frozen=True)
 class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
-    """Measure a model's loss and score on a task; translations are scored by BLEU and chrF."""
+    """Measure a model's loss and score on a task."""
 
     RECORD = results.EvaluationRecord.FILE
 

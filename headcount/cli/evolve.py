@@ -31,7 +31,7 @@ class Evolve(
     DeviceArguments,
     ResultCommand["list[models.Loaded]", "papers.Evolution"],
 ):
-    """Compare layers and models: what each layer keeps of a token and its neighbours."""
+    """Compare what each layer keeps of a token and its neighbours."""
 
     RESULT = papers.Evolution
 

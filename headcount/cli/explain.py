@@ -21,7 +21,7 @@ from headcount.explanation import ExplainOptions, Prompt
 class Explain(
     CorpusArguments, BesideArguments, BesideCommand["models.Loaded", "results.Explained"]
 ):
-    """Measure by how much every head raises what a model predicts, alone and with others."""
+    """Measure by how much every head raises what a model predicts."""
 
     RESULT = results.Explained
 

@@ -17,7 +17,7 @@ from headcount.corpora import named_columns
 
 @dataclass(frozen=True)
 class Export(ColumnArguments, TrustArguments, Measuring["models.Loaded", "results.Certificate"]):
-    """Export a compact model to ONNX and check it in ONNX Runtime."""
+    """Export a compact model to ONNX and check it."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """Folder of a compact model."""

@@ -19,7 +19,7 @@ from headcount.training import FinetuneConfig, check_further_training
 
 @dataclass(frozen=True)
 class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
-    """Train a model on a task's data: before pruning, after pruning, or as a control."""
+    """Train a model on a task's data, before or after pruning."""
 
     RECORD = "finetune.json"
 

@@ -18,7 +18,7 @@ from headcount.papers import FollowOptions
 
 @dataclass(frozen=True)
 class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Followed"]):
-    """Follow heads along a training: importance, roles and prunability at each checkpoint."""
+    """Follow heads along a training: importance, roles, prunability."""
 
     RESULT = papers.Followed
 

@@ -41,7 +41,7 @@ class Importance(
     TaskArguments,
     Measuring["tuple[models.Loaded, tasks.Task]", "importance.Assessed"],
 ):
-    """Score every head on a task by gradient, relevance, ablation, norm and sink."""
+    """Score every head on a task, by ablation and other scores."""
 
     RECORD = results.ImportanceRecord.FILE
     HAS_TABLES = True

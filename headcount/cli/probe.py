@@ -16,7 +16,7 @@ from headcount.probes import ProbeOptions
 
 @dataclass(frozen=True)
 class Probe(BesideArguments, BesideCommand["models.Loaded", "results.Probed"]):
-    """Train probes on attention and hidden states; measure them beside controls and baselines."""
+    """Train probes of trees on attention and hidden states."""
 
     RESULT = results.Probed
 

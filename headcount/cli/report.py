@@ -18,7 +18,7 @@ from headcount.results import check_is_run
 
 @dataclass(frozen=True)
 class Report(Command):
-    """Rewrite the report of a finished run and its figures as SVG, PNG and PDF."""
+    """Rewrite the report of a finished run, and its figures."""
 
     HAS_TABLES = True
 

@@ -356,7 +356,7 @@ class Li2021(ResumableArguments, Command):
 
 @dataclass(frozen=True)
 class Reproduce(Command):
-    """Print a paper's tables and figures with our numbers beside the published ones."""
+    """Print a paper's tables and figures beside our numbers."""
 
     HAS_TABLES = True
 

@@ -14,7 +14,7 @@ from headcount.core import check_seed
 class SensitivityCommand(
     OutArguments, TaskArguments, ResultCommand["models.Loaded", "results.Sensitivity"]
 ):
-    """Measure how the loss reacts to attention on separators, first tokens and punctuation."""
+    """Measure how the loss reacts to attention on separators."""
 
     RESULT = results.Sensitivity
 

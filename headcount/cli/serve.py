@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serve(DeviceArguments, Command):
-    """Type a sentence in the browser: attention of every head, gates by hand, predictions."""
+    """Type a sentence in the browser: attention, gates, predictions."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL|RUN|PRUNED")]
     """A model, the folder of headcount analyze (its roles are shown), or a pruned model's folder

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -13,10 +11,11 @@ from headcount.cli.arguments import CorpusArguments
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
 from headcount.cli.frame import BesideCommand
+from headcount.core import DATA
 from headcount.corpora import Corpus
 from headcount.skills import SkillOptions
 
-SAMPLE = Path(str(files("headcount") / "data" / "sample.conllu"))
+SAMPLE = DATA / "sample.conllu"
 """Texts of ours."""
 
 
@@ -24,7 +23,7 @@ SAMPLE = Path(str(files("headcount") / "data" / "sample.conllu"))
 class SkillsCommand(
     CorpusArguments, BesideArguments, BesideCommand["models.Loaded", "results.Skills"]
 ):
-    """Measure which heads of a language model retrieve or carry tasks, and what needs them."""
+    """Measure which heads retrieve facts or carry few-shot tasks."""
 
     RESULT = results.Skills
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Speed"]):
-    """Time a pruned model beside the dense one: speedups within one run, and their ceilings."""
+    """Time a pruned model beside the dense one."""
 
     RECORD = "speed.json"
 

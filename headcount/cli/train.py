@@ -31,7 +31,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Train(Measuring[PretrainingConfig, "papers.Trained"]):
-    """Train a translation, masked or causal language model from scratch or from --start."""
+    """Train a translation, masked or causal language model."""
 
     RECORD = "result.json"
 

@@ -66,6 +66,7 @@ from .heads import Head as Head
 from .heads import Heads as Heads
 from .heads import LayerId as LayerId
 from .heads import is_number as is_number
+from .heads import names_a_head as names_a_head
 from .lock_file import taking_over as taking_over
 from .locking import hold as hold
 from .locking import locked as locked
@@ -78,6 +79,7 @@ from .options import check_seed as check_seed
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
+from .paths import DATA as DATA
 from .paths import check_inside as check_inside
 from .paths import check_no_links as check_no_links
 from .paths import check_not_read as check_not_read

@@ -80,7 +80,8 @@ class HeadTable:
 
     def row(self, head: str | Head) -> "pd.Series":
         """The row of one head, e.g. `table.row("enc.3.7")`."""
-        rows = self.frame[self.frame["head"] == str(head)]
+        sites = Heads(dict.fromkeys(self.frame["site"], ()))
+        rows = self.frame[self.frame["head"] == str(sites.named(str(head)))]
         if rows.empty:
             raise InputError(
                 f"Expected a head of this table ({self.frame['head'][0]}"

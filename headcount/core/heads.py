@@ -37,6 +37,16 @@ def is_number(name: object) -> bool:
 
 
 _NAME = re.compile(rf"({'|'.join(SITES.values())})\.(\d{{1,9}})\.(\d{{1,9}})")
+_WITHOUT_SITE = re.compile(r"L(\d{1,9})H(\d{1,9})", re.ASCII)
+
+
+def names_a_head(name: str) -> bool:
+    """Whether a name has the form of a head's, with or without its site.
+
+    >>> [names_a_head(name) for name in ("dec.23.3", "L23H3", "sink")]
+    [True, True, False]
+    """
+    return any(form.fullmatch(name) for form in (_NAME, _WITHOUT_SITE))
 
 
 @final
@@ -92,6 +102,26 @@ class Heads:
 
     counts: Mapping[str, tuple[int, ...]]
     """Number of heads in each layer, by site."""
+
+    def named(self, name: object) -> Head:
+        """The head that somebody names: as tables do, or at the only site as `L3H7`.
+
+        It need not be in the grid.
+
+        >>> Heads({"decoder.self": (9,) * 30}).named("L23H3")
+        Head(site='decoder.self', layer=23, index=3)
+
+        Raises:
+            InputError: for anything else.
+        """
+        match = _WITHOUT_SITE.fullmatch(name) if isinstance(name, str) else None
+        if match is None:
+            return Head.parse(name)
+        layer, index = map(int, match.groups())
+        if len(self.counts) > 1:
+            found = ", ".join(f"{SITES[site]}.{layer}.{index}" for site in self.counts)
+            raise InputError(f"Expected one of {found}, got {name}. Name the kind of attention.")
+        return Head(*self.counts, layer, index)
 
     def __iter__(self) -> Iterator[Head]:
         for site in SITES:

@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path, PureWindowsPath
 
 from headcount.core.errors import InputError
+
+DATA = Path(str(resources.files("headcount") / "data"))
+"""The folder of the models and data sets that come with the package."""
 
 
 def inside(folder: Path, name: str) -> Path:

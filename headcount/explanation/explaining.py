@@ -352,12 +352,13 @@ def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
     Raises:
         InputError: for one that the model lacks.
     """
-    for name in options.heads:
-        if Head.parse(name) not in loaded.heads:
+    named = {loaded.heads.named(name): name for name in options.heads}
+    for head, name in named.items():
+        if head not in loaded.heads:
             raise InputError(
                 f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
             )
-    return [Head.parse(name) for name in dict.fromkeys(options.heads)] or [*loaded.heads]
+    return [*named] or [*loaded.heads]
 
 
 def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import Head, InputError, check_choice, check_seed
+from headcount.core import Head, InputError, check_choice, check_seed, names_a_head
 from headcount.vocabulary import EffectName
 
 
@@ -42,7 +42,8 @@ class ExplainOptions:
         for effect in self.effects:
             check_choice("an effect", effect, EffectName)
         for head in self.heads:
-            Head.parse(head)
+            if not names_a_head(head):
+                Head.parse(head)
         if self.circuit and self.heads:
             raise InputError(
                 f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "

@@ -7,14 +7,13 @@ A file has such an object on every line; `against` and `corrupt` may be left out
 """
 
 from dataclasses import dataclass, fields
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import InputError
+from headcount.core import DATA, InputError
 from headcount.corpora import json_of, numbered_lines
 
-OURS = Path(str(files("headcount") / "data" / "prompts"))
+OURS = DATA / "prompts"
 """Folder of the prompts that we ship, a task a file."""
 
 

@@ -1,6 +1,5 @@
 """Files of a model besides those that transformers reads, in its folder or on the hub."""
 
-from importlib.resources import files
 from pathlib import Path
 
 from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
@@ -11,6 +10,7 @@ from huggingface_hub.errors import (
 )
 
 from headcount.core import (
+    DATA,
     InputError,
     ModelError,
     check_inside,
@@ -149,4 +149,4 @@ def place_of(name: str | Path) -> str | Path:
         raise ModelError(
             f"Expected a model shipped with headcount ({', '.join(SHIPPED)}), got {str(name)!r}."
         )
-    return Path(str(files("headcount") / "data" / SHIPPED[str(name)]))
+    return DATA / SHIPPED[str(name)]

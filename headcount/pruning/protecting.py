@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from headcount.analysis import REPEATED_ROLES, repeated_roles
-from headcount.core import Head, InputError, ModelError, Plan, Progress, amount, check_known, silent
+from headcount.core import (
+    Head,
+    InputError,
+    ModelError,
+    Plan,
+    Progress,
+    amount,
+    check_known,
+    names_a_head,
+    silent,
+)
 from headcount.models import Loaded
 from headcount.vocabulary import ROLES
 
@@ -23,7 +33,7 @@ SHOWN = 5
 
 
 def check_protect(names: Sequence[str], analysed: bool = True) -> list[Head]:
-    """The heads among names of heads and roles, once all could be those of some model.
+    """The heads with their sites among names of heads and roles, which could be some model's.
 
     Args:
         names: names of heads and roles.
@@ -34,7 +44,7 @@ def check_protect(names: Sequence[str], analysed: bool = True) -> list[Head]:
             analysis finds.
     """
     heads = [Head.parse(name) for name in names if "." in name]
-    for role in (name for name in names if "." not in name):
+    for role in (name for name in names if not _is_head(name)):
         check_known("a head such as dec.17.3, or a role", role, KNOWN_ROLES)
         if not analysed and role not in REPEATED_ROLES:
             raise _no_head_with(role)
@@ -72,7 +82,7 @@ def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[
     check_protect(names)
     heads: list[Head] = []
     for name in names:
-        found = [Head.parse(name)] if "." in name else _with_role(name, loaded, roles)
+        found = [loaded.heads.named(name)] if _is_head(name) else _with_role(name, loaded, roles)
         if unknown := [head for head in found if head not in loaded.heads]:
             loaded.anatomy.check_saw_images(unknown[0].site)
             raise InputError(
@@ -80,6 +90,10 @@ def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[
             )
         heads += found
     return list(dict.fromkeys(heads))
+
+
+def _is_head(name: str) -> bool:
+    return "." in name or names_a_head(name)
 
 
 def _with_role(role: str, loaded: Loaded, roles: Roles) -> list[Head]:

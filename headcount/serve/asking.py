@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import Head, Heads, InputError, parse_json
+from headcount.core import Heads, InputError, parse_json
 
 MAX_BODY = 64 * 1024
 """Largest number of bytes of a request."""
@@ -49,14 +49,14 @@ def parse_question(body: bytes, heads: Heads) -> Question:
     gates = found.get("gates", {})
     if not isinstance(gates, dict):
         raise InputError(f"Expected gates by head name, got {_short(gates)}.")
-    given = {name: _gate(name, gate, heads) for name, gate in gates.items()}
+    given = dict(_gate(name, gate, heads) for name, gate in gates.items())
     changed = {name: gate for name, gate in given.items() if gate != 1}
     second = second if second and second.strip() else None
     return Question(found["text"], second, changed, target, against)
 
 
-def _gate(name: str, gate: Any, heads: Heads) -> float:
-    if Head.parse(name) not in heads:
+def _gate(name: str, gate: Any, heads: Heads) -> tuple[str, float]:
+    if (head := heads.named(name)) not in heads:
         raise InputError(f"Expected a head of this model ({heads}), got {name}.")
     is_number = isinstance(gate, int | float) and not isinstance(gate, bool)
     if not is_number or not 0 <= gate <= MAX_GATE:  # NaN is not, nor any number of 400 digits
@@ -64,7 +64,7 @@ def _gate(name: str, gate: Any, heads: Heads) -> float:
             f"Expected a number between 0 and {MAX_GATE:g} as the gate of {name}, got "
             f"{_short(gate)}."
         )
-    return float(gate)
+    return str(head), float(gate)
 
 
 def _short(value: Any) -> str:

@@ -18,13 +18,12 @@ Departure: 5 examples, not 10; shuffled answers are all wrong ones.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import final
 
 import numpy as np
 
-from headcount.core import InputError, ModelError, amount
+from headcount.core import DATA, InputError, ModelError, amount
 from headcount.corpora import Corpus, parts
 from headcount.models import Loaded
 from headcount.skills.options import SkillOptions
@@ -33,7 +32,7 @@ SHOTS = 5
 """Number of examples in front of a question."""
 FEWEST = 2 * SHOTS
 """Least number of pairs of a task."""
-OURS = Path(str(files("headcount") / "data" / "few-shot"))
+OURS = DATA / "few-shot"
 """The tasks that we ship."""
 Pair = tuple[str, str]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Head, InputError, LayerId, ModelError
+from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.block import Block, FunctionListener, Listener
 from headcount.tap.given_model import AnyModel
@@ -90,7 +90,7 @@ def _gates(
 ) -> dict[LayerId, Tensor]:
     tensors: dict[LayerId, Tensor] = {}
     for name, gate in gates.items():
-        head = Head.parse(name)
+        head = anatomy.heads.named(name)
         if head not in anatomy.heads:
             anatomy.check_saw_images(head.site)
             raise ModelError(f"Expected a head of this model ({anatomy.heads}), got {name}.")

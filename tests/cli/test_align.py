@@ -22,7 +22,7 @@ def test_a_table_and_a_record(marian: Path, tmp_path: Path) -> None:
     record = Alignment.read(out).record
     assert record.signature in (out / "alignment.md").read_text(encoding="utf-8")
     assert record.arguments["gold"].endswith("gold")
-    assert record.signature in output
+    assert record.signature[:40] in output
     status, _, errors = headcount("align", marian, pairs, *options)
     assert status == 2 and "Give --overwrite to replace it" in errors
 

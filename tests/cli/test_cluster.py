@@ -20,7 +20,7 @@ def test_tables_and_a_record(bert: Path, tmp_path: Path) -> None:
     assert (out / "figures" / "clusters.svg").exists()
     found = Clusters.read(out)
     assert found.record.model == bert.name, "without its folder"
-    assert found.record.arguments["limit"] == 9 and found.record.signature in output
+    assert found.record.arguments["limit"] == 9 and found.record.signature[:40] in output
     status, _, errors = headcount("cluster", bert, SAMPLE, *options)
     assert status == 2 and "Give --overwrite to replace it" in errors
 

@@ -35,6 +35,28 @@ def test_what_is_no_name_of_a_head(name: str):
     )
 
 
+@given(st.sampled_from(sorted(SITES)), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_head_of_the_only_site_by_its_layer_and_index(site: str, layer: int, index: int):
+    name, head = f"L{layer}H{index}", Head(site, layer, index)
+    heads = Heads({site: (3,)})
+    assert heads.named(name) == heads.named(str(head)) == head
+    table = HeadTable.of(Heads({site: (2, 2)}), {})
+    assert table.row("L1H0")["head"] == str(Head(site, 1, 0))
+
+
+@pytest.mark.parametrize("name", ["L3H", "L-1H2", "l3h2", "L3H2 ", "L٣H2", "dec.L3H2", None])
+def test_what_names_no_head_without_its_site(name: object):
+    with pytest.raises(InputError, match="Expected a head such as"):
+        Heads({"decoder.self": (3,)}).named(name)
+
+
+def test_of_several_sites_one_is_named():
+    with pytest.raises(
+        InputError, match=r"Expected one of cross\.1\.2, enc\.1\.2, got L1H2\. Name"
+    ):
+        HEADS.named("L1H2")
+
+
 def test_heads_come_by_site_layer_and_index():
     assert [str(head) for head in HEADS] == NAMES
     assert len(HEADS) == 6

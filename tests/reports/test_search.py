@@ -19,6 +19,7 @@ def test_a_head_is_found_by_name_and_opened_by_enter(profiled: Path, open_page: 
     page = open_page(profiled)
     assert options(page, "enc.1.1")[0].startswith("enc.1.1")
     assert len(options(page, "ENC.1.1")) == 3  # and enc.1.10, enc.1.11
+    assert len(found := options(page, "L1H1")) == 1 and found[0].startswith("enc.1.1")
     page.keyboard.press("Enter")
     expect(page.locator("#card h2")).to_have_text("enc.1.1")
     assert page.is_hidden("#found")

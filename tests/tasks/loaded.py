@@ -190,7 +190,7 @@ _add(
 )
 _add("similarity-bert", "BertModel", Similarity, PAIRS)
 _add("similarity-cls", "RobertaModel", Similarity, PAIRS, pooling="cls")
-SHORT = {"max_new_tokens": 16}
+SHORT = {"max_new_tokens": 6}
 """A random model ends few translations by itself."""
 for _model in (
     "MarianMTModel",

@@ -8,7 +8,7 @@ from typing import final
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.analysis import HeadGates, word_attention
-from headcount.core import Head, InputError, write_text
+from headcount.core import InputError, write_text
 from headcount.explanation import spelled
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.page.attention_view import render_attention, sharpest
@@ -84,10 +84,11 @@ def show(
     loaded = as_loaded(model, tokenizer)
     loaded.encoder()  # before anything else, since only text has words
     check_has_heads(loaded)
-    if head is not None and Head.parse(head) not in loaded.heads:
+    opened = None if head is None else loaded.heads.named(head)
+    if opened is not None and opened not in loaded.heads:
         raise InputError(f"Expected a head of {loaded.name} ({loaded.heads}), got {head}.")
     attention = word_attention(loaded, *_sides(text), gates)
-    page = render_attention(attention, head or sharpest(attention))
+    page = render_attention(attention, str(opened or sharpest(attention)))
     return Shown(f"Attention of {short_name(loaded.name)} on one text", page)
 
 

@@ -17,13 +17,15 @@ function headTexts() {
   return texts;
 }
 
-/** Heads of a query, those named by it first; each with what it does that fits. */
+/** Heads of a query, those named by it first; each with what it does that fits. L2H9 names heads at all sites. */
 function headsOf(query) {
+  const place = query.match(/^l(\d+)h(\d+)$/);
+  const isNamed = (head) => place ? head.endsWith(`.${place[1]}.${place[2]}`) : head.startsWith(query);
   const named = [];
   const doing = [];
   headTexts().forEach((lines, i) => {
     const at = lines.findIndex((line) => line.words.includes(query));
-    if (data.heads[i].startsWith(query)) named.push([data.heads[i], lines[0]?.text ?? data.nothing]);
+    if (isNamed(data.heads[i])) named.push([data.heads[i], lines[0]?.text ?? data.nothing]);
     else if (at >= 0) doing.push([data.heads[i], lines[at].text, at]);
   });
   const exact = (pair) => (pair[0] === query ? 0 : 1);

@@ -77,7 +77,7 @@ class Written:
 def attribute(loaded: Loaded, row: Row) -> Attribution | None:
     """Direct attribution of what is read of a row; None where a sum of parts is not the logit."""
     found = _linear(loaded, row)
-    return found and found[0].attribution(found[2])
+    return None if found is None else found[0].attribution(found[2])
 
 
 def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> dict[Head, Written] | None:
@@ -265,8 +265,12 @@ class _Hearing:
                     added_V = torch.autograd.grad(each, weight_V, retain_graph=True)[0].double()
                     added_V -= added_V.mean()
                     sides = (added_V.topk(number, largest=each) for each in (True, False))
-                    both = (zip(i.tolist(), v.tolist(), strict=True) for v, i in sides)
-                    found[Head(layer.site, layer.layer, index)] = Written(*map(tuple, both))
+                    promoted, demoted = (
+                        tuple(zip(most.indices.tolist(), most.values.tolist(), strict=True))
+                        for most in sides
+                    )
+                    head = Head(layer.site, layer.layer, index)
+                    found[head] = Written(promoted, demoted)
         return found
 
 

@@ -123,12 +123,16 @@ class Circuits:
         left_NOK = np.stack(left).reshape(len(left), len(every), -1)
         starts = np.cumsum([0, *map(len, orders.values())])
         return [
-            self._curve(name, each, left_NOK[:, first:last].mean(1))
+            self._curve(name, each, left_NOK[:, first:last].mean(1), name not in scores)
             for (name, each), (first, last) in zip(orders.items(), pairwise(starts), strict=True)
         ]
 
     def _curve(
-        self, ranking: str, orders: Sequence[Order], left_NK: Float[np.ndarray, "prompt size"]
+        self,
+        ranking: str,
+        orders: Sequence[Order],
+        left_NK: Float[np.ndarray, "prompt size"],
+        are_of_halves: bool,
     ) -> "Curve":
         """The curve of one ranking."""
         ends = (self.nothing_N[:, None], left_NK, self._whole_N[:, None])
@@ -136,6 +140,8 @@ class Circuits:
         names = [[str(self._heads[number]) for number in order] for order in orders[0]]
         shared = [
             float(np.mean([len({*one[:size]} & {*other[:size]}) for one, other in orders]))
+            if are_of_halves
+            else float("nan")
             for size in self.sizes
         ]
         return Curve(ranking, self.sizes, gained_NK, shared, names if ranking != RANDOM else [])

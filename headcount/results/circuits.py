@@ -38,7 +38,8 @@ class FaithfulnessRow:
     high: float
     """Upper end."""
     shared: float
-    """Number of these heads that both halves of the prompts chose; of random ones, a mean."""
+    """Number of these heads that both halves of the prompts chose; of random ones, a mean.
+    NaN for scores of other data, which choose the same heads for both."""
 
 
 @final
@@ -59,7 +60,8 @@ class CircuitRow:
     high: float
     """Upper end."""
     shared: float
-    """Number of these heads that both halves of the prompts chose; of random ones, a mean."""
+    """Number of these heads that both halves of the prompts chose; of random ones, a mean.
+    NaN for scores of other data, which choose the same heads for both."""
     chance: float
     """Number of heads that two random sets of this size share on average."""
     names: str

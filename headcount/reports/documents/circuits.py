@@ -1,6 +1,7 @@
 """What circuits show: how few heads keep a prediction, by each ranking and by chance."""
 
 from collections.abc import Iterator
+from math import isnan
 
 from headcount.core import Block, Chart, Heading, Table, Text, amount
 from headcount.reports.figures.circuits import faithfulness_curve
@@ -54,7 +55,8 @@ def circuits_blocks(found: Explained) -> Iterator[Block]:
             (
                 *(label_of(row.ranking), f"{row.level:.0%}", str(row.heads)),
                 f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})",
-                *(f"{row.shared:.3g}", f"{row.chance:.1f}", _which(row)),
+                *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
+                _which(row),
             )
             for row in found.circuits
             if row.ranking != RANDOM

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from headcount.core import Head, InputError
 from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.explanation.effects import Measured, mean_outputs
 from headcount.explanation.reader import Reader
 from headcount.models import Loaded
 from headcount.reports import document_of
@@ -142,22 +144,23 @@ def planted() -> Loaded:
     return held
 
 
-COPIED = [
-    Prompt(f"The {one} and", f" {one}", f" {other}", f"The {other} and")
-    for one, other in [
-        ("rain", "night"),
-        ("sister", "two"),
-        ("sister", "moon"),
-        ("night", "two"),
-        ("rain", "sister"),
+def _copied(held: Loaded) -> list[Prompt]:
+    """Some prompts whose word is copied, those in which it counts most against a rival."""
+    words = ("rain", "night", "sister", "moon", "two")
+    prompts = [
+        Prompt(f"The {one} and", f" {one}", f" {other}", f"The {other} and")
+        for one, other in permutations(words, 2)
     ]
-]
+    cases = [Reader(held, ExplainOptions()).case(each) for each in prompts]
+    means = mean_outputs(held, [case.rows[0] for case in cases])
+    gains = [Measured(held, case, means).replaced("mean", [[*held.heads]])[0] for case in cases]
+    return [prompts[n] for n in np.argsort(gains)[-6:]]
 
 
 def test_a_planted_circuit_is_found_exactly(planted: Loaded) -> None:
     """What replaces heads finds both; attribution sees nothing of the head that only tells."""
     options = ExplainOptions(circuit=True, together=(), draws=1)
-    found = explain(planted, COPIED, options=options)
+    found = explain(planted, _copied(planted), options=options)
     pair, seen = {"dec.0.2", "dec.1.4"}, set[str]()
     for row in found.circuits:
         if row.ranking in ("mean", "corrupt", "restored", "estimate", "knockout"):

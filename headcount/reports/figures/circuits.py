@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import MUTED, new_figure, say
+from headcount.core import MUTED, amount, new_figure, say
 from headcount.reports.figures.curves import COLOURS, MARKERS
 from headcount.results import RANDOM, FaithfulnessRow
 
@@ -34,7 +34,7 @@ def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], s
         say(
             axes.scatter(sizes, values, s=30, alpha=0, zorder=4),
             [
-                f"{label(ranking)}, {row.heads:,} heads: {row.value:.2f} "
+                f"{label(ranking)}, {amount(row.heads, 'head')}: {row.value:.2f} "
                 f"({row.low:.2f} to {row.high:.2f})"
                 for row in here
             ],

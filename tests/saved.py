@@ -8,6 +8,7 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     BertModel,
+    GenerationConfig,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -93,7 +94,11 @@ def marian(folder: Path, unused_targets: int | None = None) -> Path:
         forced_eos_token_id=number(tokenizer.eos_token_id),
         bos_token_id=None,
     )
-    return save(folder, MarianMTModel, config, tokenizer)
+    save(folder, MarianMTModel, config, tokenizer)
+    generation = GenerationConfig.from_pretrained(folder)
+    generation.max_length = 16  # a random model ends few translations by itself
+    generation.save_pretrained(folder)
+    return folder
 
 
 def number(token_id: object) -> int:

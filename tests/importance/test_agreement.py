@@ -110,6 +110,12 @@ def test_best_predictor_is_the_largest_of_either_sign():
     assert by_chance.low < 0 < by_chance.high and found.best_predictor() == "gradient"
 
 
+def test_all_other_scores_are_ranked():
+    found = agreement(frame())
+    for of in found.names:
+        assert {name for name, _ in found.ranked(of)} == {*found.names} - {of}
+
+
 def test_sentence():
     found = agreement(frame())
     best, entropy = (found.of(name, "ablation_delta") for name in ("relevance", "entropy"))

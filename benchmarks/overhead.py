@@ -34,8 +34,9 @@ from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from headcount.models import Loaded, body_of
 from headcount.tap import Anatomy, seen_keys, without_cache
+from headcount.tap.kernel_sweep import Sweep
 
-Way = Literal["floor", "confidence", "headcount", "whole", "usual"]
+Way = Literal["floor", "confidence", "headcount", "sweep", "whole", "usual"]
 Make = Callable[[], tuple[Loaded, list[Batch]]]
 
 
@@ -63,6 +64,8 @@ class Arguments:
     """Number of threads."""
     clock: Literal["wall", "cpu"] = "wall"
     """Clock: wall time, or CPU time of the process, which is steadier on a shared machine."""
+    sweep: bool = False
+    """Time every measure by the compiled sweep, too; it needs numba."""
     whole_maps: bool = False
     """Time every measure with unseen keys computed, too."""
     memory: bool = False
@@ -88,9 +91,9 @@ def main() -> None:
         return
     print(
         "| input | batches | usual way | headcount, confidence alone | headcount, every measure | "
-        "every measure, unseen keys too | usual way, memory | headcount, memory |"
+        "by the sweep | every measure, unseen keys too | usual way, memory | headcount, memory |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, make in works:
         memory = more_memory(name, arguments) if arguments.memory else ("", "")
         print(row(name, *make(), arguments, memory), flush=True)
@@ -101,7 +104,8 @@ def row(
 ) -> str:
     """Time all ways in turns."""
     ways = ways_of(loaded, work)
-    for way in ("floor", "confidence", "headcount"):
+    first: tuple[Way, ...] = ("floor", "confidence", "headcount")
+    for way in (*first, "sweep") if arguments.sweep else first:
         ways[way]()
     clock = time.perf_counter if arguments.clock == "wall" else time.process_time
     ratios: dict[Way, list[float]] = {way: [] for way in ways if way != "floor"}
@@ -111,14 +115,15 @@ def row(
             for way in ways
             if (way != "usual" or number < arguments.usual_rounds)
             and (way != "whole" or arguments.whole_maps)
+            and (way != "sweep" or arguments.sweep)
         ]
         turns = names[::-1] if number % 2 else names
         seconds = {way: timed(ways[way], clock) for way in turns}
         for way in names:
             if way != "floor":
                 ratios[way].append(seconds[way] / seconds["floor"])
-    whole = spread(ratios["whole"]) if ratios["whole"] else ""
-    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), whole, *memory]
+    asked = [spread(ratios[way]) if ratios[way] else "" for way in ("sweep", "whole")]
+    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), *asked, *memory]
     usual_way = f"{median(ratios['usual']):.1f}" if ratios["usual"] else ""
     return f"| {name} | {len(work)} | {usual_way} | {' | '.join(cells)} |"
 
@@ -143,6 +148,7 @@ def ways_of(loaded: Loaded, work: list[Batch]) -> dict[Way, Callable[[], object]
         "floor": floor,
         "confidence": lambda: run(model, anatomy, work, [Confidence]),
         "headcount": lambda: run(model, anatomy, work, MEASURES),
+        "sweep": lambda: run(model, anatomy, work, MEASURES, kernel=Sweep()),
         "whole": lambda: whole(model, anatomy, work),
         "usual": lambda: usual(model, work),
     }

@@ -39,8 +39,9 @@ from headcount import Corpus, load, measure
 from headcount.corpora import EARLY, LEAST_UNITS, SECOND_HALF
 from headcount.corpora.halves import Segments, num_missing, shared
 from headcount.measures import Moments, Sums
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.statistics import ClusteredRates
+from headcount.tap import Reduction
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
 """Weights of a text with some number of tokens."""

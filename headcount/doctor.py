@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import final
 
@@ -12,7 +13,7 @@ from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, image_encoder, load
 from headcount.pruning import check_prunable
 from headcount.results import LAPSED, Certificate
-from headcount.tap import implementation_of
+from headcount.tap import LONG, implementation_of, unsuited
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
 """Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
@@ -54,7 +55,7 @@ def diagnose(
     findings.append(Finding("loading", True, what))
     if (folder := Path(name)).joinpath(Certificate.FILE).exists():
         findings.append(_certificate(folder))
-    checks = [_attention, _unseen, _projections, _compaction, _tokenizer, _words]
+    checks = [_attention, _kernel, _unseen, _projections, _compaction, _tokenizer, _words]
     if loaded.model.main_input_name == "pixel_values":
         checks[-2:] = [_images]
     for check in checks:
@@ -109,6 +110,18 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         f"tapped output equals the stock model's ({stock}) to {worst:.1e}, padded or not, "
         f"weights computed {how}; gates of 0 change the output at every site",
     )
+
+
+def _kernel(loaded: Loaded) -> Iterator[Finding]:
+    why = unsuited(loaded.model, loaded.anatomy)
+    blocks = "attention is measured in blocks"
+    if why is not None:
+        text = f"{blocks}: {why}"
+    elif find_spec("numba") is None:
+        text = f"{blocks}; with the extra fast, one compiled sweep measures long texts faster"
+    else:
+        text = f"{blocks}, and by one compiled sweep where texts have {LONG} tokens or more"
+    yield Finding("kernel", True, text)
 
 
 def _unseen(loaded: Loaded) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from tests.forked import Forked
 SCRIPT = """
 from dataclasses import replace
 from headcount import speed
+from headcount.analysis import Options as Analysing
 from headcount.core import InputError
 from headcount.explanation import ExplainOptions
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
@@ -26,6 +27,7 @@ loaded, task = small.TASKS["classes-bert"]()
 layout = Layout.each(loaded.heads)
 budget = BudgetConstraint(layout, [Quota(None, 4)])
 for make in (
+    lambda: Analysing(kernel="fast"),
     lambda: Classification(loaded, small.CLASSES, metric="acc"),
     lambda: Translation(small.loaded("MarianMTModel"), small.TRANSLATIONS, metric="BLEU"),
     lambda: Similarity(small.loaded("BertModel"), small.PAIRS, pooling="CLS"),
@@ -55,6 +57,7 @@ for make in (
 """
 
 TOLD = f"""\
+Expected --kernel (one of auto, blocks, sweep), got 'fast'.
 Expected a metric (one of accuracy, f1, matthews), got 'acc'.
 Expected a metric (one of bleu, chrf), got 'BLEU'. Did you mean bleu?
 Expected a pooling (one of mean, cls), got 'CLS'. Did you mean cls?

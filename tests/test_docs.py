@@ -86,7 +86,8 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_pages_are_there() -> None:
     assert [page.stem for page in PAGES] == [
-        "cache", "bert", "causal_lm", "onnx", "opus_mt", "trainer", "vit", "whisper",
+        "cache", "bert", "causal_lm", "large_models", "onnx", "opus_mt", "trainer", "vit",
+        "whisper",
     ]  # fmt: skip
 
 

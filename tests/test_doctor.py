@@ -23,6 +23,7 @@ def test_what_works(tmp_path: Path) -> None:
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
     assert all(each.works for each in findings.values())
     assert "prune, compact" in findings["compaction"].text
+    assert findings["kernel"].text.startswith("attention is measured in blocks")
 
 
 def test_a_model_of_images(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from headcount.analysis.untested import Conditions
 from headcount.core import (
     MAX_TOKENS,
     HeadTable,
-    InputError,
+    KernelName,
     ModelError,
     Progress,
     name_of,
@@ -61,6 +61,7 @@ from headcount.models import (
     signature,
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
+from headcount.tap import chosen
 from headcount.vocabulary import inputs_of
 
 
@@ -71,6 +72,7 @@ def measure(
     tokenizer: Tokenizer | None = None,
     windows: bool = False,
     window: int | None = None,
+    kernel: KernelName = "auto",
 ) -> HeadTable:
     """Take measures, including your own, in one pass; gives numbers only, no roles.
 
@@ -81,6 +83,7 @@ def measure(
         tokenizer: the tokenizer of a plain model.
         windows: whether to read texts that are too long in windows instead of truncating them.
         window: the length of windows in tokens; by default as many as the model takes.
+        kernel: what computes attention, see `Options.kernel`.
     """
     loaded = as_loaded(model, tokenizer)
     encoder = encoder_of(loaded, corpus, windows=windows, window=window)
@@ -89,7 +92,9 @@ def measure(
     census = take_census(corpus, encoder)
     _check_fits(loaded, census, MAX_TOKENS)
     work = batches(corpus, encoder, census)
-    totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures))
+    longest = max(census.longest, census.longest_target)
+    its = chosen(kernel, loaded.model, loaded.anatomy, longest).kernel
+    totals = of_all_processes(run(loaded.model, loaded.anatomy, work, measures, kernel=its))
     return head_table(loaded.heads, totals, measures)
 
 
@@ -97,19 +102,6 @@ def _check_fits(loaded: Loaded, census: Census, max_tokens: int) -> None:
     """Check that the longest texts fit into memory, before the model reads one."""
     longest = max(census.longest, census.longest_target)
     check_memory(loaded, longest, census.num_rows, max_tokens)
-
-
-def _check_fits_images(options: Options) -> None:
-    """Check that no option is set that only concerns texts.
-
-    Raises:
-        InputError: for the first one that is.
-    """
-    for name in ("frequencies", "strict", "windows", "window"):
-        if getattr(options, name):
-            raise InputError(
-                f"--{name} only affects texts, but the corpus is images. Leave the option out."
-            )
 
 
 def analyze(
@@ -161,7 +153,7 @@ class _Analyzing:
         measures = measures_of(self.anatomy, corpus.is_images)
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
         if corpus.is_images:
-            _check_fits_images(options)
+            options.check_fits_images()
         check_has_heads(loaded)
         check_batch_sizes(options.max_tokens, options.pool)
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
@@ -169,6 +161,8 @@ class _Analyzing:
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", self._census)
         _check_fits(loaded, self.census, options.max_tokens)
+        longest = max(self.census.longest, self.census.longest_target)
+        self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
             self.frequencies = Frequencies.from_file(options.frequencies, self.encoder)
@@ -291,7 +285,10 @@ class _Analyzing:
 
         try:
             work = self._batches(self.corpus, self.encoder, self.halves)
-            totals = run(loaded.model, self.anatomy, work, self.measures, latest, after_batch)
+            kernel = self.chosen.kernel
+            totals = run(
+                loaded.model, self.anatomy, work, self.measures, latest, after_batch, kernel
+            )
         finally:  # after Ctrl-C too
             save_state(path, latest, self._run_key)
         read = Totals(
@@ -334,9 +331,10 @@ class _Analyzing:
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
-            special=_special(options),
+            special=options.special,
             first=None if self.grid else FIRST_TOKENS,
             units=None if self.halves.segments is None else self.halves,
+            sums=None if self.chosen.kernel.name == "blocks" else self.chosen.kernel.name,
         )
 
     @property
@@ -370,10 +368,12 @@ class _Analyzing:
 
     def _record(self, roles: Roles, profiles: pd.DataFrame) -> RunRecord:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)
-        if (special := _special(self.options)) is not None:
+        if (special := self.options.special) is not None:
             warnings.append(
                 f"special tokens count in confidence, as {special.replace('+', ' and ')}"
             )
+        if self.chosen.why is not None:
+            warnings.append(f"attention was computed in blocks: {self.chosen.why}")
         if self.no_induction is not None:
             warnings.append(f"induction was not tested: {self.no_induction}")
         return RunRecord(
@@ -390,11 +390,6 @@ class _Analyzing:
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),
             timings=timings_of(self.timings, self.read),
-            versions=versions(),
+            kernel=self.chosen.kernel.name,
+            versions=versions(self.chosen.kernel.name),
         )
-
-
-def _special(options: Options) -> str | None:
-    """The sides on which special tokens count in confidence: keys, queries or both."""
-    sides = {"keys": options.exclude_keys, "queries": options.exclude_queries}
-    return "+".join(side for side, excluded in sides.items() if not excluded) or None

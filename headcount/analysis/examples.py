@@ -124,8 +124,10 @@ class _Drawing:
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         tokens = sides(layer, self._batch)
-        groups_of = (self._groups[id(tokens.queries)], self._groups[id(tokens.keys)])
-        self._map = GroupedMap(*groups_of, value_BHKD.shape[1], torch.float32)
+        queries, keys = (
+            self._groups[id(side)].to(value_BHKD.device) for side in (tokens.queries, tokens.keys)
+        )
+        self._map = GroupedMap(queries, keys, value_BHKD.shape[1], torch.float32)
 
     def block(self, block: Block) -> None:
         self._map.block(block)

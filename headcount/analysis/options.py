@@ -4,7 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from headcount.core import MAX_TOKENS, InputError, brief_repr, check_seed, check_window
+from headcount.core import (
+    MAX_TOKENS,
+    InputError,
+    KernelName,
+    brief_repr,
+    check_choice,
+    check_seed,
+    check_window,
+)
 from headcount.vocabulary import Thresholds
 
 
@@ -44,14 +52,36 @@ class Options:
     """Exclude special tokens from the keys of confidence."""
     exclude_queries: bool = True
     """Exclude special tokens from the queries that confidence averages over."""
+    kernel: KernelName = "auto"
+    """What computes attention: blocks of torch's operations, or one compiled sweep, which needs the
+    extra fast; by default the sweep for long texts, if it is installed."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds for assigning roles; the papers' values by default."""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_window(self.window)
+        check_choice("--kernel", self.kernel, KernelName)
         if self.strict and (self.windows or self.window is not None):
             raise InputError(
                 "Expected one of --strict and --windows, got both. Give --windows to read "
                 "sentences that are too long, or --strict to refuse them."
             )
+
+    @property
+    def special(self) -> str | None:
+        """The sides on which special tokens count in confidence: keys, queries or both."""
+        sides = {"keys": self.exclude_keys, "queries": self.exclude_queries}
+        return "+".join(side for side, excluded in sides.items() if not excluded) or None
+
+    def check_fits_images(self) -> None:
+        """Check that no option is set that only concerns texts.
+
+        Raises:
+            InputError: for the first one that is.
+        """
+        for name in ("frequencies", "strict", "windows", "window"):
+            if getattr(self, name):
+                raise InputError(
+                    f"--{name} only affects texts, but the corpus is images. Leave the option out."
+                )

@@ -24,7 +24,7 @@ from headcount.corpora import (
     language_in_generation,
 )
 from headcount.models import revision, tokenizer_revision
-from headcount.tap import evaluating
+from headcount.tap import evaluating, input_device
 
 SENTENCES_AT_ONCE = 64
 
@@ -134,8 +134,8 @@ def _greedy(
     # Twice the source plus a margin is ample for a translation and ends repetitions.
     longest = 2 * ids_BN.shape[1] + 16
     out_BN = model.generate(  # type: ignore[operator]
-        input_ids=ids_BN.to(model.device),
-        attention_mask=mask_BN.to(model.device),
+        input_ids=ids_BN.to(input_device(model)),
+        attention_mask=mask_BN.to(input_device(model)),
         num_beams=1,
         do_sample=False,
         max_new_tokens=min(longest, encoder.max_length or longest),

@@ -40,9 +40,10 @@ def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
     return timings | {name: round(each / seconds, 1) for name, each in amounts.items() if each}
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that the numbers depend on."""
-    names = ("torch", "transformers", "tokenizers", "numpy")
+def versions(kernel: str = "blocks") -> dict[str, str]:
+    """Versions of the packages that the numbers depend on, if a kernel computed attention."""
+    compiler = ("numba",) if kernel == "sweep" else ()
+    names = ("torch", "transformers", "tokenizers", "numpy", *compiler)
     ours = {"python": platform.python_version(), "headcount": __version__}
     return ours | {name: version(name) for name in names}
 

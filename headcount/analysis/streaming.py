@@ -27,9 +27,23 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, Attention, AttentionReducer, Reduction, Sides, Sums
+from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums
 from headcount.models import body_of
-from headcount.tap import Anatomy, AttentionLayer, Block, Listener, Tap, evaluating, without_cache
+from headcount.tap import (
+    BLOCKS,
+    Anatomy,
+    AttentionLayer,
+    Block,
+    Kernel,
+    Listener,
+    OnDevices,
+    Reduction,
+    Statistics,
+    Tap,
+    evaluating,
+    input_device,
+    without_cache,
+)
 
 K = TypeVar("K")
 
@@ -113,35 +127,39 @@ class Measuring:
         if self._needs & NORMS:
             self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._sums: dict[tuple[type[Sums], Span], Sums] = {}
-        self._waiting: dict[tuple[str, bool], list[Attention]] = {}
+        self._waiting: dict[tuple[str, bool, torch.device], list[Attention]] = {}
         self._batch: Batch | None = None
-        self._sides: dict[str, Sides] = {}
+        self._copies: OnDevices[Batch] | None = None
+        self._sides: dict[tuple[str, torch.device], Sides] = {}
         self._reducer: AttentionReducer | None = None
 
     def start(self, batch: Batch) -> None:
         """Announce the batch of the next forward pass."""
         self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
+        self._copies = OnDevices(batch)
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
-        """Begin a layer; returns the columns whose masses the measures need."""
-        assert self._batch is not None
-        if layer.site not in self._sides:
-            self._sides[layer.site] = sides(layer, self._batch)
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
+        """Begin a layer; returns the statistics that the measures need."""
+        assert self._copies is not None
+        here = (layer.site, value_BHKD.device)
+        if here not in self._sides:
+            self._sides[here] = sides(layer, self._copies.on(value_BHKD.device))
         self._reducer = AttentionReducer(
-            layer, self._sides[layer.site], self._roots[layer], value_BHKD, self._needs
+            layer, self._sides[here], self._roots[layer], value_BHKD, self._needs
         )
-        return self._reducer.columns_BHKC
+        return self._reducer.statistics
 
     def block(self, block: Block) -> None:
-        """Reduce a block."""
+        """Read a block, where measures need maps."""
         assert self._reducer is not None
         self._reducer.block(block)
 
     def end(self, layer: AttentionLayer) -> None:
         """Finish a layer. Its reductions wait for those of others, its attention is discarded."""
         assert self._reducer is not None
-        alike = self._waiting.setdefault((layer.site, layer.has_learned_sink), [])
-        alike.append(self._reducer.unchecked())
+        its = self._reducer.unchecked()
+        alike = (layer.site, layer.has_learned_sink, its.keys.ids_BN.device)
+        self._waiting.setdefault(alike, []).append(its)
         self._reducer = None
         if sum(each.size for layers in self._waiting.values() for each in layers) >= HELD:
             self._measure()
@@ -151,6 +169,7 @@ class Measuring:
         waiting, self._waiting = self._waiting, {}
         every = [layer for layers in waiting.values() for layer in layers]
         totals = [each.total_H for each in every if each.total_H is not None]
+        totals = [each.to(totals[0].device) for each in totals]
         if totals and not torch.cat(totals).isfinite().all():
             for each in every:
                 each.check_finite()
@@ -196,6 +215,7 @@ def forward(
     batches: Iterable[Batch],
     listener: BatchListener,
     after_batch: Callable[[Batch], None] = lambda batch: None,
+    kernel: Kernel = BLOCKS,
 ) -> None:
     """Run the tapped model over batches.
 
@@ -203,9 +223,9 @@ def forward(
     """
     body = body_of(model)
     options = without_cache(body)
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
+    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener, kernel=kernel):
         for batch in batches:
-            there = batch.to(model.device)
+            there = batch.to(input_device(model))
             listener.start(there)
             body(**there.inputs, **options)
             after_batch(batch)
@@ -218,6 +238,7 @@ def run(
     measures: Sequence[type[Sums]],
     totals: Totals | None = None,
     after_batch: Callable[[Totals], None] = lambda totals: None,
+    kernel: Kernel = BLOCKS,
 ) -> Totals:
     """Take measures over this process's share of the batches.
 
@@ -228,6 +249,7 @@ def run(
         measures: the measures to take.
         totals: the sums of an interrupted run.
         after_batch: called with the sums so far, after each complete batch.
+        kernel: computes attention.
     """
     us = processes()
     mine = islice(batches, us.process_index, None, us.num_processes)
@@ -238,7 +260,7 @@ def run(
         so_far += replace(listener.part(), num_tokens=batch.num_tokens)
         after_batch(so_far)
 
-    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add)
+    forward(model, anatomy, islice(mine, so_far.num_batches, None), listener, add, kernel)
     return so_far.split()
 
 

@@ -27,7 +27,7 @@ from headcount.corpora import (
     language_in_generation,
 )
 from headcount.models import Loaded
-from headcount.tap import AttentionLayer, Block, evaluating, tapped, without_cache
+from headcount.tap import AttentionLayer, Block, evaluating, input_device, tapped, without_cache
 
 MAX_CHARACTERS = 2000
 """Largest number of characters of a text."""
@@ -206,7 +206,7 @@ def inputs_of(
     if target is not None:
         rows["decoder_input_ids"] = target.ids
         rows["decoder_attention_mask"] = (1,) * len(target.ids)
-    device = loaded.model.device
+    device = input_device(loaded.model)
     return {name: torch.tensor([row], device=device) for name, row in rows.items()}
 
 

@@ -22,7 +22,15 @@ from headcount.core import DATA, ModelError, Steps, reason, silent_steps
 from headcount.corpora import Columns, Corpus, Encoded, Encoder, Sentence, groups_by_length
 from headcount.models import Loaded, as_loaded
 from headcount.results import Comparison
-from headcount.tap import ERRORS, TOLERANCE, SampleRun, evaluating, exact_products, tiny_inputs
+from headcount.tap import (
+    ERRORS,
+    TOLERANCE,
+    SampleRun,
+    evaluating,
+    exact_products,
+    input_device,
+    tiny_inputs,
+)
 from headcount.tasks import Task, text_inputs
 
 MAX_TOKENS = 1024
@@ -63,7 +71,7 @@ class Data:
         if corpus is None:
             given = loaded.inputs
             return cls([tiny_inputs(loaded.model) if given is None else dict(given)])
-        sentences, device = list(corpus), loaded.model.device
+        sentences, device = list(corpus), input_device(loaded.model)
         batches = [
             {name: tensor.to(device) for name, tensor in batch.items()}
             for batch in _batches(loaded.encoder(), sentences)

@@ -23,11 +23,11 @@ from headcount.artifact.surviving_roles import DenseAnalysis
 from headcount.compaction import compact
 from headcount.core import Plan, Progress, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, load
+from headcount.models import Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned
 from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
 from headcount.speed import cache_record
-from headcount.tap import SampleRun, Tap, sample_runs
+from headcount.tap import SampleRun, Tap, input_device, is_spread, sample_runs
 
 
 def save_compact(
@@ -94,7 +94,10 @@ def certify(
     data = replace(data, runs=sample_runs(dense.model, dense.inputs))
     write_into(staging, model, smaller.tokenizer)
     # In the format of the compact model: on disk, weights may have a shorter one.
-    reloaded = load(staging, str(model.device), str(model.dtype).removeprefix("torch.")).model
+    # Laid out as the compact one, unless that is whole: accelerate's cpu_offload has no map.
+    device, dtype = "cpu" if is_spread(model) else str(model.device), str(model.dtype)
+    places = device_map_of(model)
+    reloaded = load(staging, device, dtype.removeprefix("torch."), device_map=places).model
     gated = ("gated", gated_runner(dense, plan))
     others = {"compact": runner(model), "reloaded": runner(reloaded)}
     comparisons = compare(gated, others, data, model.dtype, partial(progress, "certificate"))
@@ -163,7 +166,7 @@ def save_pruned(
     if analysis is not None:
         record = replace(record, functions=analysis.surviving(pruned, progress))
     with staged(folder, overwrite) as staging:
-        data = Data.of_task(pruned.dev, pruned.model.device, files)
+        data = Data.of_task(pruned.dev, input_device(pruned.model), files)
         certificate = certify(staging, pruned.dense, pruned.plan, pruned.compact, data, progress)
         pruned.plan.write(staging / "plan.json")
         auto_class = auto_class_of(pruned.model)

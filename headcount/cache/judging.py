@@ -25,7 +25,7 @@ from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
 from headcount.skills import last_logits
 from headcount.statistics import Bootstrap, Estimate, wilson_interval
-from headcount.tap import evaluating
+from headcount.tap import evaluating, input_device
 
 ROWS = 8
 """Number of answers in a batch."""
@@ -71,7 +71,7 @@ def answered(
 def _answers(model: Any, text: AskedText) -> Iterator[tuple[bool, float]]:
     past, done, fewest = None, 0, last_logits(model)
     for place, questions in groupby(text.questions, key=lambda each: each.place):
-        ids = torch.tensor([text.ids[done:place]], device=model.device)
+        ids = torch.tensor([text.ids[done:place]], device=input_device(model))
         read = model(input_ids=ids, past_key_values=past, use_cache=True, **fewest)
         past, done = read.past_key_values, place
         yield from _asked(model, past, list(questions))
@@ -106,7 +106,9 @@ def _followed(
         ids_BN[row, : len(given)] = torch.tensor(given)
     own = deepcopy(past)
     own.batch_repeat_interleave(len(rows))
-    logits = model(input_ids=ids_BN.to(model.device), past_key_values=own, use_cache=True).logits
+    logits = model(
+        input_ids=ids_BN.to(input_device(model)), past_key_values=own, use_cache=True
+    ).logits
     for row, (cue, answer) in enumerate(rows):
         logits_TV = logits[row, len(cue) - 1 : len(cue) + len(answer) - 1].float()
         target_T = torch.tensor(answer, device=logits_TV.device)

@@ -27,7 +27,14 @@ from headcount.cache.groups import layers_of
 from headcount.core import ModelError, Steps, silent_steps
 from headcount.models import Loaded
 from headcount.skills import last_logits
-from headcount.tap import arguments_heard, dispatching, evaluating, plain_attention, without_cache
+from headcount.tap import (
+    arguments_heard,
+    dispatching,
+    evaluating,
+    input_device,
+    plain_attention,
+    without_cache,
+)
 
 COPIES = 500
 """Number of copies of the mean query and key, as in kvpress."""
@@ -151,6 +158,6 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 
 def read_text(loaded: Loaded, ids_N: Int64[Tensor, " token"]) -> None:
     """Run the model on one text, for what is heard of it."""
-    model, given = loaded.model, ids_N[None].to(loaded.model.device)
+    model, given = loaded.model, ids_N[None].to(input_device(loaded.model))
     with evaluating(model), torch.inference_mode():
         model(input_ids=given, **without_cache(model), **last_logits(model))

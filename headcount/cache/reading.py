@@ -75,10 +75,13 @@ class Reading:
         """The number of tokens that were read before."""
         return self.length - self.num_new
 
-    def is_of(self, mask: Tensor | None, num_new: int, length: int, start: int, rows: int) -> bool:
-        """Whether it is that of a layer with this mask and these keys."""
+    def is_of(
+        self, mask: Tensor | None, num_new: int, length: int, start: int, like: Tensor
+    ) -> bool:
+        """Whether it is that of a layer with this mask, these keys and queries like these."""
         same = (num_new, length, start) == (self.num_new, self.length, self.start)
-        return same and mask is self.mask and rows == len(self.firsts)
+        alike = (len(like), like.device) == (len(self.firsts), self.device)
+        return same and mask is self.mask and alike
 
     def check_follows(self, firsts: list[int] | None) -> None:
         """Check that each row's first token is where it was in the pass before.

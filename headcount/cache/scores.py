@@ -183,8 +183,8 @@ def distance_scores(
             read_text(loaded, ids_N)
         steps(number, len(texts))
     queries = sum(map(len, texts))
-    sums = [moved.sums[layer.layer_id] for layer in layers_of(loaded.anatomy)]
-    return torch.cat(sums).cpu().numpy() / queries
+    sums = [moved.sums[layer.layer_id].cpu() for layer in layers_of(loaded.anatomy)]
+    return torch.cat(sums).numpy() / queries
 
 
 @final

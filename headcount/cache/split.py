@@ -12,7 +12,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from headcount.cache.groups import check_cache_plan, layers_of
 from headcount.cache.plan import CachePlan
 from headcount.core import ModelError, amount
-from headcount.tap import Anatomy, AttentionLayer
+from headcount.tap import Anatomy, AttentionLayer, device_of
 
 
 @final
@@ -120,7 +120,7 @@ def splits_of(
     for layer in layers_of(anatomy):
         if not all(full := plan.full[layer.layer]):
             module = model.get_submodule(layer.module)
-            device = next(module.parameters()).device
+            device = device_of(module)
             yield layer, module, Split(full, layer.num_heads, device)
 
 

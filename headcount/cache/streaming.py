@@ -291,7 +291,7 @@ class _Attention:
         """What the pass reads, found at its first layer that streams."""
         start = layer.length - layer.num_last
         sizes = query.shape[2], layer.length, start
-        if self._reading is None or not self._reading.is_of(mask, *sizes, len(query)):
+        if self._reading is None or not self._reading.is_of(mask, *sizes, query):
             if mask is not None and mask.shape[3] != layer.length:
                 raise InputError(
                     f"Expected a mask of {amount(layer.length, 'token')}, got one of "

@@ -45,7 +45,7 @@ class DeviceArguments(TrustArguments):
     """How models are loaded."""
 
     device: str = field(default="cpu", kw_only=True)
-    """Device to run on, e.g. cuda."""
+    """Device to run on, e.g. cuda; auto spreads a model over all GPUs, then memory and disk."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = field(
         default="float32", kw_only=True
     )

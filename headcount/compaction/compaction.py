@@ -15,8 +15,9 @@ if heads or fused maps are wider than the model. Other steps equal those of the 
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +34,12 @@ from headcount.models import (
     Loaded,
     check_not_quantized,
     check_plan,
+    check_whole,
     compact_class,
+    empty_like,
     is_compact,
     keep_formats,
+    laid_out_as,
 )
 from headcount.tap import (
     ERRORS,
@@ -48,7 +52,9 @@ from headcount.tap import (
     evaluating,
     exact_products,
     examine,
+    is_spread,
     sample_runs,
+    weights_of,
 )
 
 
@@ -236,6 +242,7 @@ def _built(
     )
     set_layer_config(config, anatomy, layers, is_compact(model.config))
     smaller = _empty(model, config)
+    read = partial(_read, model, {one.path: one for each in layers for one in each.cuts})
     state = _weights(model, {path: tensors for path, (_, tensors) in cut.items()})
     body = body_path(model)
     if none := [path for path in removed(model, smaller, state) if path.startswith(body)]:
@@ -244,10 +251,10 @@ def _built(
         smaller = _empty(model, config)
     check_rebuilt(model, smaller, state)
     if (again := shared(smaller, model)) is not None:
-        check_shared(again, state)
+        check_shared(again, read)
         config.head_plan = {**config.head_plan, "shared": again}
         smaller = _empty(model, config)
-    _fill(smaller, model, state)
+    smaller = _filled(smaller, model, state, read)
     _keep_frozen(smaller, model, layers)
     if smaller.can_generate():
         smaller.generation_config = copy.deepcopy(model.generation_config)
@@ -258,20 +265,22 @@ def _empty(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     """The model that a configuration with a head plan makes, before it has weights."""
     stock = vars(type(model)).get("stock_class", type(model))
     try:
-        with no_init_weights():
-            smaller = compact_class(stock)._from_config(config, dtype=model.dtype).to(model.device)
+        with no_init_weights(), empty_like(model):
+            smaller = compact_class(stock)._from_config(config, dtype=model.dtype)
     except TypeError as error:
         raise ModelError(
             f"Expected a class that is made from a configuration alone, got {stock.__name__} "
             f"({error}). Let the configuration say all that the class needs. Otherwise the model "
             "can be gated but not made smaller."
         ) from error
+    if not is_spread(model):
+        smaller.to(model.device)
     smaller.tie_weights()  # building without initial weights skips this
     return smaller
 
 
 def _weights(model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The weights that are kept, by name."""
+    """The weights that are kept, by name; of those that are away, the shapes."""
     state = model.state_dict()
     for path, tensors in cut.items():
         for name in ("weight", "bias"):
@@ -280,12 +289,32 @@ def _weights(model: PreTrainedModel, cut: Mapping[str, Mapping[str, Tensor]]) ->
     return state
 
 
-def _fill(smaller: PreTrainedModel, model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
+def _read(model: PreTrainedModel, cuts: Mapping[str, Cut], name: str) -> Tensor:
+    """The numbers that are kept of one weight."""
+    path, _, kind = name.rpartition(".")
+    if path in cuts:
+        return cuts[path].of(model, weights_of)[1][kind]
+    return weights_of(model.get_submodule(path))[kind].detach()
+
+
+def _filled(
+    smaller: PreTrainedModel,
+    model: PreTrainedModel,
+    state: Mapping[str, Tensor],
+    read: Callable[[str], Tensor],
+) -> PreTrainedModel:
+    """The smaller model with its weights and buffers, on the devices of the model."""
     keep_formats(smaller, state)
+    if is_spread(model):
+        for name, buffer in model.named_buffers():
+            path, _, kind = name.rpartition(".")
+            setattr(smaller.get_submodule(path), kind, buffer.clone())
+        return laid_out_as(model, smaller, read)
     smaller.load_state_dict(state)
     with torch.no_grad():  # buffers that a checkpoint does not hold
         for name, buffer in model.named_buffers():
             smaller.get_buffer(name).data = buffer.clone()  # its shape may have grown
+    return smaller
 
 
 def _keep_frozen(
@@ -336,6 +365,7 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
     Raises:
         ModelError: If the gated copy does not compute what the compact model computes.
     """
+    check_whole(loaded.model, "trained weights to go back into it")
     model = copy.deepcopy(loaded.model).eval()
     cuts = _cuts(loaded, plan)
     own = tuple(f"{cut.path}." for cut in cuts)

@@ -7,7 +7,7 @@ its bias alone.
 Cut: the kept rows and columns of one map, and the size and weights of the smaller map.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, final
@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from headcount.compaction.wiring import NOBODY, Wiring
 from headcount.core import Head, InputError, ModelError, amount
-from headcount.tap import Anatomy, AttentionLayer
+from headcount.tap import Anatomy, AttentionLayer, own_tensors
 
 KINDS: Mapping[type[nn.Module], str] = {
     nn.Linear: "linear",
@@ -43,19 +43,27 @@ class Cut:
     source: str | None = None
     """Path of the map to take weights from, if it is another one."""
 
-    def of(self, model: nn.Module) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The smaller map's size, in the format of `head_plan`, and its tensors by name."""
+    def of(
+        self, model: nn.Module, held: Callable[[nn.Module], Mapping[str, Tensor]] = own_tensors
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The smaller map's size, in the format of `head_plan`, and its tensors by name.
+
+        Args:
+            model: the model with all heads.
+            held: gives a map's tensors by name; `weights_of` reads those that are away.
+        """
         if self.removed:
             return {"kind": "none"}, {}
         stock = model.get_submodule(self.source or self.path)
-        bias: Any = getattr(stock, "bias", None)
+        own = held(stock)
+        bias = own.get("bias")
         if self.constant is not None:
             # A map that loses its outputs loses its bias too; a map without inputs keeps it.
             bias = bias if self.rows is None else None
             size = {"kind": "constant", "out": self.constant, "bias": bias is not None}
             return size, {} if bias is None else {"bias": bias.detach().clone()}
         kind = next(name for type_, name in KINDS.items() if isinstance(stock, type_))
-        weight: Any = stock.get_parameter("weight").detach()
+        weight = own["weight"].detach()
         outputs_first = kind == "linear"
         if self.rows is not None:
             weight = weight.index_select(0 if outputs_first else 1, self.rows.to(weight.device))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from headcount.core import ModelError
+from headcount.tap import holder_of
 
 
 def sources(model: nn.Module, names: Collection[str] | None = None) -> dict[str, str]:
@@ -26,7 +27,8 @@ def sources(model: nn.Module, names: Collection[str] | None = None) -> dict[str,
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if names is not None and name not in names:
             continue
-        place = _place(parameter)
+        holder = holder_of(model, name, parameter)
+        place = holder if isinstance(holder, str) else _place(holder)
         if place in first:
             found[name] = first[place]
         else:
@@ -48,14 +50,18 @@ def shared(smaller: nn.Module, model: nn.Module) -> dict[str, str] | None:
     return None if found == sources(smaller) else found
 
 
-def check_shared(found: Mapping[str, str], state: Mapping[str, Tensor]) -> None:
+def check_shared(found: Mapping[str, str], read: Callable[[str], Tensor]) -> None:
     """Raise an error unless names of one parameter keep the same part of it.
+
+    Args:
+        found: The first name of a parameter by its further names.
+        read: Gives the numbers that are kept of a name.
 
     Raises:
         ModelError: If a plan cuts a shared map in two ways.
     """
     for name, source in found.items():
-        if not state[name].equal(state[source]):
+        if not read(name).equal(read(source)):
             raise ModelError(
                 f"{name} and {source} are one parameter, but the plan keeps different heads of "
                 "the two layers. Keep the same heads in both. Otherwise the model can be gated but "

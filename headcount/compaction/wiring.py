@@ -22,12 +22,14 @@ from headcount.core import ModelError
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
+    device_of,
     dispatching,
     evaluating,
     intercepted,
     plain_attention,
     run_tiny,
     tiny_inputs,
+    weight_of,
 )
 
 
@@ -47,15 +49,12 @@ class Projection:
     @property
     def device(self) -> torch.device:
         """Device of the projection; a model may be spread over several."""
-        weight = self.module.weight
-        assert isinstance(weight, Tensor)
-        return weight.device
+        return device_of(self.module)
 
     @property
     def weight_OM(self) -> Float[Tensor, "output hidden"]:
         """A copy of the weights, in float64."""
-        weight = self.module.weight
-        assert isinstance(weight, Tensor)
+        weight = weight_of(self.module)
         # Conv1D stores its inputs as rows.
         return (weight if isinstance(self.module, Conv1D) else weight.T).detach().double().clone()
 

@@ -73,6 +73,7 @@ from .locking import locked as locked
 from .locking import release as release
 from .memory import free_memory as free_memory
 from .options import MAX_TOKENS as MAX_TOKENS
+from .options import KernelName as KernelName
 from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_seed as check_seed

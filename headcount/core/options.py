@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from headcount.core.errors import InputError
 
@@ -12,6 +12,9 @@ MAX_TOKENS = 4096
 
 LEAST = 8
 """Smallest length of a window that may be asked for."""
+
+KernelName = Literal["auto", "blocks", "sweep"]
+"""How attention is measured, see `tap/kernels.py`."""
 
 
 def check_window(length: int | None) -> None:

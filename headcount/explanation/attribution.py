@@ -207,7 +207,10 @@ class _Hearing:
     def _before_norm(self, module: nn.Module, given: Tensor) -> Tensor | None:
         """Make what a norm reads a constant, unless it is what attention gave."""
         last = next(reversed(self._projected.values()), None)
-        is_behind = last is not None and last.shape == given.shape and torch.equal(last, given)
+        if last is not None and last.shape == given.shape:
+            is_behind = torch.equal(last.to(given.device), given)
+        else:
+            is_behind = False
         return None if is_behind else given.detach()
 
     def _state(self, state: StateId, hidden_BTW: Tensor) -> Tensor | None:

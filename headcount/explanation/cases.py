@@ -19,6 +19,7 @@ from torch import Tensor
 from headcount.corpora import LabelledTokens
 from headcount.explanation.prompts import Prompt
 from headcount.models import Loaded
+from headcount.tap import input_device
 
 
 @final
@@ -72,7 +73,7 @@ class Row:
         """The inputs of the model, in as many copies."""
         rows = {"input_ids": self.ids, "decoder_input_ids": self.decoder_ids}
         return {
-            name: torch.tensor([ids], device=loaded.model.device).expand(num, -1)
+            name: torch.tensor([ids], device=input_device(loaded.model)).expand(num, -1)
             for name, ids in rows.items()
             if ids is not None
         }

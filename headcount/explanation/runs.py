@@ -30,6 +30,7 @@ from headcount.tap import (
     block_of,
     evaluating,
     heard,
+    input_device,
     intercepted,
     replaced,
     without_cache,
@@ -99,7 +100,7 @@ class Run:
         """What is read off the logits with each of some replacements."""
         low = [min((head.layer for head in each.heads), default=0) for each in changes]
         order, found = np.argsort(low, kind="stable"), np.zeros(len(changes))
-        most = TOKENS if self._loaded.model.device.type == "cpu" else DEVICE_TOKENS
+        most = TOKENS if input_device(self._loaded.model).type == "cpu" else DEVICE_TOKENS
         size = max(1, most // (len(self._row.ids) + len(self._row.decoder_ids or ())))
         for first in range(0, len(order), size):
             part = order[first : first + size]

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from headcount.core import Gates, LayerId, ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
-from headcount.tap import Anatomy, AnyModel, Tap, examined, intercepted
+from headcount.tap import Anatomy, AnyModel, Tap, examined, input_device, intercepted
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def gating(model: AnyModel, gates: HeadGates, anatomy: Anatomy | None = None) ->
             f"Expected a model without gates, got a {type(model).__name__} that is in a gating "
             "block already. Leave that block first."
         )
-    gates.to(model.device).train(model.training)
+    gates.to(input_device(model)).train(model.training)
     drawn = _Drawn(gates)
     _check_fits(model, anatomy, gates)
     model.add_module(GATES, gates)

@@ -38,6 +38,7 @@ from headcount.tap import (
     evaluating,
     examined,
     heard,
+    input_device,
     on_gradient,
 )
 from headcount.tasks import Task, TaskBatch
@@ -103,7 +104,7 @@ def attention_gradients(
     loss, terms, number = 0.0, 0, 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
-            batch = batch.to(model.device)
+            batch = batch.to(input_device(model))
             added, count = _backward(model, task, anatomy, _Reacting(batch, kinds, sums))
             loss, terms, number = loss + added, terms + count, number + batch.num_examples
             done(number)
@@ -120,7 +121,7 @@ def _backward(
     """Run a batch forward and backward; returns its summed loss and the number of terms."""
     gates = {
         layer.layer_id: torch.ones(
-            layer.num_heads, device=model.device, dtype=model.dtype, requires_grad=True
+            layer.num_heads, device=input_device(model), dtype=model.dtype, requires_grad=True
         )
         for layer in anatomy.layers
     }  # graphs begin at the gates, since parameters are frozen
@@ -150,6 +151,7 @@ class _Reacting:
     def block(self, block: Block) -> None:
         """Add a block's weights on each kind."""
         is_query_BQ = self._is_query(block.layer)[block.rows, block.queries]
+        is_query_BQ = is_query_BQ.to(block.masses_BHQC.device)
         mass_BHC = (block.masses_BHQC.detach() * is_query_BQ[:, None, :, None]).sum(2)
         into = self._sums[block.layer.layer_id].attention_EHC
         index = self._examples()[block.rows]
@@ -171,11 +173,12 @@ class _Reacting:
     def _reduce(self, layer: AttentionLayer, slope_BQHD: Tensor) -> None:
         """Add |dL/dA| of a layer, once its outputs' gradient is known."""
         value_BHKD = self._values.pop(layer.layer_id)
-        seen_BQK = _seen(self._is_query(layer), value_BHKD.shape[2], layer)
+        where = value_BHKD.device
+        seen_BQK = _seen(self._is_query(layer).to(where), value_BHKD.shape[2], layer)
         slope_BHQD = slope_BQHD.detach().transpose(1, 2).to(value_BHKD)
         size_BHQK = (slope_BHQD @ value_BHKD.transpose(2, 3)).abs_().mul_(seen_BQK[:, None])
         size_BHK = size_BHQK.sum(2, dtype=torch.float64)
-        size_BHC = size_BHK @ self._of_keys(layer).double()
+        size_BHC = size_BHK @ self._of_keys(layer).to(where).double()
         into = self._sums[layer.layer_id].gradient_EHC
         into.index_add_(0, self._examples(), size_BHC.cpu())
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from headcount.core import MAX_TOKENS, LayerId
 from headcount.importance.choices import Level
 from headcount.importance.scores import frozen, slopes
-from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
 from headcount.tasks import Task, TaskBatch
 
 
@@ -40,7 +40,7 @@ def summed(
     count = 0
     with evaluating(model), frozen(model):
         for batch in task.batches(max_tokens):
-            found, num = gate_gradients(model, task, anatomy, batch.to(model.device), level)
+            found, num = gate_gradients(model, task, anatomy, batch.to(input_device(model)), level)
             sums = {place: sums.get(place, 0) + part(each).cpu() for place, each in found.items()}
             count += num
     return sums, count
@@ -78,6 +78,6 @@ def _gates(
         shape = [batch.num_examples]
         if level == "token":
             shape = list(batch.is_query(layer.site).shape)
-        gate = torch.ones(*shape, layer.num_heads, device=model.device, dtype=model.dtype)
+        gate = torch.ones(*shape, layer.num_heads, device=input_device(model), dtype=model.dtype)
         gates[layer.layer_id] = gate.requires_grad_()
     return gates

@@ -19,7 +19,7 @@ from headcount.core import MAX_TOKENS, Gates, Head, Heads, InputError, LayerId, 
 from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.results import AGREED
-from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined
+from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
 from headcount.tasks import Task, groups, some
 
 _LARGEST = 4.0
@@ -199,10 +199,12 @@ class _Training:
         self, half: Task, gate_SH: Float[Tensor, "set head"], index_E: Int[np.ndarray, " example"]
     ) -> Float[Tensor, "set example"]:
         """Every set's loss by term of some examples."""
-        batch = half.batch(index_E).to(self.model.device)
+        batch = half.batch(index_E).to(input_device(self.model))
         every = batch.repeated(len(gate_SH))
         set_R = every.example_R // batch.num_examples
-        with Tap(self.model, self.anatomy, gates=self._gates(gate_SH.to(self.model.device), set_R)):
+        with Tap(
+            self.model, self.anatomy, gates=self._gates(gate_SH.to(input_device(self.model)), set_R)
+        ):
             losses = half.losses(self.model, every)
         loss_E = losses.loss_E / losses.count_E.clamp_min(1)
         return loss_E.view(len(gate_SH), -1)

@@ -14,7 +14,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError
-from headcount.tap import Anatomy, AnyModel, AttentionLayer, Block, Tap, evaluating, examined
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    AttentionLayer,
+    Block,
+    Tap,
+    evaluating,
+    examined,
+    input_device,
+)
 from headcount.tasks import Task, TaskBatch
 
 
@@ -88,7 +97,7 @@ def query_means(
     listener = _Averaging(model, anatomy, quantity)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
+            listener.batch = batch.to(input_device(model))
             task.losses(model, listener.batch)
     if not listener.sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
@@ -118,6 +127,7 @@ class _Averaging:
         site = "encoder.self" if layer.site == "decoder.cross" else layer.site
         rows, heads, num_keys, _ = value_BHKD.shape
         first_B = self.batch.is_query(site, (rows, num_keys)).int().argmax(-1)
+        first_B = first_B.to(value_BHKD.device)
         self._per_query_BHQ = value_BHKD.new_empty(rows, heads, num_queries)
         return self.quantity.columns(Seen(value_BHKD, first_B, self._roots[layer]))
 
@@ -131,7 +141,7 @@ class _Averaging:
         assert self.batch is not None
         rows, _, num_queries = self._per_query_BHQ.shape
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
-        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None]
+        counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None].to(self._per_query_BHQ.device)
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
         part, place = QuerySums(total_H, int(is_query_BQ.sum())), layer.layer_id
         self.sums[place] = self.sums[place] + part if place in self.sums else part

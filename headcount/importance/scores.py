@@ -1,6 +1,6 @@
 """Scores: one number per head, by site and layer; higher always means more important."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -25,14 +25,22 @@ def frozen(model: PreTrainedModel) -> Iterator[None]:
         ModelError: if no gradient passes through the model's weights.
     """
     check_passes_gradients(model)
-    wanting = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    for parameter in wanting:
-        parameter.requires_grad_(False)
+    # By name, for accelerate makes new parameters when it fetches weights
+    named = model.named_parameters(remove_duplicate=False)
+    wanting = {name for name, parameter in named if parameter.requires_grad}
+    _set_learning(model, wanting, False)
     try:
         yield
     finally:
-        for parameter in wanting:
-            parameter.requires_grad_(True)
+        _set_learning(model, wanting, True)
+
+
+def _set_learning(model: PreTrainedModel, names: Collection[str], learns: bool) -> None:
+    """Set whether parameters require a gradient."""
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name in names:
+            with torch.inference_mode(parameter.is_inference()):  # where it was fetched
+                parameter.requires_grad_(learns)
 
 
 def slopes(start: Tensor, leaves: Sequence[Tensor], again: bool = False) -> tuple[Tensor, ...]:

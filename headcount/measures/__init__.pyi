@@ -19,7 +19,6 @@ from .rare import Rare as Rare
 from .reducer import NORMS as NORMS
 from .reducer import AttentionReducer as AttentionReducer
 from .reductions import Attention as Attention
-from .reductions import Reduction as Reduction
 from .reductions import Sides as Sides
 from .reductions import segments as segments
 from .registry import IMAGE_MEASURES as IMAGE_MEASURES

@@ -59,13 +59,15 @@ class Words:
         place_P = row_P * num_tokens + own_first_BN[row_P, piece_P]
         place_W, index_P, size_W = place_P.unique(return_inverse=True, return_counts=True)
         is_other_BN = is_wordless_BN | (own_first_BN != token_BN)
+        # Blocks end with the last token of their longest row
+        num_later_N = self.tokens.is_token_BN[rows].sum(0).flip(0).cumsum(0).flip(0)
         return _Rows(
             (place_W // num_tokens, place_W % num_tokens),
             1 + size_W,
             (row_P, piece_P),
             index_P,
-            (is_other_BN & self.tokens.is_token_BN[rows]).nonzero(as_tuple=True),
-            (is_wordless_BN & self.tokens.is_content_BN[rows]).nonzero(as_tuple=True),
+            (is_other_BN & (num_later_N > 0)).nonzero(as_tuple=True),
+            (is_wordless_BN & (num_later_N > 0)).nonzero(as_tuple=True),
             *self._arcs_of(rows, first_BW),
             *self._near(first_BW, self.is_measured_BN[rows]),
         )
@@ -111,9 +113,9 @@ class _Rows:
     word_P: Int64[Tensor, " piece"]
     """Index into the words with several pieces, of each of these pieces."""
     others: tuple[Tensor, ...]
-    """Row and position of each token, unless padding, that is not the first piece of a word."""
+    """Row and position of each token that is not the first piece of a word."""
     wordless: tuple[Tensor, ...]
-    """Row and position of each content token that has no word."""
+    """Row and position of each token that has no word."""
     arc_A: Int64[Tensor, " arc"]
     """Index of each arc."""
     ends: tuple[Tensor, ...]
@@ -148,10 +150,7 @@ class ArcHits:
         self._parts: dict[int, list[Tensor]] = {}
 
     def block(self, block: Block) -> None:
-        """Take a block, whose weights are overwritten. Parts of long rows wait for the others.
-
-        Special keys must be hidden already (have a negative weight), and padding queries be zero.
-        """
+        """Take a block, whose weights are overwritten. Parts of long rows wait for the others."""
         weights = block.weights_BHQK
         if weights.shape[2] < weights.shape[3]:
             parts = self._parts.setdefault(block.rows.start, [])

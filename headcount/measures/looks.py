@@ -23,10 +23,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention, Reduction, Sides
+from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import Moments, Slots, counts
 from headcount.measures.visibility import around, far, num_visible
+from headcount.tap import Reduction
 
 REACH = 32
 """Largest offset, in tokens, that is counted on its own."""

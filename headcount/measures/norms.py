@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
+from headcount.tap import Reduction
 
 
 @final

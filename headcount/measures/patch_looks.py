@@ -22,9 +22,10 @@ from torch import Tensor
 
 from headcount.measures.grid_places import Places, displacements
 from headcount.measures.looks import case_sums, hit_sums, later
-from headcount.measures.reductions import Attention, Reduction, Sides
+from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import Moments, Slots
+from headcount.tap import Reduction
 
 REACH = 3
 """Largest displacement, in rows and in columns, that is counted on its own."""
@@ -92,7 +93,9 @@ class _Cases:
         target_QO = sides.once(Places.of).keys_at(REACH)
         is_key_BK = later(sides)
         is_query_BQ = queries.is_content_BN & is_key_BK.any(1, keepdim=True)
-        has_target_QO = (target_QO >= 0) & (target_QO != (0 if sides.has_content_first else -1))
+        has_target_QO = (target_QO >= 0) & (
+            target_QO != (0 if sides.counted.has_content_first else -1)
+        )
         num_tokens, width = target_QO.shape
         bin_QK = target_QO.new_full((num_tokens, num_tokens + 1), width)
         bin_QK.scatter_(1, target_QO.masked_fill(~has_target_QO, num_tokens), _numbers(target_QO))

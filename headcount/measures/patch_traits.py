@@ -27,9 +27,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount.measures.grid_places import GridColumns, Places
-from headcount.measures.reductions import Attention, Reduction, Sides
+from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums, over_queries
 from headcount.measures.units import Moments, Slots
+from headcount.tap import Reduction
 
 PATCH_TRAITS = ("class", "row", "column", "near")
 """The traits, in the order of the sums."""

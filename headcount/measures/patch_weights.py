@@ -23,8 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headcount.measures.grid_places import BESIDE, displacements
-from headcount.measures.reductions import OFFSETS, Attention, Reduction
+from headcount.measures.reductions import OFFSETS, Attention
 from headcount.measures.sums import Sums, over_queries
+from headcount.tap import Reduction
 from headcount.vocabulary import TRAITS
 
 
@@ -68,7 +69,7 @@ class PatchWeights(Sums):
     def of(cls, attention: Attention) -> "PatchWeights":
         """The sums over one batch."""
         is_token_BQ, is_patch_BQ = attention.queries.is_token_BN, attention.queries.is_content_BN
-        has_class = not attention.sides.has_content_first
+        has_class = not attention.sides.counted.has_content_first
         on_tokens = [
             attention.diagonals_BHQO[..., OFFSETS.index(0)],
             attention.first_BHQ * has_class,

@@ -24,9 +24,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import OFFSETS, Attention, Reduction, Sides
+from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.visibility import around
+from headcount.tap import Reduction
 
 ALONE = 0.4
 """Excess from which one feature alone determines the pattern."""

@@ -15,9 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.measures.units import counts
+from headcount.tap import Reduction
 
 
 @final

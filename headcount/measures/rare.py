@@ -15,8 +15,9 @@ from typing import final
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums, over_queries
+from headcount.tap import Reduction
 
 
 @final

@@ -2,12 +2,12 @@
 
 Every reduction is one over keys (or queries) of the weights A. Its size is batch x heads x tokens,
 never tokens x tokens. A measure declares the reductions that it needs; the others are not computed.
-`AttentionReducer` (reducer.py) computes them.
+A kernel of the tap computes them (`tap/asked.py`), and `AttentionReducer` (reducer.py) says what
+they are of a batch's tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar, final
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from headcount.core import SITES, Grid, ModelError, amount
 from headcount.corpora import Arcs, Tokens
 from headcount.measures.arcs import Words
-from headcount.tap import AttentionLayer
+from headcount.tap import AttentionLayer, Counted, Reduction
 
 T = TypeVar("T")
 
@@ -34,35 +34,6 @@ NORM_MASSES = ("norm", "norm_first", "norm_sep", "norm_punct")
 
 GRID_MASSES = ("row", "column", "patches", "distance")
 """Sums of weights on the query's row, its column, all patches, and of weights times distances."""
-
-MAX_PARTS = 4
-"""Largest number of parts that a block is cut into to spare the padding of shorter rows."""
-
-MIN_PART = 2**14
-"""Smallest number of weights of one head in a part: calls for fewer cost more than padding."""
-
-
-@final
-class Reduction(Enum):
-    """What one layer's attention on one batch can be reduced to: what `Attention` offers."""
-
-    PEAK = "peak_BHQ"
-    PEAK_KEY = "peak_key_BHQ"
-    PEAK_LATER = "peak_later_BHQ"
-    PEAK_SPECIAL = "peak_special_BHQ"
-    ENTROPY = "entropy_BHQ"
-    DIAGONALS = "diagonals_BHQO"
-    FIRST = "first_BHQ"
-    NONE = "none_BHQ"
-    MASS = "mass"
-    NORM_MASS = "norm_mass"
-    OWN_SEGMENT = "own_segment_BHQ"
-    COLUMN = "column_BHK"
-    VALUE_NORM = "value_norm_BHK"
-    ARC_HITS = "arc_hits_AHD"
-    WORD_LOOKS = "word_looks_HSO"
-    BESIDE = "beside_BHQO"
-    GRID_MASS = "grid_mass"
 
 
 @final
@@ -82,15 +53,6 @@ class Sides:
     """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
-    _special_keys: dict[tuple[int, int, int, int], tuple[Tensor, ...]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-    _near: dict[tuple[int, int, int, int], tuple[Tensor, Tensor]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-    _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
-        default_factory=dict, init=False, repr=False
-    )
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -114,36 +76,11 @@ class Sides:
         return segments(self.keys) if self.is_self else None
 
     @cached_property
-    def has_content_first(self) -> bool:
-        """Whether the first key of some row is content: models without a first special token."""
-        return bool(self.keys.is_content_BN[:, 0].any())
-
-    @cached_property
-    def has_padding(self) -> bool:
-        """Whether some tokens that attend are padding."""
-        return not bool(self.attending.is_token_BN.all())
-
-    def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
-        """Cuts of some rows, each with its number of queries and keys up to the last token.
-
-        Batches are sorted by length, so that a few parts spare most of the padding. On a GPU calls
-        cost more than padding, so there is one part.
-        """
-        place = (rows.start, rows.stop)
-        if place not in self._parts:
-            self._parts[place] = self._cut(rows)
-        return self._parts[place]
-
-    def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
-        is_query_BQ, is_key_BK = self.attending.is_token_BN, self.keys.is_token_BN
-        stop = min(rows.stop, len(is_key_BK))
-        num_weights = (stop - rows.start) * is_query_BQ.shape[1] * is_key_BK.shape[1]
-        num_parts = max(1, min(MAX_PARTS, num_weights // MIN_PART))
-        if is_key_BK.device.type != "cpu":
-            num_parts = 1
-        size = max(1, -(-(stop - rows.start) // num_parts))
-        cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
-        return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]
+    def counted(self) -> Counted:
+        """The tokens that count in what kernels compute."""
+        attending, queries, keys = self.attending, self.queries, self.keys
+        sides = (attending.is_token_BN, queries.is_token_BN, keys.is_token_BN, keys.is_content_BN)
+        return Counted(*sides, OFFSETS)
 
     def once(self, make: Callable[["Sides"], T]) -> T:
         """What a function makes of these tokens; made once and shared by layers and measures."""
@@ -151,44 +88,10 @@ class Sides:
             self._made[make] = make(self)
         return self._made[make]
 
-    def special_keys(self, rows: slice, keys: slice) -> tuple[Tensor, ...]:
-        """Row and position, counted from the first ones, of special tokens among some keys."""
-        place = (rows.start, rows.stop, keys.start, keys.stop)
-        if place not in self._special_keys:
-            is_special_BK = self.keys.is_token_BN[rows, keys] & ~self.keys.is_content_BN[rows, keys]
-            self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
-        return self._special_keys[place]
-
-    def near(self, queries: slice, keys: slice) -> tuple[Tensor, Tensor]:
-        """The key at each of `OFFSETS` from some queries, and whether it is among some keys.
-
-        Keys are counted from the first of these.
-        """
-        place = (queries.start, queries.stop, keys.start, keys.stop)
-        if place not in self._near:
-            device, num_keys = self.keys.ids_BN.device, keys.stop - keys.start
-            position_Q1 = torch.arange(queries.start, queries.stop, device=device)[:, None]
-            key_QO = position_Q1 + torch.tensor(OFFSETS, device=device) - keys.start
-            is_key_QO = (key_QO >= 0) & (key_QO < num_keys)
-            self._near[place] = key_QO.clamp(0, num_keys - 1), is_key_QO
-        return self._near[place]
-
-    def first_content(self, begin: int) -> Int64[Tensor, " batch"]:
-        """The first content key of each row from `begin` on; 0 if there is none."""
-        is_content_BK = self.keys.is_content_BN.long()
-        is_content_BK[:, :begin] = 0
-        return is_content_BK.argmax(1)
-
     @cached_property
     def words(self) -> Words | None:
         """The words that arcs are between."""
         return None if self.arcs is None else Words(self.keys, self.arcs, self.queries.is_token_BN)
-
-
-def _longest(is_token_BN: Tensor) -> int:
-    """Number of tokens up to the last one of the longest row, at least 1."""
-    positions = is_token_BN.any(0).nonzero()
-    return int(positions[-1]) + 1 if len(positions) else 1
 
 
 def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
@@ -289,7 +192,7 @@ class Attention:
 
     def _of(self, reduction: Reduction) -> Any:
         assert reduction in self.needs, (
-            f"{self.reader} reads {reduction.value}, which it does not declare. Add "
+            f"{self.reader} reads {reduction.offered}, which it does not declare. Add "
             f"Reduction.{reduction.name} to its `needs`."
         )
         return self.reduced[reduction]

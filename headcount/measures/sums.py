@@ -10,8 +10,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.units import Moments
+from headcount.tap import Reduction
 
 
 class Sums(ABC):

@@ -28,9 +28,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.sums import Sums
 from headcount.measures.units import counts
+from headcount.tap import Reduction
 from headcount.vocabulary import ALL, DIRECTIONS
 
 _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}

@@ -39,6 +39,10 @@ from .sentence_transformer import SentenceEncoding as SentenceEncoding
 from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder
+from .spread import check_whole as check_whole
+from .spread import device_map_of as device_map_of
+from .spread import empty_like as empty_like
+from .spread import laid_out_as as laid_out_as
 from .stated import Stated as Stated
 from .weights import check_not_quantized as check_not_quantized
 from .weights import check_passes_gradients as check_passes_gradients

@@ -78,9 +78,16 @@ def load_compact(
     stock: type,
     config: PreTrainedConfig,
     dtype: str = "auto",
-    attention: Mapping[str, None] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> PreTrainedModel:
-    """Load the model of a folder, or hub name, that `save` wrote; `attention` as a stock model.
+    """Load the model of a folder, or hub name, that `save` wrote.
+
+    Args:
+        place: The folder or name.
+        stock: Class of the dense model.
+        config: The model's configuration.
+        dtype: Number format of the weights.
+        more: Further arguments of transformers' `from_pretrained`.
 
     Raises:
         ModelError: if its plan was changed, or the weights do not match the plan.
@@ -92,7 +99,7 @@ def load_compact(
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
-            **(attention or {}),
+            **(more or {}),
         )
     except (KeyError, TypeError, AttributeError) as error:
         if not _is_of_plan(error):

@@ -15,7 +15,7 @@ from headcount import __version__
 from headcount.core import Head, InputError, Plan
 from headcount.models.loaded import Loaded
 from headcount.results import Signature
-from headcount.tap import Anatomy, implementation_of, product_precision
+from headcount.tap import Anatomy, implementation_of, input_device, named_weights, product_precision
 
 GATES = "headcount_gates"
 """Name of the submodule with the gates of a gating block; not part of the model's revision."""
@@ -47,7 +47,7 @@ def signature(loaded: Loaded, corpus_sha256: str, **options: object) -> str:
 def _number_format(model: PreTrainedModel) -> str:
     """The number format of the weights, and that of products if these are rounded further."""
     name = str(model.dtype).removeprefix("torch.")
-    rounded = product_precision(model.device)
+    rounded = product_precision(input_device(model))
     return name if rounded is None or model.dtype != torch.float32 else f"{name}-{rounded}"
 
 
@@ -76,7 +76,7 @@ def _processor_revision(processor: Any) -> str:
 def revision(model: PreTrainedModel) -> str:
     """Hash over the model's parameters, which changes whenever the model is trained."""
     digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_weights(model):
         if name.startswith(f"{GATES}."):
             continue
         digest.update(f"{name}{tuple(parameter.shape)}".encode())

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from headcount.core import Grid, InputError, ModelError, amount
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder
 from headcount.models.loaded import Loaded
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating
+from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
 
 
 def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -> Grid:
@@ -117,7 +117,7 @@ def _heard(model: PreTrainedModel, anatomy: Anatomy, pixels: Tensor) -> _Values:
 def _noise(model: PreTrainedModel, size: tuple[int, int], rows: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(1, num_channels(model), *size, generator=generator)
-    return pixels.repeat(rows, 1, 1, 1).to(model.device, model.dtype)
+    return pixels.repeat(rows, 1, 1, 1).to(input_device(model), model.dtype)
 
 
 def _lengths(model: PreTrainedModel, anatomy: Anatomy, size: tuple[int, int]) -> set[int]:

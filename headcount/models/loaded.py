@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, InputError, ModelError, amount, small_table
 from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation
-from headcount.tap import Anatomy, Holder, check_is_model, examine, model_of
+from headcount.tap import Anatomy, Holder, check_is_model, examine, input_device, model_of
 
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit report a huge one."""
@@ -41,7 +41,7 @@ class Loaded(Holder):
             "parameters": f"{self.model.num_parameters():,}",
             "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
             "longest text": "no limit" if self.max_length is None else f"{self.max_length} tokens",
-            "on": f"{self.model.device}, {str(self.model.dtype).removeprefix('torch.')}",
+            "on": f"{input_device(self.model)}, {str(self.model.dtype).removeprefix('torch.')}",
         }
         return small_table(self.name, list(rows.items()))
 

@@ -1,8 +1,10 @@
 """Load: a model and its tokenizer by hub name or folder, with its heads found and checked."""
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,13 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import InputError, ModelError, processes, reason
 from headcount.corpora import Languages, set_languages
-from headcount.models.compact_checkpoint import check_plan_file, is_compact, load_compact, others
+from headcount.models.compact_checkpoint import (
+    check_plan_file,
+    compact_class,
+    is_compact,
+    load_compact,
+    others,
+)
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.gguf_file import OPTION as GGUF
 from headcount.models.gguf_file import gguf_of, read_gguf
@@ -37,6 +45,7 @@ from headcount.models.model_files import (
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
+from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
 from headcount.models.stated import (
     check_plausible,
     first_mismatch,
@@ -59,13 +68,15 @@ def load(
     languages: Languages | None = None,
     inputs: Mapping[str, Tensor] | None = None,
     trust_remote_code: bool = False,
+    device_map: DeviceMap | None = None,
 ) -> Loaded:
     """Load a model as it was saved, with the head its architecture names, ready for measuring.
 
     Args:
         name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
             `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
-        device: where to put it, e.g. `cuda`.
+        device: where to put it, e.g. `cuda`; `auto` spreads it over all GPUs, then over the CPU's
+            memory and disk.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target language of a multilingual translator, by its tokenizer's
             names.
@@ -74,14 +85,18 @@ def load(
         trust_remote_code: whether to run Python files that come with the model, as transformers
             means it. Otherwise none runs, and a model that needs one is refused. Compact models
             that headcount wrote load without.
+        device_map: where to put each part, in place of `device`: `auto`, or a device, `cpu` or
+            `disk` by the name of a module, as transformers means it. Layers run on the GPUs if
+            there are any.
 
     Raises:
-        ModelError: if there is no such model, its files can't be read, or it needs code that is
-            not trusted.
+        ModelError: if there is no such model, its files can't be read, it needs code that is not
+            trusted, or the device map does not fit it.
         InputError: if there is no such device, or the tokenizer knows no such languages.
     """
     check_is_name(name)
-    where = _device(device)
+    places = AUTO if device == AUTO and device_map is None else device_map
+    where = None if places is not None else _device(device)
     place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
@@ -90,7 +105,9 @@ def load(
             options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
         attention = stock_attention(config, trust_remote_code)
-        model = _read(place, config, dtype, options, attention)
+        read = partial(_read, place, config, dtype, options)
+        layout = None if places is None else _checked_map(config, places, options)
+        model = read(attention) if layout is None else read_spread(read, layout, attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:
@@ -101,7 +118,9 @@ def load(
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     processor = _image_processor(model, place, options)
-    return Loaded(model.to(where).eval(), tokenizer, str(name), inputs, processor)
+    if where is not None:
+        model.to(where)  # type: ignore[arg-type]
+    return Loaded(model.eval(), tokenizer, str(name), inputs, processor)
 
 
 def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
@@ -123,6 +142,26 @@ def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
             f"file, got the file {str(name)!r}. Name a folder."
         )
     return place, {}
+
+
+def _checked_map(
+    config: PreTrainedConfig, places: DeviceMap, options: Mapping[str, Any]
+) -> str | dict[str, Any]:
+    """A device map with a place for every part of the model that a configuration makes."""
+    if GGUF in options:
+        raise InputError(
+            "Expected safetensors files for --device auto or device_map, got a GGUF file, whose "
+            "weights are unpacked in memory. Convert it, or load it on one device"
+        )
+    if not isinstance(places, str):
+        for place in {*places.values()} - {DISK}:
+            _device(f"cuda:{place}" if isinstance(place, int) else str(place))
+    kind = _model_class(config, trusted=options["trust_remote_code"])
+    if is_compact(config) and kind is not AutoModel:
+        kind = compact_class(kind)
+    with torch.device("meta"):
+        make = getattr(kind, "_from_config", None) or kind.from_config
+        return whole_map(make(copy.deepcopy(config)), places)
 
 
 def _checked(place: str | Path) -> str:
@@ -210,7 +249,7 @@ def _read(
     config: PreTrainedConfig,
     dtype: str,
     options: Mapping[str, Any],
-    attention: Mapping[str, None],
+    attention: Mapping[str, Any],
 ) -> Any:
     if GGUF in options:
         return read_gguf(Path(place), config, dtype, options)

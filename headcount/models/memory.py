@@ -16,6 +16,7 @@ import torch
 
 from headcount.core import InputError, amount, free_memory, size_in_words
 from headcount.models.loaded import Loaded
+from headcount.tap import input_device
 
 MASK, BIAS, OWN = 6, 12, 16
 """Bytes for each pair of tokens of a mask; for each pair and head of a bias, of own weights."""
@@ -68,7 +69,7 @@ def check_memory(
     Raises:
         InputError: if it does not.
     """
-    free = _free(loaded.model.device)
+    free = _free(input_device(loaded.model))
     rows = min(num_texts, max(1, max_tokens // max(1, longest)))
     needed = attention_bytes(loaded, rows, longest, whole=whole)
     if free is None or needed <= free:

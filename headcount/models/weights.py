@@ -14,7 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import ModelError
-from headcount.tap import is_packed
+from headcount.models.spread import laid_out_as
+from headcount.tap import is_packed, is_spread
 
 _NAMESPACE = ".quantized."
 """Part of the names of torch's modules that hold packed weights which are no parameters."""
@@ -100,6 +101,8 @@ def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
         fresh = type(model)._from_config(copy.deepcopy(model.config), dtype=model.dtype)
     if fresh.can_generate():
         fresh.generation_config = copy.deepcopy(model.generation_config)
+    if is_spread(model):
+        return laid_out_as(model, fresh, fresh.state_dict().__getitem__).eval()
     return fresh.to(model.device).eval()  # type: ignore[arg-type]
 
 

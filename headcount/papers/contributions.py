@@ -42,7 +42,17 @@ from headcount.corpora import Batch, Tokens
 from headcount.papers.joined import joined
 from headcount.papers.residual import Residual, Residuals, find_residuals
 from headcount.results import KINDS
-from headcount.tap import Anatomy, AttentionLayer, Block, Tap, WholeMap, evaluating, without_cache
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Block,
+    Tap,
+    WholeMap,
+    evaluating,
+    input_device,
+    weight_of,
+    without_cache,
+)
 
 MIXINGS = ("attn-w", "attn-n", "attnres-w", "attnres-n", "attnresln-n")
 """Mixing ratios, in the order of the columns."""
@@ -97,7 +107,7 @@ def collect_contributions(
     number, residuals = 0, None
     with evaluating(model), torch.inference_mode():
         for batch in batches:
-            batch = batch.to(model.device)
+            batch = batch.to(input_device(model))
             if residuals is None:
                 known = find_residuals(model, anatomy, batch.inputs | more)
                 residuals = Residuals(model, anatomy, known)
@@ -150,7 +160,7 @@ class _Contributing:
 
     def end(self, layer: AttentionLayer) -> None:
         """Measure the layer and forget its weights."""
-        its = sides(layer, self._batch)
+        its = sides(layer, self._batch.to(self._value_BHKD.device))
         is_query_BQ, is_key_BK = its.queries.is_token_BN, its.keys.is_token_BN
         weights_BHQK = self._map.weights_BHQK * is_query_BQ[:, None, :, None]
         value_BHKD, weight_HDM = self._value_BHKD, self._output_weights[layer.layer_id]
@@ -210,10 +220,10 @@ class _Contributing:
         norm = residual.norm
         if norm is None or norm.weight is None:
             return None
-        bias = getattr(self._model.get_submodule(layer.output or ""), "bias", None)
+        bias = weight_of(self._model.get_submodule(layer.output or ""), "bias")
         whole_BNM = sum_BNM if bias is None else sum_BNM + bias.to(sum_BNM)
         variance_BN1 = whole_BNM.var(-1, unbiased=False, keepdim=True)
-        return norm.weight.to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()
+        return weight_of(norm).to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()
 
 
 def _centred(numbers_BNM: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from headcount.measures import AttentionReducer, Patterns, Sides, shows_pattern
 from headcount.models import Loaded
 from headcount.papers.joined import joined
 from headcount.papers.pattern_classifier import PatternClassifier
-from headcount.tap import AttentionLayer, Block, WholeMap
+from headcount.tap import AttentionLayer, Block, Statistics, WholeMap
 
 
 @final
@@ -127,17 +127,16 @@ class _Keeper:
         """Announce the batch."""
         self._batch = batch
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Tensor | None:
-        """Make room for a layer's maps; returns the columns that the rule needs."""
-        its = sides(layer, self._batch)
+    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
+        """Make room for a layer's maps; returns the statistics that the rule needs."""
+        its = sides(layer, self._batch.to(value_BHKD.device))
         self._reducer = AttentionReducer(layer, its, None, value_BHKD, Patterns.needs)
         self._map = WholeMap(value_BHKD, num_queries)
-        return self._reducer.columns_BHKC
+        return self._reducer.statistics.with_map()
 
     def block(self, block: Block) -> None:
-        """Keep a block's weights, and reduce them."""
+        """Keep a block's weights."""
         self._map.add(block)
-        self._reducer.block(block)  # overwrites the block's weights
 
     def end(self, layer: AttentionLayer) -> None:
         """Find the patterns of a layer's maps."""

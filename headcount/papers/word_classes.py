@@ -123,6 +123,7 @@ class _Words:
         if into is None:
             return
         is_query_BQ = self._batch.source.is_token_BN[block.rows, block.queries]
+        is_query_BQ = is_query_BQ.to(block.masses_BHQC.device)
         mass_BHC = (block.masses_BHQC * is_query_BQ[:, None, :, None]).sum(2)
         into[block.rows, block.heads] += mass_BHC.double().cpu()
 

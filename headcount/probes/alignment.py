@@ -51,7 +51,7 @@ from headcount.probes.link_scores import (
 from headcount.probes.options import AlignmentOptions
 from headcount.results import Alignment, AlignmentRecord
 from headcount.statistics import few_clusters
-from headcount.tap import AttentionLayer, Tap, evaluating, without_cache
+from headcount.tap import AttentionLayer, Tap, evaluating, input_device, without_cache
 
 
 def check_names(files: Sequence[str]) -> None:
@@ -321,7 +321,7 @@ def _find(
                     [work.tokens[place] for place in places],
                     [(*work.is_source[place], options.end_of_source) for place in places],
                     work.pad_id,
-                ).to(model.device)
+                ).to(input_device(model))
                 finder.start(batch)
                 body(**batch.inputs, **more)
                 counting.add(finder, places)

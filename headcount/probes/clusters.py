@@ -35,7 +35,7 @@ from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, s
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
 from headcount.results import Clusters, ClustersRecord, HeadPlace
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, without_cache
+from headcount.tap import AttentionLayer, Block, Tap, evaluating, input_device, without_cache
 
 SMOOTHING = 0.001
 """Share of the uniform distribution that is mixed in."""
@@ -219,7 +219,7 @@ def _sums(
     keeper = _Keeper(loaded.heads, sums)
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, keeper):
         for batch in work:
-            batch = batch.to(model.device)
+            batch = batch.to(input_device(model))
             for queries in _stripes(batch, len(loaded.heads), options.max_weights):
                 keeper.start(batch, queries)
                 body(**batch.inputs, **more)
@@ -271,12 +271,14 @@ class _Keeper:
         num_heads = self._sums[site].num_heads
         if site not in self._kept:
             size = (num_heads, len(self._batch.sentences), self._queries.stop - self._queries.start)
-            self._kept[site] = weights.new_zeros(*size, weights.shape[3])
+            where = self._batch.source.ids_BN.device
+            self._kept[site] = weights.new_zeros(*size, weights.shape[3], device=where)
         offset = self._first[block.layer.layer_id] + (block.heads.start or 0)
         heads = slice(offset, offset + weights.shape[1])
         queries = slice(first - self._queries.start, last - self._queries.start)
         part = weights[:, :, first - start : last - start].transpose(0, 1)
-        self._kept[site][heads, block.rows, queries] = part
+        kept = self._kept[site]
+        kept[heads, block.rows, queries] = part.to(kept.device)
 
     def end(self, layer: AttentionLayer) -> None:
         """Do nothing."""

@@ -55,7 +55,7 @@ from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, Estimate, few_clusters
-from headcount.tap import Tap, evaluating, without_cache
+from headcount.tap import Tap, evaluating, input_device, without_cache
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
@@ -243,11 +243,11 @@ def _choose(
     def of_batch(places: Sequence[int]) -> tuple[Choices, ...]:
         ids = [encoded[place].ids for place in places]
         inputs = {
-            "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(model.device),
-            "attention_mask": torch.from_numpy(present(ids)).long().to(model.device),
+            "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(input_device(model)),
+            "attention_mask": torch.from_numpy(present(ids)).long().to(input_device(model)),
         }
         windows = [cut.windows[place] for place in places]
-        pieces_BMN = _pieces(windows, [encoded[place] for place in places]).to(model.device)
+        pieces_BMN = _pieces(windows, [encoded[place] for place in places]).to(input_device(model))
         maps.start(pieces_BMN, pieces_BMN / pieces_BMN.sum(-1, keepdim=True).clamp_min(1))
         body(**inputs, **more)
         questions = [documents[window.document].question for window in windows]

@@ -32,7 +32,16 @@ from headcount.probes.features import (
 from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import ProbeOptions
 from headcount.probes.treebank import ProbeSentence, Treebank
-from headcount.tap import AttentionLayer, StateId, Tap, evaluating, heard, state_ids, without_cache
+from headcount.tap import (
+    AttentionLayer,
+    StateId,
+    Tap,
+    evaluating,
+    heard,
+    input_device,
+    state_ids,
+    without_cache,
+)
 
 
 def probe_encoder(loaded: Loaded) -> Encoder:
@@ -161,7 +170,7 @@ def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[
 
     def read(batch: Sequence[int]) -> _Words:
         sentences = [features.sentences[index] for index in batch]
-        pieces = _Pieces.of(sentences, loaded, model.device)
+        pieces = _Pieces.of(sentences, loaded, input_device(model))
         maps.start(pieces.sums_BWN, pieces.means_BWN)
         states.start(pieces)
         _run_body(body, pieces, options)
@@ -247,7 +256,8 @@ class _StateListener:
     def __call__(self, state: StateId, state_BND: Tensor) -> None:
         """Hear one hidden state."""
         if (number := self._number.get(state)) is not None:
-            self._states[number] = (self._pieces.means_BWN @ state_BND.float()).cpu()
+            means_BWN = self._pieces.means_BWN.to(state_BND.device)
+            self._states[number] = (means_BWN @ state_BND.float()).cpu()
 
     def states(self) -> Float[Tensor, "state batch word width"]:
         """The states of the batch, without special tokens."""

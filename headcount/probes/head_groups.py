@@ -71,7 +71,7 @@ class GroupedMaps:
         """Add a block."""
         if (start := self._start.get(block.layer.layer_id)) is None:
             return
-        weights_BHQK = block.weights_BHQK.float()
+        weights_BHQK = block.weights_BHQK.to(self.maps_BHGG.device, torch.float)
         means_BGQ = self._means_BGN[block.rows, :, block.queries]
         map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
         start += block.heads.start or 0

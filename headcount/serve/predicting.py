@@ -18,7 +18,7 @@ from headcount.analysis import HeadGates, inputs_of, read_source, read_target, t
 from headcount.core import InputError
 from headcount.corpora import encode_text
 from headcount.models import Loaded
-from headcount.tap import evaluating, tapped
+from headcount.tap import evaluating, input_device, tapped
 from headcount.tasks import ACTIVATIONS, Similarity, activation_of, fitting, is_regression
 
 Kind = Literal["translation", "classification", "causal-lm", "masked-lm", "similarity"]
@@ -170,7 +170,7 @@ def _similarity(
     read_source(loaded, second, what="second sentence")
     pairs = {"sentence1": [text] * 2, "sentence2": [second] * 2, "score": [0, 5]}
     task = Similarity(loaded, pairs)  # needs two different scores, of which no number depends
-    batch = task.batch(np.array([0])).to(loaded.model.device)
+    batch = task.batch(np.array([0])).to(input_device(loaded.model))
     with evaluating(loaded.model), torch.inference_mode():
         with tapped(loaded.model, None, gates, loaded.anatomy):
             output = task.output(loaded.model, batch)

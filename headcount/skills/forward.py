@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Gates, Head, LayerId
 from headcount.models import Loaded
-from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating
+from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
 Outputs = Mapping[LayerId, Float[Tensor, "head dim"]]
 """A vector for every head."""
@@ -46,7 +46,7 @@ def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs
         sums[layer.layer_id] = sums.get(layer.layer_id, 0) + here_HD
 
     with running(loaded, returned=add):
-        for ids_T in ids_BT.to(loaded.model.device):
+        for ids_T in ids_BT.to(input_device(loaded.model)):
             loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
     return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
 
@@ -78,6 +78,6 @@ def gates_without(loaded: Loaded, heads: Sequence[Head]) -> Gates:
     gates = {}
     for head in heads:
         count = loaded.heads.counts[head.site][head.layer]
-        gates.setdefault(head.layer_id, torch.ones(count, device=loaded.model.device))
+        gates.setdefault(head.layer_id, torch.ones(count, device=input_device(loaded.model)))
         gates[head.layer_id][head.index] = 0
     return gates

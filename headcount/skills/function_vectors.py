@@ -29,7 +29,7 @@ from headcount.core import Head, LayerId, Steps, silent_steps
 from headcount.models import Loaded
 from headcount.skills.few_shot import Prompt
 from headcount.skills.forward import Outputs, Removal, last_logits, running
-from headcount.tap import AttentionLayer
+from headcount.tap import AttentionLayer, input_device
 
 STEP_BYTES = 2**30
 """Most bytes of a cache that is repeated for a batch with a row for every head."""
@@ -71,7 +71,7 @@ def answer(
             return None if removal is None else removal.returned(layer, output_BQHD)
 
         with running(loaded, gates=None if removal is None else removal.gates, returned=hear):
-            ids_BT = torch.tensor([prompt.clean], device=model.device)
+            ids_BT = torch.tensor([prompt.clean], device=input_device(model))
             logits_V = model(input_ids=ids_BT, use_cache=False, **last_logits(model)).logits[0, -1]
         right.append(int(logits_V.argmax()) == prompt.answer)
         probabilities.append(float(logits_V.float().softmax(-1)[prompt.answer]))
@@ -125,7 +125,7 @@ def indirect_effects(
 def _probabilities(loaded: Loaded, prompt: Prompt, means: Outputs) -> Float[np.ndarray, " row"]:
     """Probabilities of the answer as it is, and with each head's output at the last token."""
     model: Any = loaded.model
-    ids_BT = torch.tensor([prompt.shuffled], device=model.device)
+    ids_BT = torch.tensor([prompt.shuffled], device=input_device(model))
     with running(loaded):
         past = model(input_ids=ids_BT[:, :-1], use_cache=True, **last_logits(model)).past_key_values
     rows: list[Head | None] = [None, *loaded.heads]

@@ -31,7 +31,7 @@ from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
 from headcount.skills.forward import last_logits, running
 from headcount.statistics import mean_interval
-from headcount.tap import AttentionLayer, Block
+from headcount.tap import AttentionLayer, Block, input_device
 
 PATTERNS = ("induction", "duplicate_token", "previous_token")
 """What a head is scored for; in the table, each with `_low`, `_high` and `_control`."""
@@ -216,7 +216,7 @@ def pattern_means(
     for ids_BN in tokens.ids_BN.split(ROWS):
         diagonals = PatternMeans(tokens.length, tokens.ids_BN.shape[1] - tokens.length)
         with running(loaded, diagonals):
-            ids_BN = ids_BN.to(loaded.model.device)
+            ids_BN = ids_BN.to(input_device(loaded.model))
             loaded.model(input_ids=ids_BN, use_cache=False, **last_logits(loaded.model))
         parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
         steps(done := done + len(ids_BN), len(tokens.ids_BN))

@@ -27,7 +27,7 @@ from headcount.core import Gates, LayerId, Steps, silent_steps
 from headcount.models import Loaded
 from headcount.skills.forward import last_logits, running
 from headcount.skills.needles import Needle, prompts
-from headcount.tap import AttentionLayer, Block, Returned
+from headcount.tap import AttentionLayer, Block, Returned, input_device
 
 FOUND = 0.5
 """Share of an answer's tokens above which the needle is found (ROUGE-1 recall)."""
@@ -143,7 +143,7 @@ def _produced(
     returned: Returned | None,
 ) -> tuple[list[list[int]], Float[np.ndarray, "needle any"]]:
     """The tokens that a model produces, and the share of each answer that every head copied."""
-    model, ids_BN = loaded.model, prompts(rows).to(loaded.model.device)
+    model, ids_BN = loaded.model, prompts(rows).to(input_device(loaded.model))
     layers = [LayerId("decoder.self", n) for n in range(len(loaded.heads.counts["decoder.self"]))]
     made = [list[int]() for _ in rows]
     copied_BH = np.zeros((len(rows), len(loaded.heads)))

@@ -17,7 +17,7 @@ from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
 from headcount.speed.options import Options
 from headcount.speed.timing import Machine, in_turns
-from headcount.tap import evaluating
+from headcount.tap import evaluating, input_device
 
 """Callback that receives the number of finished cases, the number of all cases, and the next."""
 
@@ -125,7 +125,7 @@ def _modes_and_lengths(options: Options, fit: Sequence[str]) -> Iterator[tuple[s
 
 
 def _timing(dense: Loaded, pruned: Loaded, case: Case, rows: TokenRows, rounds: int) -> Timing:
-    device = dense.model.device
+    device = input_device(dense.model)
     make = MODES[case.mode]
     ids_BN = rows.rows(case.batch, case.length).to(device)
     works = [make(each.model, ids_BN, case.new_tokens) for each in (dense, pruned)]

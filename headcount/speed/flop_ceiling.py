@@ -31,6 +31,7 @@ from headcount.tap import (
     dispatching,
     evaluating,
     examined,
+    input_device,
     plain_attention,
 )
 
@@ -109,7 +110,8 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
     if length < 1 or (limit is not None and length > limit):
         most = "" if limit is None else f" and at most {limit}"
         raise InputError(f"Expected a length of at least 1 token{most}, got {length}.")
-    ids_BN = TokenRows.random(Loaded(model, None, ""), length).rows(1, length).to(model.device)
+    rows = TokenRows.random(Loaded(model, None, ""), length)
+    ids_BN = rows.rows(1, length).to(input_device(model))
     # Fused attention can be counted; caps and sinks change values, not the FLOPs
     with (
         evaluating(model),

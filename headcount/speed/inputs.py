@@ -14,7 +14,7 @@ from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus, chunks
 from headcount.models import Loaded
 from headcount.speed.costs import Work
-from headcount.tap import evaluating, run_tiny, tiny_inputs
+from headcount.tap import evaluating, input_device, run_tiny, tiny_inputs
 
 SENTENCES_AT_ONCE = 64
 
@@ -95,7 +95,7 @@ def check_fits(dense: Loaded, pruned: Loaded) -> None:
         ("architecture", dense.model.config.model_type, pruned.model.config.model_type),
         ("vocabulary", vocabulary(dense.model.config), vocabulary(pruned.model.config)),
         ("number format", dense.model.dtype, pruned.model.dtype),
-        ("device", dense.model.device, pruned.model.device),
+        ("device", input_device(dense.model), input_device(pruned.model)),
         ("task", _answers(dense), _answers(pruned)),
     ):
         if one != other:

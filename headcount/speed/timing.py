@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.analysis import versions
 from headcount.speed.costs import Work
-from headcount.tap import AnyModel, evaluating, implementation_of, model_of
+from headcount.tap import AnyModel, evaluating, implementation_of, input_device, model_of
 
 SHORTEST = 0.1
 """Minimum seconds that a round spends on a call; short calls are repeated for a median."""
@@ -35,8 +35,8 @@ def latency(model: AnyModel, inputs: Mapping[str, Any], rounds: int = 5) -> floa
         return model(**inputs)
 
     with undisturbed(), evaluating(model), torch.inference_mode():
-        repeats = repeats_of(timed(work, model.device), SHORTEST)
-        return median(timed(work, model.device, repeats) for _ in range(rounds))
+        repeats = repeats_of(timed(work, input_device(model)), SHORTEST)
+        return median(timed(work, input_device(model), repeats) for _ in range(rounds))
 
 
 def in_turns(
@@ -167,7 +167,7 @@ class Machine:
     @classmethod
     def of(cls, model: PreTrainedModel) -> "Machine":
         """The machine that a model is on."""
-        device = model.device
+        device = input_device(model)
         return cls(
             device=str(device),
             name=torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),

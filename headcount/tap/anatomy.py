@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import SITES, Heads, LayerId, ModelError
+from headcount.tap.placement import device_of, weight_of
 
 
 def dead_modules(model: PreTrainedModel) -> set[str]:
@@ -78,9 +79,9 @@ class AttentionLayer:
             )
         projection = model.get_submodule(self.output)
         if isinstance(projection, nn.Linear) and not is_packed(projection.weight):
-            weight = projection.weight.T
+            weight = weight_of(projection).T
         elif isinstance(projection, Conv1D):
-            weight = projection.weight  # which has its inputs in rows
+            weight = weight_of(projection)  # which has its inputs in rows
         else:
             weight = _weight_of_affine(projection, self.num_heads * self.head_dim, model)
         return weight.detach().unflatten(0, (self.num_heads, self.head_dim))
@@ -171,7 +172,7 @@ def _weight_of_affine(
     Row i is what the module makes of the i-th unit vector, less what it makes of 0.
     """
     with torch.no_grad():
-        unit = torch.eye(width, device=model.device, dtype=model.dtype)
+        unit = torch.eye(width, device=device_of(projection), dtype=model.dtype)
         return projection(unit) - projection(torch.zeros_like(unit[:1]))
 
 

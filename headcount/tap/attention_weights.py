@@ -18,7 +18,10 @@ from headcount.tap.seen_keys import STRIPS, MaskFacts, additive
 
 @final
 class AttentionCall:
-    """The arguments of one attention call, and its weights, a block at a time."""
+    """The arguments of one attention call, and its weights, a block at a time.
+
+    Empty queries, from which all keys are blocked, have weights of zero.
+    """
 
     def __init__(
         self,
@@ -29,12 +32,14 @@ class AttentionCall:
         mask: Tensor | None,
         kwargs: dict[str, Any],
         facts: MaskFacts | None,
+        empty: Tensor | None = None,
+        is_eager: bool = False,
     ) -> None:
         self.module, self.query, self.key, self.value = module, query, key, value
         self.mask, self.kwargs = mask, kwargs
         self.dtype = torch.promote_types(query.dtype, torch.float32)
         self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
-        self.facts = facts
+        self.facts, self.empty, self.is_eager = facts, empty, is_eager
         self.seen = None if facts is None else facts.seen
 
     @cached_property
@@ -59,6 +64,10 @@ class AttentionCall:
         return torch.mul(key, self.scaling, out=scaled).transpose(-1, -2)
 
     def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """The weights of a block; by the model's own eager function if it needs that."""
+        return (self._eager_weights if self.is_eager else self._weights)(rows, heads, queries)
+
+    def _weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """Softmax of the scaled, soft-capped, biased and masked scores of a block.
 
         The keys outside of the returned slice are seen by no query of the block.
@@ -66,14 +75,7 @@ class AttentionCall:
         keys, edges = slice(0, self.key.shape[2]), None
         if self.seen is not None:
             keys, edges = self.seen.of_block(rows, queries)
-        scores = (
-            self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads, :, keys]
-        )
-        if (cap := self.kwargs.get("softcap")) is not None:
-            # The last step is not in place: tanh's gradient needs its result
-            scores = scores.div_(cap).tanh_() * cap
-        if (position_bias := self.kwargs.get("position_bias")) is not None:
-            scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
+        scores = self.scores(rows, heads, queries, keys)
         if edges is None and self.bias is not None:
             scores = scores.add_(cut(self.bias, rows, heads, queries))
         for edge in edges or ():
@@ -82,7 +84,19 @@ class AttentionCall:
             scores[..., edge.start - keys.start : edge.stop - keys.start].add_(hidden)
         return scores.softmax(-1), keys
 
-    def eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+    def scores(self, rows: slice, heads: slice, queries: slice, keys: slice) -> Tensor:
+        """The scaled, soft-capped and biased scores of a block, before its mask."""
+        scores = (
+            self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads, :, keys]
+        )
+        if (cap := self.kwargs.get("softcap")) is not None:
+            # The last step is not in place: tanh's gradient needs its result
+            scores = scores.div_(cap).tanh_() * cap
+        if (position_bias := self.kwargs.get("position_bias")) is not None:
+            scores = scores.add_(cut(position_bias, rows, heads, queries, keys))
+        return scores
+
+    def _eager_weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights as the model's own eager function computes them, for all heads of a block."""
         eager = eager_function(self.module)
         bias = None if self.bias is None else cut(self.bias, rows, heads, queries)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headcount.tap.anatomy import AttentionLayer
+from headcount.tap.asked import Asked
 
 
 @final
@@ -81,8 +82,8 @@ class Listener(Protocol):
         layer: AttentionLayer,
         value_BHKD: Float[Tensor, "batch head key dim"],
         num_queries: int,
-    ) -> Float[Tensor, "batch head key columns"] | None:
-        """Begin a layer; returned columns are multiplied by the weights too."""
+    ) -> Asked:
+        """Begin a layer; returned columns are multiplied by the weights, statistics filled in."""
 
     def block(self, block: Block) -> None:
         """Receive a block of the layer's attention."""

@@ -21,6 +21,7 @@ from headcount.core import InputError, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
+from headcount.tap.placement import input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
 from headcount.tap.vision import Parts
 
@@ -223,7 +224,9 @@ class _Recorder:
         width = inner.nx if isinstance(inner, Conv1D) else inner.in_features
         assert isinstance(width, int)
         generator = torch.Generator().manual_seed(0)
-        states = torch.randn(3, width, generator=generator).to(self.model.device, self.model.dtype)
+        states = torch.randn(3, width, generator=generator).to(
+            input_device(self.model), self.model.dtype
+        )
         states = torch.cat([states, states[:1] + states[1:2] - states[2:]])
         try:
             outside, inside = outer(states), inner(states)

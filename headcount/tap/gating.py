@@ -12,6 +12,7 @@ from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.block import Block, FunctionListener, Listener
 from headcount.tap.given_model import AnyModel
+from headcount.tap.placement import input_device
 from headcount.tap.selfcheck import examined
 from headcount.tap.tap import Replacement, Tap
 
@@ -97,7 +98,7 @@ def _gates(
         if not math.isfinite(gate):
             raise ModelError(f"Expected a finite number as the gate of {name}, got {gate}.")
         count = anatomy.heads.counts[head.site][head.layer]
-        ones = torch.ones(count, device=model.device, dtype=model.dtype)
+        ones = torch.ones(count, device=input_device(model), dtype=model.dtype)
         tensor = tensors.setdefault(head.layer_id, ones)
         tensor[head.index] = gate
     return tensors

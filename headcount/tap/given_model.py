@@ -1,7 +1,8 @@
 """The given model: what can be examined is a transformers model, whole, in memory, not compiled.
 
 A model that is split over processes computes the same as ever, and yet a process sees some of its
-heads only, or a part of each weight. Of a model whose weights are elsewhere, nothing can be read.
+heads only, or a part of each weight. Of a model that was made without numbers, nothing can be read;
+accelerate may hold them elsewhere, and fetch them while a layer runs.
 A compiled one may run the attention that it was compiled with, whatever is put in its place.
 """
 
@@ -10,8 +11,9 @@ from abc import ABC, abstractmethod
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, ModelError, amount
+from headcount.core import InputError, ModelError
 from headcount.tap.anatomy import Anatomy
+from headcount.tap.placement import weight_away
 
 
 class Holder(ABC):
@@ -108,24 +110,13 @@ def _check_is_whole(model: PreTrainedModel) -> None:
 
 
 def _check_has_weights(model: PreTrainedModel) -> None:
-    """Check that all weights are in memory."""
-    tensors = (*model.named_parameters(), *model.named_buffers())
-    absent = [name for name, each in tensors if each.is_meta]
-    if not absent:
-        return
-    if any(hasattr(module, "_hf_hook") for module in model.modules()):
-        why = (
-            "accelerate keeps their numbers on disk or in the CPU's memory (device_map, "
-            "cpu_offload, disk_offload) and fetches them while a layer runs. Load the model "
-            "without, on one device that has room for it."
+    """Check that weights are in memory, or that accelerate holds them."""
+    absent = weight_away(model, lost=True)
+    if absent is not None:
+        raise ModelError(
+            f"Expected a {type(model).__name__} with weights, got {absent} on the meta device, "
+            "without numbers that are kept elsewhere. Load the model from its files."
         )
-    else:
-        why = "they were made without numbers. Load the model from its files."
-    more = f" and {amount(len(absent) - 1, 'other')}" if len(absent) > 1 else ""
-    raise ModelError(
-        f"Expected a {type(model).__name__} with all weights in memory, got {absent[0]}{more} on "
-        f"the meta device: {why}"
-    )
 
 
 def _check_is_not_compiled(model: PreTrainedModel) -> None:

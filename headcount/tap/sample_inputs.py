@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from headcount.core import InputError, ModelError, amount
+from headcount.tap.placement import input_device
 
 LENGTHS = (7, 4)
 """Tokens of the two rows (the second is padded); decoder rows are shorter, so that sites differ."""
@@ -141,7 +142,7 @@ def check_inputs(model: PreTrainedModel) -> dict[str, dict[str, Tensor]]:
         "without a mask": plain,
     }
     return {
-        name: {key: tensor.to(model.device) for key, tensor in batch.items()}
+        name: {key: tensor.to(input_device(model)) for key, tensor in batch.items()}
         for name, batch in batches.items()
     }
 
@@ -232,7 +233,7 @@ def _candidates(model: PreTrainedModel) -> Iterator[dict[str, Tensor]]:
 
 
 def _on(model: PreTrainedModel, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.to(model.device) for name, tensor in inputs.items()}
+    return {name: tensor.to(input_device(model)) for name, tensor in inputs.items()}
 
 
 def _forms(model: PreTrainedModel, name: str) -> list[dict[str, Tensor]]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import final
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -56,6 +56,14 @@ class SeenKeys:
         num_seen = (self.stop_BQ - self.first_BQ).double().mean()
         return bool(num_seen < 3 / 4 * self.num_keys)
 
+    @cached_property
+    def spans_2BQ(self) -> Int32[Tensor, "2 batch query"] | None:
+        """Where the keys of each query begin and end, if it sees all between; both 0 if none."""
+        sees_BQ = self.sees_BQ.cpu()
+        if not (self.is_gapless_BQ | ~sees_BQ).all():
+            return None
+        return (torch.stack([self.first_BQ, self.stop_BQ]) * sees_BQ).int()
+
     def of_block(self, rows: slice, queries: slice) -> tuple[slice, list[slice]]:
         """The keys that some query of a block sees, and those among them that not all see."""
         rows = rows if len(self.first_BQ) > 1 else slice(None)
@@ -77,12 +85,18 @@ class MaskFacts:
 
     def __init__(self, mask: Tensor) -> None:
         self._biases: dict[torch.dtype, Tensor] = {}
-        self.seen = _seen_keys(mask)
+        self.seen = _seen_keys(mask, LEAST)
+        self._every: SeenKeys | None = None
         self.sees_BQ: Bool[Tensor, "batch query"] | None = None
         """Whether each query sees any key; None if all do, or if the mask is numbers."""
         if mask.dtype == torch.bool:
             sees_BQ = mask.any(-1)[:, 0] if self.seen is None else self.seen.sees_BQ
             self.sees_BQ = None if sees_BQ.all() else sees_BQ
+
+    def every(self, mask: Tensor) -> SeenKeys | None:
+        """The keys that a mask of any size shows, if it is one for all heads and nothing else."""
+        self._every = self._every or self.seen or _seen_keys(mask, 0)
+        return self._every
 
     def bias(self, mask: Tensor, dtype: torch.dtype) -> Tensor:
         """The mask in a form that is added to scores."""
@@ -116,10 +130,10 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-def _seen_keys(mask: Tensor) -> SeenKeys | None:
+def _seen_keys(mask: Tensor, least: int) -> SeenKeys | None:
     """The keys that a mask shows, if it is one for all heads, not small, and nothing else."""
     _, heads, num_queries, num_keys = mask.shape
-    if heads > 1 or num_queries == 1 or num_queries * num_keys < LEAST:
+    if heads > 1 or num_queries == 1 or num_queries * num_keys < least:
         return None
     if mask.dtype == torch.bool:
         return SeenKeys.of(mask)

@@ -26,6 +26,7 @@ from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
 from headcount.tap.hooks import intercepted
 from headcount.tap.modes import evaluating, exact_products
+from headcount.tap.placement import input_device, named_weights
 from headcount.tap.sample_inputs import ERRORS, sample_runs
 from headcount.tap.tap import Tap
 
@@ -45,7 +46,7 @@ def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
             f"head {listener.head} is the first with such attention weights or values "
             f"({listener.num_broken} of the layer's {amount(listener.num_heads, 'head')} have some)"
         )
-    broken = (name for name, each in model.named_parameters() if not each.isfinite().all())
+    broken = (name for name, each in named_weights(model) if not each.isfinite().all())
     if (name := next(broken, None)) is not None:
         causes.append(f"{name} is the first parameter")
     cause = " and ".join(causes) or "no head and no parameter has any"
@@ -345,7 +346,7 @@ def _zeroed(
 
 def _zeros(model: PreTrainedModel, layer: AttentionLayer, step: int = 1) -> Tensor:
     """Gates of a layer: 0 for every head, or for every second one."""
-    gates = torch.ones(layer.num_heads, device=model.device)
+    gates = torch.ones(layer.num_heads, device=input_device(model))
     gates[::step] = 0
     return gates
 

@@ -26,12 +26,16 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.asked import statistics_of
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
-from headcount.tap.attention_weights import AttentionCall, blocks, cut
+from headcount.tap.attention_weights import AttentionCall, blocks
 from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
+from headcount.tap.kernel_blocks import fill
+from headcount.tap.kernels import BLOCKS, Kernel
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
+from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks
 
 BLOCK = 2**21
@@ -65,6 +69,8 @@ class Tap:
         replacement: makes the replacement of a head whose gate is closed; None for zero.
         block: number of weights in a block; by default `BLOCK`, on a GPU `DEVICE_BLOCK`.
         blocked: scores that are masked before the softmax.
+        kernel: computes the weights, and what the listener asks of them, where it can; the others
+            are computed in blocks.
 
     Raises:
         InputError: if what is blocked is not boolean, or has other sizes than a call.
@@ -81,12 +87,14 @@ class Tap:
         replacement: Replacement | None = None,
         block: int | None = None,
         blocked: Blocked | None = None,
+        kernel: Kernel = BLOCKS,
     ) -> None:
+        self.kernel = kernel
         self.model, self.anatomy, self.listener = model, anatomy, listener
         self.blocked = blocked or {}
         check_blocked(self.blocked, anatomy, type(model).__name__)
         self.gates, self.replacement = gates or {}, replacement
-        self.block = block or (BLOCK if model.device.type == "cpu" else DEVICE_BLOCK)
+        self.block = block or (BLOCK if input_device(model).type == "cpu" else DEVICE_BLOCK)
         self._layers = {
             model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
         }
@@ -164,8 +172,10 @@ class Tap:
                 output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
             facts = self._masks.facts(seen)
-            call = AttentionCall(module, query, key, value, seen, kwargs, facts)
-            output = self._listen(layer, call, empty)
+            call = AttentionCall(
+                module, query, key, value, seen, kwargs, facts, empty, self.anatomy.eager
+            )
+            output = self._listen(layer, call)
         return self._heard(layer, self._gated(layer, output, value, mask)), None
 
     def _blocking(self, layer: AttentionLayer) -> Tensor | None:
@@ -249,32 +259,32 @@ class Tap:
                 stack.enter_context(OwnSoftmax(running, seen))
             yield
 
-    def _listen(self, layer: AttentionLayer, call: AttentionCall, empty: Tensor | None) -> Tensor:
-        """Compute attention in blocks; each is passed to the listener and discarded.
-
-        Empty queries, from which all keys are blocked, have weights of zero.
-        """
+    def _listen(self, layer: AttentionLayer, call: AttentionCall) -> Tensor:
+        """Compute attention in blocks; each is passed to the listener and discarded."""
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
-        columns = None if listener is None else listener.begin(layer, value, call.query.shape[2])
+        asked = None if listener is None else listener.begin(layer, value, call.query.shape[2])
+        statistics = statistics_of(asked)
+        columns = statistics.columns_BHKC
         widened = value if columns is None else _side_by_side(value, columns)
-        weights_of = call.eager_weights if self.anatomy.eager else call.weights
+        kernel = self.kernel if self.kernel.takes(call, statistics) else BLOCKS
+        attending = kernel.begin(call, statistics, self.block)
         batch, num_heads, num_queries, _ = call.query.shape
         num_keys, head_dim = value.shape[2:]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
-        for rows, heads, queries in blocks(call, self.block, whole_heads=self.anatomy.eager):
-            weights, keys = weights_of(rows, heads, queries)
-            if empty is not None:
-                weights = weights.masked_fill(cut(empty, rows, heads, queries), 0)
+        for rows, heads, queries in blocks(call, attending.size, whole_heads=self.anatomy.eager):
+            weights, keys = attending.weights(rows, heads, queries)
             product = weights @ widened[rows, heads, keys]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if listener is not None:
                 num_columns = 0 if columns is None else columns.shape[-1]
                 masses = product[..., head_dim : head_dim + num_columns]
-                listener.block(
-                    Block(layer, rows, heads, queries, weights, masses, keys.start, num_keys)
-                )
+                place = (layer, rows, heads, queries)
+                block = Block(*place, weights, masses, keys.start, num_keys)
+                attending.fill(block)
+                listener.block(block)
+        attending.end()
         if listener is not None:
             listener.end(layer)
         return self._without_unseeing(output, call)
@@ -307,10 +317,13 @@ def _pass_on(
     dtype = torch.promote_types(weights.dtype, torch.float32)
     weights = weights.to(dtype)
     value = repeat_kv(value, layer.num_heads // value.shape[1]).to(dtype)
-    columns = listener.begin(layer, value, weights.shape[2])
+    statistics = statistics_of(listener.begin(layer, value, weights.shape[2]))
+    columns = statistics.columns_BHKC
     masses = weights @ (value[..., :0] if columns is None else columns.to(dtype))
     rows, heads, queries = (slice(0, size) for size in weights.shape[:3])
-    listener.block(Block(layer, rows, heads, queries, weights, masses))
+    block = Block(layer, rows, heads, queries, weights, masses)
+    fill(statistics, block)
+    listener.block(block)
     listener.end(layer)
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from headcount.core import MAX_TOKENS, InputError, ModelError, amount, check_is_folder, write_text
 from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
-from headcount.tap import AnyModel, evaluating, model_of
+from headcount.tap import AnyModel, evaluating, input_device, model_of
 from headcount.tasks.task import Evaluation, Losses, Task
 from headcount.tasks.translation import Translation
 
@@ -37,7 +37,7 @@ def evaluate(
     outcome_N = np.full((task.num_examples, *task.outcome_shape), np.nan)
     with evaluating(model), torch.inference_mode():
         for batch in task.batches(max_tokens):
-            losses = task.losses(model, batch.to(model.device))
+            losses = task.losses(model, batch.to(input_device(model)))
             index_E = batch.index_E.cpu().numpy()
             _check_finite(losses, index_E, task)
             loss_N[index_E] = losses.loss_E.double().cpu().numpy()

@@ -33,7 +33,7 @@ from headcount.corpora import (
     language_in_generation,
 )
 from headcount.models import Loaded
-from headcount.tap import evaluating
+from headcount.tap import evaluating, input_device
 from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
 from headcount.tasks.supported import check_fits
@@ -53,7 +53,7 @@ def shifted_right(
     """
     shift = getattr(loaded.model, "prepare_decoder_input_ids_from_labels", None)
     if shift is not None:
-        on_model = labels_EN.to(loaded.model.device)
+        on_model = labels_EN.to(input_device(loaded.model))
         return shift(labels=on_model).to(labels_EN.device)
     start = loaded.encoder().start_id
     assert start is not None
@@ -267,7 +267,7 @@ class Translation(TokenTask):
             "do_sample": False,
             "max_new_tokens": min(longest, self._loaded.max_length or longest),
         } | self._generation
-        inputs = {name: tensor.to(model.device) for name, tensor in inputs.items()}
+        inputs = {name: tensor.to(input_device(model)) for name, tensor in inputs.items()}
         out_EN = model.generate(**inputs, **options)  # type: ignore[operator]
         tokenizer = self._loaded.encoder().tokenizer
         texts = tokenizer.batch_decode(out_EN, skip_special_tokens=True)

@@ -1,5 +1,6 @@
 """The main use from Python."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,30 @@ def test_rates_are_of_what_this_run_read(loaded: Loaded, tmp_path: Path) -> None
 
 
 RATES = ("sentences_per_s", "tokens_per_s")
+
+
+def test_the_kernel_is_recorded_and_not_mixed(loaded: Loaded, tmp_path: Path) -> None:
+    """Sums of another kernel are not resumed; a model that the sweep can't take is said to be."""
+    pytest.importorskip("numba")
+    corpus, options = headcount.Corpus(SAMPLE, limit=9), headcount.Options(kernel="sweep")
+    blocks = headcount.analyze(loaded, corpus, out=tmp_path)
+    sweep = headcount.analyze(loaded, corpus, options, out=tmp_path / "sweep")
+    assert (blocks.record.kernel, sweep.record.kernel) == ("blocks", "sweep")
+    assert "|sums:sweep|" in sweep.record.signature and "|sums:" not in blocks.record.signature
+    assert "numba" in sweep.record.versions and "numba" not in blocks.record.versions
+    for name in ("confidence", "entropy", "attn_punct"):
+        one, other = (each.heads.frame[name].to_numpy() for each in (blocks, sweep))
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(headcount.InputError, match="needs the same model, data"):
+        headcount.analyze(loaded, corpus, options, out=tmp_path)
+
+
+def test_a_model_that_the_sweep_cant_take_is_measured_in_blocks(loaded: Loaded) -> None:
+    pytest.importorskip("numba")
+    eager = replace(loaded)
+    vars(eager)["anatomy"] = replace(loaded.anatomy, eager=True)
+    corpus, options = headcount.Corpus(SAMPLE, limit=9), headcount.Options(kernel="sweep")
+    record = headcount.analyze(eager, corpus, options).record
+    assert record.kernel == "blocks" and "|sums:" not in record.signature
+    said = "attention was computed in blocks: the model's own eager function computes its weights"
+    assert said in record.warnings

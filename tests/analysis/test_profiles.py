@@ -20,6 +20,7 @@ from headcount.corpora import Tokens
 from headcount.measures import MEASURES, AttentionReducer, Sides
 from headcount.measures.traits import rarest_visible
 from headcount.tap import AttentionLayer, Block
+from tests.measures.cases import feed
 
 PLANTED = ("previous", "first", "rare", "local", "nothing")
 """What each head does; `local` looks at the three tokens before, each as often."""
@@ -86,10 +87,10 @@ def profile(length: int, is_causal: bool, seed: int = 3) -> pd.DataFrame:
     measures = [each for each in MEASURES if each.__name__ in ("Looks", "Traits", "Positional")]
     needs = frozenset().union(*(measure.needs for measure in measures))
     reducer = AttentionReducer(layer, sides, None, values, needs)
-    weights, columns = planted(sides, seed), reducer.columns_BHKC
+    weights, columns = planted(sides, seed), reducer.statistics.columns_BHKC
     assert columns is not None
     rows = slice(0, NUM_SENTENCES), slice(0, len(PLANTED)), slice(0, length)
-    reducer.block(Block(layer, *rows, weights, weights @ columns))
+    feed(reducer, Block(layer, *rows, weights, weights @ columns))
     attention, place = reducer.attention(), LayerId(site, 0)
     totals = Totals({(measure, place): measure.of(attention) for measure in measures})
     table = judged(profile_table(Heads({site: (len(PLANTED),)}), totals, ()))
@@ -140,9 +141,9 @@ def test_a_rare_first_token_is_no_rare_head_and_no_sink_twice():
     weights[..., 0] = 1.0
     needs = measure.needs
     reducer = AttentionReducer(layer, sides, None, torch.zeros(NUM_SENTENCES, 1, 20, 2), needs)
-    columns = reducer.columns_BHKC
+    columns = reducer.statistics.columns_BHKC
     assert columns is not None
     rows = slice(0, NUM_SENTENCES), slice(0, 1), slice(0, 20)
-    reducer.block(Block(layer, *rows, weights, weights @ columns))
+    feed(reducer, Block(layer, *rows, weights, weights @ columns))
     sums = measure.of(reducer.attention()).state()
     assert sums["cases"][:, 0].tolist() == [0, 0] and sums["cases"][:, 4].tolist() == [0, 0]

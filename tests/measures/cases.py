@@ -18,9 +18,10 @@ from torch import Tensor
 from headcount.analysis.streaming import run
 from headcount.corpora import NO_HALF, Arcs, Batch, Sentence, Tokens
 from headcount.measures import AttentionReducer, Moments, Sides, Sums
-from headcount.measures.reductions import Attention, Reduction
+from headcount.measures.reductions import Attention
 from headcount.measures.registry import MEASURES
-from headcount.tap import AttentionLayer, Block
+from headcount.tap import AttentionLayer, Block, Reduction
+from headcount.tap.kernel_blocks import fill
 from tests import tiny
 from tests.examined import examined_double, softmax_in_double
 from tests.textbook import patterns, rare
@@ -289,12 +290,18 @@ def reduced(reducer: AttentionReducer, weights: Tensor, split: tuple[int, int, i
                     slice(head, head + heads),
                     slice(query, query + queries),
                 )
-                columns = reducer.columns_BHKC
+                columns = reducer.statistics.columns_BHKC
                 masses = weights[cut][..., :0]
                 if columns is not None:
                     masses = weights[cut] @ columns[cut[:2]]
-                reducer.block(Block(reducer.layer, *cut, weights[cut].clone(), masses))
+                feed(reducer, Block(reducer.layer, *cut, weights[cut].clone(), masses))
     return reducer.attention()
+
+
+def feed(reducer: AttentionReducer, block: Block) -> None:
+    """Pass a block on as the tap does, whose kernel fills in the statistics first."""
+    fill(reducer.statistics, block)
+    reducer.block(block)
 
 
 def made_up(

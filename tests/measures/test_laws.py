@@ -20,16 +20,24 @@ from headcount.measures import (
     Attention,
     Confidence,
     LearnedSink,
-    Reduction,
     Sums,
     confidence_variant,
     reducer,
     reductions,
 )
 from headcount.measures.registry import MEASURES
-from headcount.tap import AttentionLayer, Tap, seen_keys
+from headcount.tap import (
+    BLOCKS,
+    AttentionLayer,
+    Kernel,
+    Reduction,
+    Tap,
+    asked,
+    seen_keys,
+)
+from headcount.tap.kernel_sweep import Sweep
 from tests import laws, tiny
-from tests.examined import examined_double
+from tests.examined import examined, examined_double
 from tests.measures.cases import (
     NUM_HEADS,
     Example,
@@ -126,7 +134,7 @@ def test_cutting_padding_off_changes_nothing(name: str, monkeypatch: pytest.Monk
     for batch in batches(name):
         attention = attend(batch)
         with monkeypatch.context() as patch:
-            patch.setattr(reductions, "MIN_PART", 1)
+            patch.setattr(asked, "MIN_PART", 1)
             in_parts = attend(batch)
         for measure in MEASURES:
             if measure.applies(attention):
@@ -177,12 +185,17 @@ def _totals_of(
     block: int = 2**19,
     measures: Sequence[type[Sums]] = MEASURES,
     name: str = "llama",
+    kernel: Kernel | None = None,
 ) -> Totals:
-    """The sums of a batch as they are taken, with the layers of a site together."""
-    model, anatomy = examined_double(name)
+    """The sums of a batch as they are taken, with the layers of a site together.
+
+    With a kernel the model is in float32.
+    """
+    model, anatomy = examined_double(name) if kernel is None else examined(name)
     listener = Measuring(model, anatomy, measures)
     listener.start(batch)
-    with torch.inference_mode(), Tap(model, anatomy, listener, block=block):
+    tap = Tap(model, anatomy, listener, block=block, kernel=kernel or BLOCKS)
+    with torch.inference_mode(), tap:
         model.base_model(**batch.inputs)
     return listener.part()
 
@@ -227,6 +240,24 @@ def test_layers_measured_at_once_give_the_same_sums(
         assert together.sums.keys() == alone.sums.keys()
         for key, sums in alone.sums.items():
             laws.assert_same_sums(together.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text", "bert"])
+def test_every_measure_with_the_sweep(name: str) -> None:
+    """The sums are those of the blocks, in blocks of any size, and of parts of a batch."""
+    pytest.importorskip("numba")
+    sweep = Sweep()
+    for lengths in ((11, 6, 2), (23,)):
+        batch = _batch(5, lengths)
+        expected = _totals_of(batch, 2**19, EVERY, name, BLOCKS).split()
+        for block in (50, 2**19):
+            found = _totals_of(batch, block, EVERY, name, sweep).split()
+            assert found.sums.keys() == expected.sums.keys()
+            for key, sums in expected.sums.items():
+                laws.assert_same_sums(found.sums[key], sums, rtol=2e-5)
+    whole, other = (_totals_of(_batch(seed, (7, 5)), kernel=sweep).split() for seed in (5, 6))
+    for key, sums in (whole + other).sums.items():
+        laws.assert_same_sums(other.sums[key] + whole.sums[key], sums, rtol=1e-12)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -34,11 +34,10 @@ from headcount.measures import (
     PatchSpots,
     PatchTraits,
     PatchWeights,
-    Reduction,
     Sides,
     Sums,
 )
-from headcount.tap import AttentionLayer
+from headcount.tap import AttentionLayer, Reduction
 from tests import laws
 from tests.measures.cases import Side, moments_of, reduced, tokens
 from tests.textbook import halves, patches

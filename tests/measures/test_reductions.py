@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcount.core import ModelError
-from headcount.measures import AttentionReducer, Sides, reductions
-from headcount.measures.reducer import peaks
-from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention, Reduction
-from headcount.tap import AttentionLayer, Block
+from headcount.measures import AttentionReducer, Sides
+from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention
+from headcount.tap import AttentionLayer, Block, Reduction, asked
+from headcount.tap.kernel_blocks import peaks
 from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import (
     HEAD_DIM,
@@ -21,6 +21,7 @@ from tests.measures.cases import (
     Example,
     attend,
     batches,
+    feed,
     random_side,
     reduced,
     tokens,
@@ -159,11 +160,11 @@ def test_parts_end_with_their_longest_row(monkeypatch: pytest.MonkeyPatch):
     queries = tokens([random_side(rng, length) for length in (2, 3, 7, 5, 11)])
     keys = tokens([random_side(rng, length) for length in (13, 1, 2, 3, 5)])
     sides = Sides(queries, keys)
-    assert sides.parts(slice(0, 7)) == [(slice(0, 5), 11, 13)]
-    monkeypatch.setattr(reductions, "MIN_PART", 1)
+    assert sides.counted.parts(slice(0, 7)) == [(slice(0, 5), 11, 13)]
+    monkeypatch.setattr(asked, "MIN_PART", 1)
     parts = [(slice(1, 2), 3, 1), (slice(2, 3), 7, 2), (slice(3, 4), 5, 3)]
-    assert sides.parts(slice(1, 4)) == parts
-    assert sides.parts(slice(0, 9)) == [
+    assert sides.counted.parts(slice(1, 4)) == parts
+    assert sides.counted.parts(slice(0, 9)) == [
         (slice(0, 2), 3, 13),
         (slice(2, 4), 7, 3),
         (slice(4, 5), 11, 5),
@@ -211,10 +212,10 @@ def test_unseen_keys_that_are_left_out_change_nothing(begin: int) -> None:
     weights[:, 2] *= ~is_content_BK[:, None]  # a head that looks at special tokens only
     whole = reduced(reducer, weights, (2, 7, 7))
     everything = (slice(0, 2), slice(0, 7), slice(0, 7))
-    columns = partial.columns_BHKC
+    columns = partial.statistics.columns_BHKC
     assert columns is not None
     block = weights[..., seen].clone()
-    partial.block(Block(partial.layer, *everything, block, weights @ columns, begin, 7))
+    feed(partial, Block(partial.layer, *everything, block, weights @ columns, begin, 7))
     cut = partial.attention()
     for reduction in needs:
         torch.testing.assert_close(cut.reduced[reduction], whole.reduced[reduction])

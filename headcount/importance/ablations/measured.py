@@ -44,6 +44,7 @@ from headcount.tap import (
     Tap,
     evaluating,
     examined,
+    input_device,
 )
 from headcount.tasks import Evaluation, Task, TaskBatch
 
@@ -123,7 +124,7 @@ def mean(
     listener = _MeanOutput()
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
+            listener.batch = batch.to(input_device(model))
             task.losses(model, listener.batch)
     means = {place: total / listener.queries[place] for place, total in listener.sums.items()}
     return lambda layer, value, mask: means[layer.layer_id].to(value)
@@ -144,7 +145,7 @@ class _MeanOutput:
         assert self.batch is not None
         self._value = value_BHKD
         place, shape = layer.layer_id, (len(value_BHKD), num_queries)
-        self._is_query_BQ = self.batch.is_query(layer.site, shape)
+        self._is_query_BQ = self.batch.is_query(layer.site, shape).to(value_BHKD.device)
         zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
         self.sums.setdefault(place, zeros)
         self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())

@@ -35,7 +35,15 @@ from headcount.core import (
 )
 from headcount.importance.ablations.reuse import Attentions, Blocks
 from headcount.importance.folder import TRANSLATIONS
-from headcount.tap import Anatomy, AttentionLayer, Replacement, Tap, evaluating, tapped
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    Replacement,
+    Tap,
+    evaluating,
+    input_device,
+    tapped,
+)
 from headcount.tasks import Evaluation, Losses, Task, TaskBatch
 
 _ARRAYS = ("loss_AN", "outcome_AN", "count_N", "seen_N")
@@ -174,7 +182,7 @@ def sweep(
             # By example, not by batch number: a sweep may resume with another batch size.
             if table.seen_N[batch.index_E.numpy()].all():
                 continue
-            running.batch(batch.to(model.device), table)
+            running.batch(batch.to(input_device(model)), table)
             if state is not None:
                 save_sweep(state, key, table)
             progress(int(table.seen_N.sum()), task.num_examples)
@@ -253,7 +261,7 @@ class _Sweeping:
                 place = head.layer_id
                 if place not in gates:
                     shape = (len(ablations) * num_rows, self._counts[head.site][head.layer])
-                    gates[place] = torch.ones(shape, device=self.model.device)
+                    gates[place] = torch.ones(shape, device=input_device(self.model))
                 gates[place][copy * num_rows : (copy + 1) * num_rows, head.index] = 0
         return gates
 

@@ -56,6 +56,7 @@ from headcount.importance.lrp.rules import (
     shared,
     shares,
 )
+from headcount.tap import device_of
 
 
 def linear(
@@ -264,7 +265,7 @@ def _is_norm(module: nn.Module) -> bool:
     if is_stock or len(inputs) != 1 or len(weights) != 1 or weights[0].ndim != 1:
         return False
     (weight,) = weights
-    x_1I = torch.linspace(1e3, 2e3, len(weight), dtype=weight.dtype, device=weight.device)[None]
+    x_1I = torch.linspace(1e3, 2e3, len(weight), dtype=weight.dtype, device=device_of(module))[None]
     with torch.no_grad():
         once, twice = module(x_1I), module(2 * x_1I)
     return once.shape == x_1I.shape and bool(once.any()) and torch.allclose(once, twice, rtol=1e-2)

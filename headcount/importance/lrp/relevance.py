@@ -43,7 +43,7 @@ from headcount.core import MAX_TOKENS, InputError, LayerId
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard
+from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard, input_device
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
@@ -204,7 +204,12 @@ def relevance(
     num_steps = 0
     for batch in task.batches(max_tokens):
         for weight_E, parts in _of_batch(
-            model, anatomy, batch.to(model.device), rules=rules, start=start, per_step=per_step
+            model,
+            anatomy,
+            batch.to(input_device(model)),
+            rules=rules,
+            start=start,
+            per_step=per_step,
         ):
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)
@@ -224,7 +229,7 @@ def _of_batch(
     """Relevance of every example and head, with the number of steps it covers."""
     gates = {
         layer.layer_id: torch.ones(
-            batch.num_examples, layer.num_heads, device=model.device, dtype=model.dtype
+            batch.num_examples, layer.num_heads, device=input_device(model), dtype=model.dtype
         ).requires_grad_()
         for layer in anatomy.layers
     }

@@ -48,6 +48,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from headcount.tap import input_device
+
 ALPHA, BETA = 0.5, 0.5
 EPSILON = 1e-5
 BLOCK = 2**17
@@ -247,7 +249,7 @@ def activations(model: PreTrainedModel) -> list[nn.Module]:
 
     Either transformers' own, or those of a model's code (Bloom) that do it to every number alone.
     """
-    probe = torch.linspace(-2, 2, 6, dtype=model.dtype, device=model.device).view(2, 3)
+    probe = torch.linspace(-2, 2, 6, dtype=model.dtype, device=input_device(model)).view(2, 3)
     with torch.no_grad():
         return [module for module in model.modules() if _is_activation(module, probe)]
 

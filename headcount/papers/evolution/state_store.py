@@ -36,7 +36,7 @@ from headcount.corpora import groups_by_length, padded, present
 from headcount.models import CUT, check_memory
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens
-from headcount.tap import StateId, evaluating, heard, without_cache
+from headcount.tap import StateId, evaluating, heard, input_device, without_cache
 
 SHARE_MASKED = 0.15
 """Largest share of the tokens of a sentence that are masked at once, but at least one token."""
@@ -218,7 +218,7 @@ def run(
     is_token_BN = torch.from_numpy(present([row.tolist() for row in rows]))
     is_seen_BN = is_token_BN if is_seen_BN is None else is_seen_BN
     options = without_cache(body)
-    device = loaded.model.device
+    device = input_device(loaded.model)
     with evaluating(loaded.model), torch.inference_mode():
         mask_BN = is_seen_BN.long().to(device)
         body(input_ids=ids_BN.to(device), attention_mask=mask_BN, **options)

@@ -29,7 +29,7 @@ from transformers import PreTrainedModel
 from headcount.compaction import Projection
 from headcount.core import MAX_TOKENS, InputError, LayerId, Plan
 from headcount.models import Loaded
-from headcount.tap import Anatomy, AttentionLayer, evaluating, heard
+from headcount.tap import Anatomy, AttentionLayer, evaluating, heard, input_device
 from headcount.tasks import Task, TaskBatch
 
 
@@ -81,7 +81,7 @@ def output_moments(
     listener = _OutputListener()
     with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=listener):
         for batch in task.batches(max_tokens):
-            listener.batch = batch.to(model.device)
+            listener.batch = batch.to(input_device(model))
             task.losses(model, listener.batch)
     return listener.sums
 

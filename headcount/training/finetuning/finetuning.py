@@ -21,6 +21,7 @@ from headcount.models import (
     Loaded,
     as_loaded,
     check_not_quantized,
+    check_whole,
     keep_formats,
     revision,
     tokenizer_revision,
@@ -184,6 +185,7 @@ def check_finetuning(
     """
     check_gpu(loaded.model.device)
     check_not_quantized(loaded.model)
+    check_whole(loaded.model, "training")
     check_distillation(task, tuning)
     check_examples_fit(loaded, task, tuning.batch_tokens)
     if tuning.dropout and not rates(loaded.model):

@@ -1,0 +1,209 @@
+"""Statistics: what a kernel returns of one layer's attention, and which tokens count in them.
+
+A reduction has one of four forms, and a kernel fills in those of the first three, a block at a
+time, so that nothing of the size tokens x tokens has to be kept.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+MAX_PARTS = 4
+"""Largest number of parts that a block is cut into to spare the padding of shorter rows."""
+
+MIN_PART = 2**14
+"""Smallest number of weights of one head in a part: calls for fewer cost more than padding."""
+
+
+@final
+class Form(Enum):
+    """What a reduction needs of a layer's weights."""
+
+    QUERY = "a sum or maximum over the keys of each query"
+    KEY = "a sum over the queries of each key"
+    PAIRS = "the weights of listed pairs of a query and a key"
+    MAP = "the map itself, which is read block by block"
+
+
+@final
+class Reduction(Enum):
+    """What one layer's attention on one batch can be reduced to: what `Attention` offers."""
+
+    PEAK = ("peak_BHQ", Form.QUERY)
+    PEAK_KEY = ("peak_key_BHQ", Form.QUERY)
+    PEAK_LATER = ("peak_later_BHQ", Form.QUERY)
+    PEAK_SPECIAL = ("peak_special_BHQ", Form.PAIRS)
+    ENTROPY = ("entropy_BHQ", Form.QUERY)
+    DIAGONALS = ("diagonals_BHQO", Form.PAIRS)
+    FIRST = ("first_BHQ", Form.PAIRS)
+    NONE = ("none_BHQ", Form.QUERY)
+    MASS = ("mass", Form.QUERY)
+    NORM_MASS = ("norm_mass", Form.QUERY)
+    OWN_SEGMENT = ("own_segment_BHQ", Form.QUERY)
+    COLUMN = ("column_BHK", Form.KEY)
+    VALUE_NORM = ("value_norm_BHK", Form.KEY)
+    ARC_HITS = ("arc_hits_AHD", Form.MAP)
+    WORD_LOOKS = ("word_looks_HSO", Form.MAP)
+    BESIDE = ("beside_BHQO", Form.MAP)
+    GRID_MASS = ("grid_mass", Form.MAP)
+
+    def __init__(self, offered: str, form: Form) -> None:
+        self.offered, self.form = offered, form
+
+
+COLUMNS = frozenset({Reduction.MASS, Reduction.NORM_MASS, Reduction.OWN_SEGMENT})
+"""Reductions that are products with columns beside the values."""
+
+KEYS = frozenset({Reduction.PEAK_KEY, Reduction.PEAK_LATER})
+"""Reductions that are numbers of keys."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Which tokens count in the statistics of a batch's attention; the same in all its layers."""
+
+    is_attending_BQ: Bool[Tensor, "batch query"]
+    """Tokens that attend, without padding."""
+    is_measured_BQ: Bool[Tensor, "batch query"]
+    """Those among them whose weights are added up by key."""
+    is_key_BK: Bool[Tensor, "batch key"]
+    """Tokens attended to, without padding."""
+    is_content_BK: Bool[Tensor, "batch key"]
+    """Those among them where the largest weight is looked for; the others are special."""
+    offsets: tuple[int, ...]
+    """Listed pairs: keys at these distances from each query."""
+    _special_keys: dict[tuple[int, int, int, int], tuple[Tensor, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _near: dict[tuple[int, int, int, int], tuple[Tensor, Tensor]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @cached_property
+    def has_content_first(self) -> bool:
+        """Whether the first key of some row is content: models without a first special token."""
+        return bool(self.is_content_BK[:, 0].any())
+
+    @cached_property
+    def has_padding(self) -> bool:
+        """Whether some tokens that attend are padding."""
+        return not bool(self.is_attending_BQ.all())
+
+    def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
+        """Cuts of some rows, each with its number of queries and keys up to the last token.
+
+        Batches are sorted by length, so that a few parts spare most of the padding. On a GPU calls
+        cost more than padding, so there is one part.
+        """
+        place = (rows.start, rows.stop)
+        if place not in self._parts:
+            self._parts[place] = self._cut(rows)
+        return self._parts[place]
+
+    def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
+        is_query_BQ, is_key_BK = self.is_attending_BQ, self.is_key_BK
+        stop = min(rows.stop, len(is_key_BK))
+        num_weights = (stop - rows.start) * is_query_BQ.shape[1] * is_key_BK.shape[1]
+        num_parts = max(1, min(MAX_PARTS, num_weights // MIN_PART))
+        if is_key_BK.device.type != "cpu":
+            num_parts = 1
+        size = max(1, -(-(stop - rows.start) // num_parts))
+        cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
+        return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]
+
+    def special_keys(self, rows: slice, keys: slice) -> tuple[Tensor, ...]:
+        """Row and position, counted from the first ones, of special tokens among some keys."""
+        place = (rows.start, rows.stop, keys.start, keys.stop)
+        if place not in self._special_keys:
+            is_special_BK = self.is_key_BK[rows, keys] & ~self.is_content_BK[rows, keys]
+            self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
+        return self._special_keys[place]
+
+    def near(self, queries: slice, keys: slice) -> tuple[Tensor, Tensor]:
+        """The key at each of the offsets from some queries, and whether it is among some keys.
+
+        Keys are counted from the first of these.
+        """
+        place = (queries.start, queries.stop, keys.start, keys.stop)
+        if place not in self._near:
+            device, num_keys = self.is_key_BK.device, keys.stop - keys.start
+            position_Q1 = torch.arange(queries.start, queries.stop, device=device)[:, None]
+            key_QO = position_Q1 + torch.tensor(self.offsets, device=device) - keys.start
+            is_key_QO = (key_QO >= 0) & (key_QO < num_keys)
+            self._near[place] = key_QO.clamp(0, num_keys - 1), is_key_QO
+        return self._near[place]
+
+    def first_content(self, begin: int) -> Int64[Tensor, " batch"]:
+        """The first content key of each row from `begin` on; 0 if there is none."""
+        is_content_BK = self.is_content_BK.long()
+        is_content_BK[:, :begin] = 0
+        return is_content_BK.argmax(1)
+
+
+def _longest(is_token_BN: Tensor) -> int:
+    """Number of tokens up to the last one of the longest row, at least 1."""
+    positions = is_token_BN.any(0).nonzero()
+    return int(positions[-1]) + 1 if len(positions) else 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What a listener asks of one layer's attention: a kernel fills it in, block by block."""
+
+    columns_BHKC: Float[Tensor, "batch head key column"] | None = None
+    """Columns that the weights are multiplied with, beside the values."""
+    counted: Counted | None = None
+    """The tokens that count; None if nothing but columns is asked for."""
+    numbers: Mapping[Reduction, Tensor] = field(default_factory=dict)
+    """Reductions by query [batch, head, query], by key, or by listed pair [offset, ...]."""
+    masses_BHQC: Float[Tensor, "batch head query column"] | None = None
+    """The products with the columns."""
+    needs_map: bool = True
+    """Whether blocks are read afterwards, so that their weights must stay."""
+
+    @classmethod
+    def zeros(
+        cls,
+        counted: Counted,
+        value_BHKD: Float[Tensor, "batch head key dim"],
+        needs: Collection[Reduction],
+        columns_BHKC: Tensor | None = None,
+        needs_map: bool = False,
+    ) -> "Statistics":
+        """Room for those of some reductions that a kernel fills in; padding stays zero."""
+        batch, num_heads, num_keys, _ = value_BHKD.shape
+        per_query = (batch, num_heads, counted.is_attending_BQ.shape[1])
+        zeros, numbers = value_BHKD.new_zeros, dict[Reduction, Tensor]()
+        for each in needs:
+            if each is Reduction.COLUMN:
+                numbers[each] = zeros(batch, num_heads, num_keys)
+            elif each is Reduction.DIAGONALS:
+                numbers[each] = zeros(len(counted.offsets), *per_query)
+            elif each.form in (Form.QUERY, Form.PAIRS) and each not in COLUMNS:
+                numbers[each] = zeros(per_query, dtype=torch.long if each in KEYS else None)
+        masses = None if columns_BHKC is None else zeros(*per_query, columns_BHKC.shape[-1])
+        return cls(columns_BHKC, counted, numbers, masses, needs_map)
+
+    def with_map(self) -> "Statistics":
+        """The same, to be filled in by a kernel that leaves the map."""
+        return replace(self, needs_map=True)
+
+
+Asked = Tensor | Statistics | None
+"""What a listener asks of a layer: columns alone, statistics, or nothing but the blocks."""
+
+
+def statistics_of(asked: Asked) -> Statistics:
+    """What a listener asks of a layer, as statistics."""
+    return asked if isinstance(asked, Statistics) else Statistics(asked)

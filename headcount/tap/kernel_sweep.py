@@ -1,0 +1,196 @@
+"""The kernel of one sweep: softmax and statistics of a block's scores in place, compiled by numba.
+
+It reads each weight a few times while it is in the cache, where operations of torch would read it
+from memory once each. It takes float32 on a CPU, without gradients; other calls are the blocks'.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headcount.tap.asked import Counted, Reduction, Statistics
+from headcount.tap.attention_weights import AttentionCall, cut
+from headcount.tap.block import Block
+
+STRIP = 2**18
+"""Number of weights in a block of one head (1 MiB), which stays in the cache between the steps."""
+
+WHOLE = 2**20
+"""Number of weights in a block of several heads: calls for fewer cost more than is spared."""
+
+PARTS = 8
+"""Number of parts of the queries of a block of one head, so that several threads have work."""
+
+_FOUND = (Reduction.PEAK, Reduction.PEAK_SPECIAL, Reduction.ENTROPY, Reduction.FIRST)
+_KEYS = (Reduction.PEAK_KEY, Reduction.PEAK_LATER)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What the sweep has to know of a batch's tokens."""
+
+    penalty_BK: np.ndarray
+    """Minus infinity where no largest weight is looked for, and at the first token; else 0."""
+    special_BS: np.ndarray
+    """The special keys of each row; -1 after the last."""
+    has_content_first_B: np.ndarray
+    measured_BQ: np.ndarray
+    first_content_2B: np.ndarray
+    """The first content key of each row, from the first and from the second token on."""
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, counted: Counted) -> "_Facts":
+        """The facts of the tokens that count."""
+        is_content_BK, is_key_BK = counted.is_content_BK, counted.is_key_BK
+        penalty_BK = torch.zeros(is_content_BK.shape).masked_fill_(~is_content_BK, -torch.inf)
+        penalty_BK[:, 0] = -torch.inf
+        is_special_BK = is_key_BK & ~is_content_BK
+        most = int(is_special_BK.sum(1).max())
+        key_BK = torch.arange(is_key_BK.shape[1]).where(is_special_BK, -1)
+        firsts = torch.stack([counted.first_content(0), counted.first_content(1)])
+        return cls(
+            penalty_BK.numpy(),
+            key_BK.topk(most, 1).values.int().contiguous().numpy(),
+            is_content_BK[:, 0].contiguous().numpy(),
+            counted.is_measured_BQ.contiguous().numpy(),
+            firsts.contiguous().numpy(),
+            np.array(counted.offsets, np.int64),
+        )
+
+
+@final
+class Sweep:
+    """One compiled sweep over the scores of each block."""
+
+    name = "sweep"
+
+    def __init__(self) -> None:
+        from headcount.tap.compiled import sweep
+
+        self._sweep: Any = sweep
+        self._facts = WeakKeyDictionary[Counted, _Facts]()
+
+    def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
+        """Whether the kernel can compute an attention call."""
+        has_gradient = torch.is_grad_enabled() and any(
+            each.requires_grad for each in (call.query, call.key, call.value)
+        )
+        return (
+            statistics.counted is not None
+            and call.dtype == torch.float32
+            and call.query.device.type == "cpu"
+            and call.empty is None
+            and not call.is_eager
+            and not has_gradient
+        )
+
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Sweeping":
+        """Begin a layer, in blocks of at most `size` weights."""
+        assert asked.counted is not None
+        if asked.counted not in self._facts:
+            self._facts[asked.counted] = _Facts.of(asked.counted)
+        return Sweeping(self._sweep, call, asked, self._facts[asked.counted], size)
+
+
+@final
+class Sweeping:
+    """One layer that is swept."""
+
+    def __init__(
+        self, sweep: Any, call: AttentionCall, asked: Statistics, facts: _Facts, size: int
+    ) -> None:
+        self._sweep, self._call, self._asked = sweep, call, asked
+        batch, heads, queries, _ = call.query.shape
+        keys = call.key.shape[2]
+        self.size = min(size, STRIP if queries * keys >= STRIP else WHOLE)
+        self._parts = 1 if queries * keys < STRIP else PARTS
+        self._spans_2BQ = _spans(call)
+        self._given = (
+            np.array([[[0]], [[keys]]], np.int32).repeat(queries, 2)
+            if self._spans_2BQ is None
+            else self._spans_2BQ,
+            facts.penalty_BK,
+            facts.special_BS,
+            facts.has_content_first_B,
+            facts.measured_BQ,
+            facts.first_content_2B,
+        )
+        self._found = np.zeros(
+            (len(_FOUND) + len(facts.offsets), batch, heads, queries), np.float32
+        )
+        self._keys = np.zeros((len(_KEYS), batch, heads, queries), np.int64)
+        self._column = np.zeros((batch, heads, self._parts, keys), np.float32)
+        self._results = (facts.offsets, self._found, self._keys, self._column)
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """The weights of a block and their keys."""
+        call, keys = self._call, slice(0, self._call.key.shape[2])
+        if call.seen is not None:
+            keys, _ = call.seen.of_block(rows, queries)
+        scores = call.scores(rows, heads, queries, keys)
+        if self._spans_2BQ is None and call.bias is not None:
+            scores += cut(call.bias, rows, heads, queries, keys)
+        scores = scores.contiguous()
+        share = -(-scores.shape[2] // self._parts)
+        starts = (rows.start, heads.start, queries.start, keys.start)
+        num_units = scores.shape[0] * scores.shape[1] * self._parts
+        threads = min(torch.get_num_threads(), num_units)
+        jobs = [
+            (scores.numpy(), *self._given, (*units, share, *starts), *self._results)
+            for units in _shares(num_units, threads)
+        ]
+        if threads == 1:
+            self._sweep(*jobs[0])
+        else:
+            pool = _pool(threads, os.getpid())
+            for done in [pool.submit(self._sweep, *job) for job in jobs]:
+                done.result()
+        return scores, keys
+
+    def fill(self, block: Block) -> None:
+        """Fill in the products with the columns of a block."""
+        if self._asked.masses_BHQC is not None:
+            place = (block.rows, block.heads, block.queries)
+            self._asked.masses_BHQC[place] = block.masses_BHQC
+
+    def end(self) -> None:
+        """Fill in what was found."""
+        numbers = self._asked.numbers
+        found: dict[Reduction, np.ndarray] = dict(
+            zip((*_FOUND, *_KEYS), (*self._found[: len(_FOUND)], *self._keys), strict=True)
+        )
+        found[Reduction.DIAGONALS] = self._found[len(_FOUND) :]
+        for each in numbers.keys() & found.keys():
+            numbers[each].copy_(torch.from_numpy(found[each]))
+        if Reduction.COLUMN in numbers:
+            numbers[Reduction.COLUMN].copy_(torch.from_numpy(self._column).sum(2))
+
+
+def _shares(num_units: int, threads: int) -> list[tuple[int, int]]:
+    """The units of each thread, from one to before another."""
+    share = -(-num_units // threads)
+    return [(at, min(at + share, num_units)) for at in range(0, num_units, share)]
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Our threads: numba's own must not be entered by two threads, and don't survive a fork."""
+    return ThreadPoolExecutor(threads, f"headcount-sweep-{process}")
+
+
+def _spans(call: AttentionCall) -> np.ndarray | None:
+    """Where the keys of each query begin and end; None if all are seen, or if there are gaps."""
+    if call.mask is None or call.facts is None:
+        return None
+    every = call.facts.every(call.mask)
+    spans_2BQ = None if every is None else every.spans_2BQ
+    return None if spans_2BQ is None else spans_2BQ.numpy()

@@ -1,0 +1,118 @@
+"""Kernels: who computes the weights and statistics of attention calls, chosen in one place.
+
+A kernel computes a block's weights from its scores and fills in the statistics that a listener asks
+for. All kernels find the same numbers, except for rounding.
+"""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Protocol, final, runtime_checkable
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.core import InputError, KernelName, check_choice
+from headcount.tap.anatomy import Anatomy
+from headcount.tap.asked import Statistics
+from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.block import Block
+from headcount.tap.kernel_blocks import Blocks
+from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.placement import input_device
+
+LONG = 512
+"""Number of tokens of the longest text from which "auto" chooses the sweep: below, measures cost
+more than attention, and the sweep spares little."""
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """Computes the weights and statistics of a layer's attention."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as users choose it."""
+        ...
+
+    def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
+        """Whether the kernel can compute an attention call; blocks takes what others don't."""
+        ...
+
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Attending":
+        """Begin a layer, in blocks of at most `size` weights."""
+        ...
+
+
+@runtime_checkable
+class Attending(Protocol):
+    """Computes the weights of one layer, a block at a time."""
+
+    size: int
+    """Number of weights in a block."""
+
+    def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
+        """The weights of a block and their keys."""
+        ...
+
+    def fill(self, block: Block) -> None:
+        """Fill in the statistics of a block whose products are there."""
+        ...
+
+    def end(self) -> None:
+        """Fill in what is left, after all blocks."""
+        ...
+
+
+BLOCKS = Blocks()
+
+
+@final
+@dataclass(frozen=True)
+class Chosen:
+    """The kernel of a model."""
+
+    kernel: Kernel
+    why: str | None = None
+    """Why it is another one than was asked for; None if it is not."""
+
+
+def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy, longest: int) -> Chosen:
+    """The kernel for a model's attention.
+
+    Args:
+        name: "auto" is the sweep where numba is installed, it can compute the model and texts are
+            long.
+        model: the model that is tapped.
+        anatomy: its attention layers.
+        longest: number of tokens of the longest text.
+
+    Raises:
+        InputError: if the sweep is asked for, and numba is not installed.
+    """
+    check_choice("kernel", name, KernelName)
+    has_numba = find_spec("numba") is not None
+    if name == "blocks" or (name == "auto" and not (has_numba and longest >= LONG)):
+        return Chosen(BLOCKS)
+    if not has_numba:
+        raise InputError(
+            "Expected numba for the kernel sweep, but it is not installed. Install "
+            "headcount[fast], or pass --kernel blocks."
+        )
+    why = unsuited(model, anatomy)
+    if why is None:
+        return Chosen(Sweep())
+    return Chosen(BLOCKS, why if name == "sweep" else None)
+
+
+def unsuited(model: PreTrainedModel, anatomy: Anatomy) -> str | None:
+    """Why the sweep can't compute a model's attention; None if it can."""
+    if (device := input_device(model)).type != "cpu":
+        return f"the model is on {device}, and the sweep runs on a CPU"
+    if model.dtype == torch.float64:
+        return "the model is in float64, and the sweep in float32"
+    if anatomy.eager:
+        return "the model's own eager function computes its weights"
+    if all(layer.by_own_softmax for layer in anatomy.layers):
+        return "the model takes a softmax of its own"
+    return None

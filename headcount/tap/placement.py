@@ -1,0 +1,159 @@
+"""Placement: where the layers of a model run, and where the numbers of its weights are.
+
+A model may be spread over devices (`device_map`), and weights may wait in the CPU's memory or on
+disk until their layer runs. Hooks of accelerate do this: they move what a layer is given to the
+layer's device, and hold the numbers of weights that are away. What gives a model inputs asks for
+its `input_device`, and what reads weights reads `weights_of` a module.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+
+def input_device(model: PreTrainedModel) -> torch.device:
+    """The device of a model's inputs: that of its embeddings, or where the model itself runs."""
+    with suppress(NotImplementedError, AttributeError):  # models whose inputs have no embeddings
+        embeddings = model.get_input_embeddings()
+        if isinstance(embeddings, nn.Module) and (found := _hooked_device(embeddings)) is not None:
+            return found
+    return _hooked_device(model) or model.device
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """Something of tensors that can be copied to another device."""
+
+    def to(self, device: torch.device) -> Any:
+        """Copy it."""
+        ...
+
+
+Moved = TypeVar("Moved", bound=Movable)
+
+
+@final
+class OnDevices(Generic[Moved]):
+    """A batch, with a copy on each device on which a layer is measured.
+
+    Args:
+        batch: the batch, wherever it is.
+    """
+
+    def __init__(self, batch: Moved) -> None:
+        self._batch, self._copies = batch, dict[torch.device, Moved]()
+
+    def on(self, device: torch.device) -> Moved:
+        """The batch on a device."""
+        if device not in self._copies:
+            self._copies[device] = self._batch.to(device)
+        return self._copies[device]
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """The device on which a module with weights runs."""
+    return _hooked_device(module) or next(module.parameters()).device
+
+
+def is_spread(model: nn.Module) -> bool:
+    """Whether accelerate moves the model's inputs or weights between devices, memory and disk."""
+    return any(_hooks(module) for module in model.modules())
+
+
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
+    """A module's own parameters and buffers by name, also those that accelerate holds for it."""
+    return {name: _with_numbers(module, name, each) for name, each in own_tensors(module).items()}
+
+
+def weight_of(module: nn.Module, name: str = "weight") -> Any:
+    """One attribute of a module, as `weights_of` reads it; it may be computed from others."""
+    found = getattr(module, name, None)
+    return _with_numbers(module, name, found) if isinstance(found, Tensor) else found
+
+
+def own_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """A module's own parameters and buffers by name, as they are; numbers may be away."""
+    own = (*module._parameters.items(), *module._buffers.items())
+    return {name: each for name, each in own if each is not None}
+
+
+def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """A model's parameters by name, each once as `named_parameters` lists them, with numbers."""
+    for name, module, parameter in own_parameters(model):
+        yield name, _with_numbers(module, name.rpartition(".")[2], parameter)
+
+
+def own_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Parameter]]:
+    """A model's parameters, each once, with their modules; numbers may be away.
+
+    Weights that are away have no memory in common, so the model's class says which are one.
+    """
+    every = dict(model.named_parameters(remove_duplicate=False))
+    modules, seen = dict(model.named_modules(remove_duplicate=False)), set[object]()
+    for name, parameter in every.items():
+        holder = holder_of(model, name, parameter)
+        if (key := holder if isinstance(holder, str) else id(holder)) not in seen:
+            seen.add(key)
+            yield name, modules[name.rpartition(".")[0]], parameter
+
+
+def holder_of(model: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parameter | str:
+    """The parameter that has the numbers for a name, or the name by which they are held.
+
+    It is the same for all names of one parameter.
+    """
+    if not parameter.is_meta:
+        return parameter
+    source = getattr(model, "all_tied_weights_keys", {}).get(name, name)
+    with suppress(AttributeError):
+        if not (tied := model.get_parameter(source)).is_meta:
+            return tied
+    return source
+
+
+def weight_away(model: nn.Module, *, lost: bool = False) -> str | None:
+    """Name of the first weight that is on the meta device; None if there is none.
+
+    Args:
+        model: the model.
+        lost: whether to pass over those that accelerate holds.
+    """
+    for path, module in model.named_modules():
+        if not lost or not any(_held(hook) is not None for hook in _hooks(module)):
+            for name, each in own_tensors(module).items():
+                if each.is_meta:
+                    return f"{path}.{name}".removeprefix(".")
+    return None
+
+
+def _with_numbers(module: nn.Module, name: str, tensor: Tensor) -> Tensor:
+    """The tensor, or what accelerate holds in its place."""
+    if not tensor.is_meta:
+        return tensor
+    held = (_held(hook) for hook in _hooks(module))
+    numbers = next((each[name] for each in held if each is not None), tensor)
+    return numbers.to(tensor.dtype)
+
+
+def _held(hook: Any) -> Any:
+    return getattr(hook, "weights_map", None)
+
+
+def _hooks(module: nn.Module) -> tuple[Any, ...]:
+    """Accelerate's hooks on a module."""
+    hook = getattr(module, "_hf_hook", None)
+    return tuple(getattr(hook, "hooks", () if hook is None else (hook,)))
+
+
+def _hooked_device(module: nn.Module) -> torch.device | None:
+    """The device on which accelerate runs a module, or the first part of it; None without hooks."""
+    devices = (
+        getattr(hook, "execution_device", None)
+        for each in module.modules()
+        for hook in _hooks(each)
+    )
+    return next((torch.device(each) for each in devices if each is not None), None)

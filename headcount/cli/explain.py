@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from headcount import explanation, models, reports, results
+from headcount import explanation, importance, models, reports, results
 from headcount.cli.arguments import CorpusArguments
 from headcount.cli.console import Report, print_lines
 from headcount.cli.folder_arguments import BesideArguments
 from headcount.cli.frame import BesideCommand
-from headcount.core import InputError
+from headcount.core import Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import ExplainOptions, Prompt
 
@@ -37,6 +38,8 @@ class Explain(
     indirect-objects, greater-than, pronouns, facts, agreement."""
     texts: tuple[str, ...] = ()
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
+    scores: Path | None = None
+    """Folder of `headcount importance` on other prompts: its scores choose circuits, too."""
     how: Annotated[ExplainOptions, tyro.conf.arg(name="")] = field(default_factory=ExplainOptions)
 
     @cached_property
@@ -65,16 +68,42 @@ class Explain(
         """The texts."""
         return self.read(self.texts) if self.texts else None
 
+    @cached_property
+    def ranked(self) -> dict[str, dict[Head, float]]:
+        """The scores of every head by column.
+
+        Raises:
+            InputError: for a folder without scores.
+        """
+        if self.scores is None:
+            return {}
+        table = results.read_head_table(self.scores)
+        known = () if table is None else table.frame.columns
+        columns = [each for each in importance.SCORE_COLUMNS if each in known]
+        if table is None or not columns:
+            raise InputError(
+                f"Expected scores of heads in {self.scores}, got none. Name a folder that "
+                "`headcount importance ... --out FOLDER` wrote."
+            )
+        heads = [Head.parse(name) for name in table.frame["head"]]
+        return {name: dict(zip(heads, table.frame[name].tolist(), strict=True)) for name in columns}
+
     def check(self) -> None:
         """Check everything that needs no model, prompts and texts included."""
         super().check()
         self.asked  # noqa: B018
         self.corpus  # noqa: B018
+        self.ranked  # noqa: B018
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Explained":
         """Attribute, replace heads alone and together."""
         return explanation.explain(
-            read, self.asked, options=self.how, texts=self.corpus, progress=progress
+            read,
+            self.asked,
+            options=self.how,
+            texts=self.corpus,
+            scores=self.ranked,
+            progress=progress,
         )
 
     def show(self, read: "models.Loaded", found: "results.Explained") -> None:

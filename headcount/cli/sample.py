@@ -9,7 +9,7 @@ import tyro
 from headcount.cli.console import plain_console
 from headcount.cli.frame import Command
 from headcount.cli.next_steps import command
-from headcount.core import DATA, InputError, check_is_folder, write_text
+from headcount.core import DATA, InputError, amount, check_is_folder, write_text
 
 PARTS = ("train.tsv", "dev.tsv", "test.tsv")
 """Data sets of which each gets every third pair of the translations."""
@@ -35,7 +35,8 @@ class Sample(Command):
         for path, text in written.items():
             write_text(path, text)
         console = plain_console()
-        console.print(f"Wrote {len(written)} files; {self.folder / 'README.md'} says what they are")
+        about = f"{self.folder / 'README.md'} says what they are"
+        console.print(f"Wrote {amount(len(written), 'file')}; {about}")
         next_step = command("analyze", ["MODEL"], {}, self.folder / "sample.conllu", "--out", "OUT")
         console.print(f"Next: {next_step}")
         return 0

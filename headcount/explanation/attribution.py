@@ -36,9 +36,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import LayerId, UnsuitedError
+from headcount.core import Head, LayerId, UnsuitedError
 from headcount.explanation.cases import Row
-from headcount.explanation.runs import Outputs
+from headcount.explanation.runs import Outputs, last_logits
 from headcount.importance import Lrp, frozen
 from headcount.models import Loaded
 from headcount.tap import (
@@ -48,7 +48,6 @@ from headcount.tap import (
     evaluating,
     heard,
     intercepted,
-    without_cache,
 )
 
 EMBEDDINGS, ATTENTION_BIASES, BIASES = "embeddings", "attention biases", "biases"
@@ -66,11 +65,51 @@ class Attribution:
     """The embeddings, the MLP of each block, the attention's biases, and the biases behind."""
 
 
+@final
+@dataclass(frozen=True)
+class Written:
+    """Tokens whose logits a head changes most, each with what it adds, the most first."""
+
+    promoted: tuple[tuple[int, float], ...]
+    demoted: tuple[tuple[int, float], ...]
+
+
 def attribute(loaded: Loaded, row: Row) -> Attribution | None:
     """Direct attribution of what is read of a row; None where a sum of parts is not the logit."""
-    hearing, model = _Hearing(loaded), loaded.model
-    with Lrp(model, None) as rules, hearing.heard():
-        logits = model(**row.inputs(loaded), **without_cache(model)).logits
+    found = _linear(loaded, row)
+    return None if found is None else found[0].attribution(found[2])
+
+
+def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> dict[Head, Written] | None:
+    """The tokens whose logits each head raises and lowers most, where a row is read first.
+
+    What a head adds to the logit of a token is its direct attribution, less the mean over tokens.
+
+    Args:
+        loaded: the model.
+        row: the row.
+        number: number of tokens on either side.
+        vocabulary: number of tokens; logits behind have none.
+
+    Returns:
+        Both lists of each head that reaches logits by itself; None where a sum of parts is not the
+        logit, or no token is predicted.
+    """
+    found, places = _linear(loaded, row), [each.place for each in row.readings]
+    if found is None or None in places:
+        return None
+    hearing, logits, _ = found
+    return hearing.written(logits[0, -row.last, :vocabulary], number)
+
+
+def _linear(loaded: Loaded, row: Row) -> "tuple[_Hearing, Tensor, Tensor] | None":
+    """A pass in which logits are sums of parts: its states, the logits, and what is read of them.
+
+    None where they are not.
+    """
+    hearing = _Hearing(loaded)
+    with Lrp(loaded.model, None) as rules, hearing.heard():
+        logits = last_logits(loaded, row)
         for found in (logits, hearing.unembedded):  # before a cap, if there is one
             if found is None:
                 continue
@@ -82,7 +121,7 @@ def attribute(loaded: Loaded, row: Row) -> Attribution | None:
                 rules.check(start)
             except UnsuitedError:
                 continue
-            return hearing.attribution(start)
+            return hearing, found, start
     return None
 
 
@@ -99,7 +138,7 @@ def gradients(loaded: Loaded, row: Row) -> Outputs:
     model = loaded.model
     with evaluating(model), frozen(model), torch.enable_grad():
         with heard(model, loaded.anatomy, head_outputs=hear):
-            logits = model(**row.inputs(loaded), **without_cache(model)).logits
+            logits = last_logits(loaded, row)
         log_1R = row.log_probabilities(logits)
         start = (log_1R @ row.signs(log_1R))[0]
         found = torch.autograd.grad(start, [*outputs.values()], allow_unused=True)
@@ -210,6 +249,32 @@ class _Hearing:
         }
         logit = float(start.detach())
         return Attribution(logit, heads, _parts(logit, totals, heads, biases))
+
+    def written(self, logits_V: Float[Tensor, " token"], number: int) -> dict[Head, Written]:
+        """The tokens whose logits the heads raise and lower most.
+
+        The slope of a weighted sum of logits at a head's output, times that output, is linear in
+        the weights: its slopes at the weights are what the head adds to each logit.
+        """
+        weight_V, found = torch.zeros_like(logits_V, requires_grad=True), dict[Head, Written]()
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(
+                logits_V, [*self._outputs.values()], weight_V, create_graph=True, allow_unused=True
+            )
+            for (layer, output), slope in zip(self._outputs.items(), slopes, strict=True):
+                if slope is None:
+                    continue
+                for index, each in enumerate((slope * output.detach()).sum((0, 1, 3))):
+                    added_V = torch.autograd.grad(each, weight_V, retain_graph=True)[0].double()
+                    added_V -= added_V.mean()
+                    sides = (added_V.topk(number, largest=each) for each in (True, False))
+                    promoted, demoted = (
+                        tuple(zip(most.indices.tolist(), most.values.tolist(), strict=True))
+                        for most in sides
+                    )
+                    head = Head(layer.site, layer.layer, index)
+                    found[head] = Written(promoted, demoted)
+        return found
 
 
 def _parts(

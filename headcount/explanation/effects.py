@@ -16,6 +16,9 @@ from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache
 from headcount.vocabulary import EffectName
 
+FIFTHS = 5
+"""Number of ranges of layers whose looks are knocked out together."""
+
 Effect = Float[np.ndarray, " head"]
 """One number for each head that is measured."""
 
@@ -119,3 +122,19 @@ def mean_outputs(loaded: Loaded, rows: Sequence[Row]) -> Outputs:
             for row in rows:
                 body(**row.inputs(loaded), **without_cache(body))
     return {layer: sum_1HD / counts[layer] for layer, sum_1HD in sums.items()}
+
+
+def ranges(loaded: Loaded, case: Case) -> list[tuple[int, int]]:
+    """The first and the last layer of each range: single ones, fifths, all."""
+    look = case.rows[0].look
+    num = 0 if look is None else len(loaded.heads.counts[look.site])
+    size = -(-num // FIFTHS)
+    fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size or 1)]
+    return list(dict.fromkeys([*((each, each) for each in range(num)), *fifths, (0, num - 1)]))
+
+
+def between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
+    """The heads of some layers that look at the word."""
+    look = case.rows[0].look
+    assert look is not None
+    return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]

@@ -22,8 +22,16 @@ from headcount.core import (
     spread,
 )
 from headcount.corpora import Corpus
+from headcount.explanation.attribution import written
 from headcount.explanation.cases import Case, Row
-from headcount.explanation.effects import Measured, attributions, mean_outputs
+from headcount.explanation.circuits import Circuits, Curve, ordered_scores
+from headcount.explanation.effects import (
+    Measured,
+    attributions,
+    between,
+    mean_outputs,
+    ranges,
+)
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.prompts import Prompt
 from headcount.explanation.reader import Reader
@@ -37,11 +45,12 @@ from headcount.results import (
     JointRow,
     LayersRow,
     PromptRow,
+    WrittenRow,
 )
 from headcount.vocabulary import EFFECTS, EffectName
 
-FIFTHS = 5
-"""Number of ranges of layers whose looks are knocked out together."""
+WRITTEN = 5
+"""Number of tokens that a head promotes, and that it demotes, which are kept."""
 TEXTS = 64
 """Largest number of texts over which outputs are averaged."""
 
@@ -55,6 +64,7 @@ def explain(
     options: ExplainOptions | None = None,
     *,
     texts: Corpus | None = None,
+    scores: Mapping[str, Mapping[Head, float]] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     progress: Progress = silent,
 ) -> Explained:
@@ -71,6 +81,8 @@ def explain(
         corrupt: a second prompt, with another answer.
         options: how the prediction is read, and which effects are measured.
         texts: what heads' mean outputs are over; the prompts by default.
+        scores: scores of all heads by name, measured on other data, whose best heads make circuits
+            beside those of the effects; higher scores are kept.
         tokenizer: tokenizer of a plain model.
         progress: called with the number of prompts done.
 
@@ -86,12 +98,13 @@ def explain(
     prompts = _prompts(prompt, target, against, corrupt)
     reader = Reader(loaded, options)
     cases = [reader.case(each) for each in prompts]
+    given = ordered_scores(loaded, options, scores or {})
     found = _Explaining(loaded, cases, options, _texts(reader, texts), progress)
     rows, joint = tuple(found.rows()), tuple(found.joint())
-    layers = tuple(found.layers())
+    layers, curves = tuple(found.layers()), found.curves(given)
     low, value, high = interval(found.value_N)
     record = ExplanationRecord(
-        signature=signature(loaded, _hash(prompts), **_signed(options, texts)),
+        signature=signature(loaded, _hash(prompts), **_signed(options, texts, given)),
         warnings=(),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
@@ -104,8 +117,19 @@ def explain(
         logit=found.logit,
         looks=_looks(options) if layers else "",
         means_over="prompts" if texts is None else amount(len(found.texts), "text"),
+        nothing=found.nothing,
     )
-    return Explained(record, rows, joint, layers, tuple(found.prompts()))
+    return Explained(
+        record,
+        rows,
+        joint,
+        layers,
+        tuple(found.prompts()),
+        tuple(_written(reader, loaded, cases, rows)),
+        tuple(row for curve in curves for row in curve.rows()),
+        tuple(row for curve in curves for row in curve.circuits()),
+        tuple(curve.area() for curve in curves),
+    )
 
 
 def _prompts(
@@ -130,17 +154,36 @@ def _texts(reader: Reader, texts: Corpus | None) -> tuple[Row, ...]:
     return () if texts is None else tuple(reader.text(each.text) for each in islice(texts, TEXTS))
 
 
+def _written(
+    reader: Reader, loaded: Loaded, cases: Sequence[Case], rows: Sequence[EffectRow]
+) -> Iterator[WrittenRow]:
+    """What the heads write where one prompt's prediction is made, where attribution is exact."""
+    heads = {row.part for row in rows if row.effect == "attribution"}
+    if len(cases) > 1 or not heads:
+        return
+    found = written(loaded, cases[0].rows[0], WRITTEN, len(loaded.encoder().tokenizer))
+    for head, each in (found or {}).items():
+        if str(head) in heads:
+            for token, value in (*each.promoted, *each.demoted):
+                yield WrittenRow(str(head), reader.piece(token), value)
+
+
 def _hash(prompts: Sequence[Prompt]) -> str:
     parts = [(each.prompt, each.target, each.against, each.corrupt) for each in prompts]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _signed(options: ExplainOptions, texts: Corpus | None) -> dict[str, object]:
+def _signed(
+    options: ExplainOptions, texts: Corpus | None, scores: Mapping[str, Float[np.ndarray, " head"]]
+) -> dict[str, object]:
     """What the effects depend on, for the signature."""
+    given = b"".join(name.encode() + each_H.tobytes() for name, each_H in scores.items())
     return {
         "effects": ",".join(options.effects) or None,
         "heads": ",".join(options.heads) or None,
         "together": ",".join(map(str, options.together)),
+        "circuit": options.circuit or None,
+        "scores": hashlib.sha256(given).hexdigest()[:8] if scores else None,
         "draws": options.draws,
         "query": options.query,
         "key": options.key,
@@ -191,21 +234,30 @@ class _Explaining:
         self._heads = _heads(loaded, options)
         self._names = _effects(loaded, cases, options)
         self._means: Outputs | None = None
-        if "mean" in self._names:
+        if "mean" in self._names or options.circuit:
             self._means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
+        self._circuits = None
+        if options.circuit:
+            assert self._means is not None
+            self._circuits = Circuits(loaded, cases, self._means)
         self.value_N, self.second_N, self._log_N = (np.zeros(len(cases)) for _ in range(3))
         self._effects: dict[str, Float[np.ndarray, "prompt head"]] = {}
         """The effects of every head alone."""
         self._parts: dict[str, list[float]] = {}
         """What else adds to the logit."""
         self._logits = list[float]()
-        self._ranges, self._by_layers = _ranges(loaded, cases), list[np.ndarray]()
+        self._ranges, self._by_layers = ranges(loaded, cases[0]), list[np.ndarray]()
         self._measure()
 
     @property
     def logit(self) -> float:
         """What attribution adds up to, the mean over prompts; NaN where it is not exact."""
         return float(np.mean(self._logits)) if self._logits else float("nan")
+
+    @property
+    def nothing(self) -> float:
+        """What is predicted with means in place of all heads; NaN without circuits."""
+        return float("nan") if self._circuits is None else float(self._circuits.nothing_N.mean())
 
     def _measure(self) -> None:
         """Measure the effects of single heads; processes share the prompts."""
@@ -231,7 +283,7 @@ class _Explaining:
             if EFFECTS[name].is_replacement:
                 alone.effects[name] = measured.replaced(name, [[head] for head in self._heads])
         if "knockout" in self._names:
-            heads = [_between(self._loaded, case, *each) for each in self._ranges]
+            heads = [between(self._loaded, case, *each) for each in self._ranges]
             alone.by_layers = measured.replaced("knockout", heads)
         return alone
 
@@ -306,6 +358,13 @@ class _Explaining:
             self._progress("heads together", n + 1, len(self._cases))
         yield from (each.row() for each in sets)
 
+    def curves(self, scores: Mapping[str, Float[np.ndarray, " head"]]) -> list[Curve]:
+        """What is left with the best heads by each effect and score; nothing without circuits."""
+        if self._circuits is None:
+            return []
+        draws, seed = self._options.draws, self._options.seed
+        return self._circuits.measured(self._effects, scores, draws, seed, self._progress)
+
 
 def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:
     """The effects whose best heads are replaced: itself, and for zero also attribution."""
@@ -373,19 +432,3 @@ def _looks(options: ExplainOptions) -> str:
     query = "where the prediction is made" if options.query is None else f"“{options.query}”"
     key = "the target's word" if options.key is None else f"“{options.key}”"
     return f"from {query} at {key}"
-
-
-def _ranges(loaded: Loaded, cases: Sequence[Case]) -> list[tuple[int, int]]:
-    """The first and the last layer of each range: single ones, fifths, all."""
-    look = cases[0].rows[0].look
-    num = 0 if look is None else len(loaded.heads.counts[look.site])
-    size = -(-num // FIFTHS)
-    fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size or 1)]
-    return list(dict.fromkeys([*((each, each) for each in range(num)), *fifths, (0, num - 1)]))
-
-
-def _between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
-    """The heads of some layers that look at the word."""
-    look = case.rows[0].look
-    assert look is not None
-    return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]

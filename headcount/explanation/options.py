@@ -30,8 +30,10 @@ class ExplainOptions:
     """Word that is not seen; by default the target where the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
+    circuit: bool = False
+    """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
     draws: int = 3
-    """Number of sets of random heads of the same layers that are replaced beside them."""
+    """Number of sets of random heads beside the best ones."""
     seed: int = 0
     """Seed of the random heads."""
 
@@ -42,6 +44,11 @@ class ExplainOptions:
         for head in self.heads:
             if not names_a_head(head):
                 Head.parse(head)
+        if self.circuit and self.heads:
+            raise InputError(
+                f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "
+                "--heads or --circuit out."
+            )
         if min(self.draws, *self.together, 1) < 1:
             raise InputError(
                 "Expected numbers of heads and of draws of at least 1, got "

@@ -157,7 +157,7 @@ class Reader:
             for text in texts
         ]
         end = len(commonprefix([read.ids, *wholes]))
-        if any(self._piece(token).strip() for token in read.ids[end:]):
+        if any(self.piece(token).strip() for token in read.ids[end:]):
             return [self._alone(text) for text in texts], len(read.ids)
         return [whole[end:] for whole in wholes], end
 
@@ -196,14 +196,15 @@ class Reader:
             raise InputError(
                 f"{prompt.origin}: expected a rival of another token than the target's, got "
                 f"{prompt.target!r} and {prompt.against!r}, which are both read as "
-                f"{self._piece(answers[0][0])!r}.{first or ' Give another rival.'}"
+                f"{self.piece(answers[0][0])!r}.{first or ' Give another rival.'}"
             )
 
-    def _piece(self, token: int) -> str:
+    def piece(self, token: int) -> str:
+        """The text of a token."""
         return self._encoder.target_piece(token).replace("▁", " ")
 
     def _said(self, answer: int) -> str:
-        return self._labels[answer] if self.kind == "classification" else self._piece(answer)
+        return self._labels[answer] if self.kind == "classification" else self.piece(answer)
 
     def _rows(
         self,
@@ -317,7 +318,7 @@ class Reader:
             len(text.words) != len(second.words) or differ > 1
         ):
             shown = [
-                f"{amount(len(each.ids), 'token')} ({' | '.join(map(self._piece, each.ids))})"
+                f"{amount(len(each.ids), 'token')} ({' | '.join(map(self.piece, each.ids))})"
                 for each in (text, second)
             ]
             raise InputError(

@@ -79,7 +79,7 @@ class Run:
             heard(loaded.model, loaded.anatomy, head_outputs=keep),
             intercepted(self._blocks, after=lambda module, output: self._returned.append(output)),
         ):
-            log_1R = row.log_probabilities(self._logits(1))
+            log_1R = row.log_probabilities(last_logits(loaded, row))
         signs_R = row.signs(log_1R)
         self.log_probability = float(log_1R[0, signs_R > 0].sum())
         """Log-probability of the target; 0 in a row of its rival alone."""
@@ -117,7 +117,7 @@ class Run:
             stack.enter_context(heard(model, anatomy, head_outputs=_Replacing(changes)))
             for block, output in zip(self._blocks[:lowest], self._returned, strict=False):
                 stack.enter_context(replaced(block, _copies(output, len(changes))))
-            log_NR = self._row.log_probabilities(self._logits(len(changes)))
+            log_NR = self._row.log_probabilities(last_logits(self._loaded, self._row, len(changes)))
         return (log_NR @ self._row.signs(log_NR)).cpu().numpy()
 
     def _blocked(self, changes: Sequence[Change]) -> dict[LayerId, Bool[Tensor, "_ _ _ _"]]:
@@ -141,11 +141,13 @@ class Run:
         queries = len((look.site != "encoder.self" and self._row.decoder_ids) or self._row.ids)
         return queries if look.queries else 1, len(self._row.ids)
 
-    def _logits(self, num: int) -> Tensor:
-        model, last = self._loaded.model, self._row.last
-        knows = "logits_to_keep" in signature(model.forward).parameters
-        more = without_cache(model) | ({"logits_to_keep": last} if last and knows else {})
-        return model(**self._row.inputs(self._loaded, num), **more).logits
+
+def last_logits(loaded: Loaded, row: Row, num: int = 1) -> Float[Tensor, "copy ..."]:
+    """The logits of as many copies of a row, of no more tokens than are read where models can."""
+    model, last = loaded.model, row.last
+    knows = "logits_to_keep" in signature(model.forward).parameters
+    more = without_cache(model) | ({"logits_to_keep": last} if last and knows else {})
+    return model(**row.inputs(loaded, num), **more).logits
 
 
 def aligned(row: Row, outputs: Outputs) -> Outputs:
@@ -163,23 +165,24 @@ class _Replacing:
     """Replaces in each row of a batch the outputs of some heads."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
-        self._changes = changes
-        self._heads = dict[LayerId, tuple[list[int], list[int]]]()
+        self._outputs = {id(each.outputs): each.outputs for each in changes}
+        self._heads = dict[LayerId, dict[int, tuple[list[int], list[int]]]]()
+        """The rows and numbers of a layer's heads that get each of the outputs."""
         for row, change in enumerate(changes):
             for head in change.heads if change.outputs is not None else ():
-                rows, heads = self._heads.setdefault(head.layer_id, ([], []))
+                here = self._heads.setdefault(head.layer_id, {})
+                rows, heads = here.setdefault(id(change.outputs), ([], []))
                 rows.append(row)
                 heads.append(head.index)
 
     def __call__(self, layer: AttentionLayer, output_RQHD: Tensor) -> Tensor | None:
         if layer.layer_id not in self._heads:
             return None
-        rows, heads = self._heads[layer.layer_id]
         new = output_RQHD.clone()
-        for row, head in zip(rows, heads, strict=True):
-            outputs = self._changes[row].outputs
+        for key, (rows, heads) in self._heads[layer.layer_id].items():
+            outputs = self._outputs[key]
             assert outputs is not None
-            new[row, :, head] = outputs[layer.layer_id][:, head].to(new)
+            new[rows, :, heads] = outputs[layer.layer_id][:, heads].transpose(0, 1).to(new)
         return new
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headcount.core import Head
 from headcount.explanation.options import ExplainOptions
@@ -44,10 +44,7 @@ class Together:
         self.effect: EffectName = effect
         self.ranking, self.size = ranking, size
         self._single_NH, random = effects[effect], np.random.default_rng((options.seed, size))
-        ranked_NH = effects[ranking]
-        is_split = len(ranked_NH) >= SPLIT_FROM
-        choosing = (ranked_NH[1::2], ranked_NH[::2]) if is_split else (ranked_NH, ranked_NH)
-        self._numbers = [np.argsort(-each.mean(0), kind="stable")[:size] for each in choosing]
+        self._numbers = [order_H[:size] for order_H in chosen(effects[ranking])]
         """Numbers of the best heads for either half of the prompts."""
         self._best = [[heads[number] for number in each] for each in self._numbers]
         self._drawn = [
@@ -88,6 +85,16 @@ class Together:
             random_low=float(random[0]),
             random_high=float(random[2]),
         )
+
+
+def chosen(
+    effect_NH: Float[np.ndarray, "prompt head"],
+) -> tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]:
+    """Numbers of heads, the best first, for either half of the prompts by the other's effects."""
+    is_split = len(effect_NH) >= SPLIT_FROM
+    choosing = (effect_NH[1::2], effect_NH[::2]) if is_split else (effect_NH, effect_NH)
+    first_H, second_H = (np.argsort(-each.mean(0), kind="stable") for each in choosing)
+    return first_H, second_H
 
 
 def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:

@@ -29,6 +29,10 @@ from .changes import DataSetChange as DataSetChange
 from .changes import MetricChange as MetricChange
 from .changes import SliceChange as SliceChange
 from .changes import p_beside as p_beside
+from .circuits import LEVELS as LEVELS
+from .circuits import AreaRow as AreaRow
+from .circuits import CircuitRow as CircuitRow
+from .circuits import FaithfulnessRow as FaithfulnessRow
 from .claiming import claim as claim
 from .claiming import claim_beside as claim_beside
 from .claiming import start_over as start_over
@@ -64,6 +68,7 @@ from .explanation import ExplanationRecord as ExplanationRecord
 from .explanation import JointRow as JointRow
 from .explanation import LayersRow as LayersRow
 from .explanation import PromptRow as PromptRow
+from .explanation import WrittenRow as WrittenRow
 from .findings import does as does
 from .findings import finding as finding
 from .findings import kind_of_trait as kind_of_trait

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from headcount.core import SITES
+from headcount.results.circuits import AreaRow, CircuitRow, FaithfulnessRow
 from headcount.results.store import Record, Result, table
 
 SPLIT_FROM = 4
@@ -97,6 +98,20 @@ class LayersRow:
 
 @final
 @dataclass(frozen=True)
+class WrittenRow:
+    """A token whose logit a head changes most, where the prediction is made."""
+
+    head: str
+    """Name of the head."""
+    token: str
+    """The token."""
+    value: float
+    """What the head's output adds to its logit by itself, less the mean over tokens; above 0 it is
+    one of those that it promotes most, below 0 of those that it demotes most."""
+
+
+@final
+@dataclass(frozen=True)
 class PromptRow:
     """One prompt and what the model predicts."""
 
@@ -147,6 +162,8 @@ class ExplanationRecord(Record):
     """Which looks are knocked out, as the end of a sentence; empty if none are."""
     means_over: str
     """What the means of heads' outputs are over."""
+    nothing: float = float("nan")
+    """What is predicted if all heads give their means, in nats; NaN without circuits."""
 
 
 @final
@@ -167,10 +184,30 @@ class Explained(Result[ExplanationRecord]):
     """A row for each layer and range of layers whose looks are knocked out."""
     prompts: tuple[PromptRow, ...] = table("prompts.parquet", "what is predicted")
     """A row for each prompt."""
+    written: tuple[WrittenRow, ...] = table(
+        "written.parquet", "the tokens that heads promote and demote", default=()
+    )
+    """Of one prompt, a row for each head and each of a few tokens, the largest first; none where
+    attribution is not exact or was not measured."""
+    faithfulness: tuple[FaithfulnessRow, ...] = table(
+        "faithfulness.parquet", "what is left with the best heads only", default=()
+    )
+    """A row for each ranking and number of heads that are kept."""
+    circuits: tuple[CircuitRow, ...] = table(
+        "circuits.parquet", "the smallest sets of heads", default=()
+    )
+    """A row for each ranking and share of the prediction that is kept."""
+    areas: tuple[AreaRow, ...] = table("areas.parquet", "how good rankings are", default=())
+    """A row for each ranking."""
 
     def of(self, effect: str) -> dict[str, EffectRow]:
         """The rows of one effect, by part."""
         return {row.part: row for row in self.effects if row.effect == effect}
+
+    def writes(self, head: str) -> tuple[list[WrittenRow], list[WrittenRow]]:
+        """The tokens that a head promotes and demotes most."""
+        rows = [row for row in self.written if row.head == head]
+        return [row for row in rows if row.value > 0], [row for row in rows if row.value < 0]
 
     @property
     def is_split(self) -> bool:

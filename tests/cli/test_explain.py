@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import headcount as package
+from headcount.cli.explain import Explain
 from headcount.results import Explained
 from tests import saved
 from tests.cli.conftest import headcount
@@ -63,7 +64,21 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         ("none", ("A dog", "--target", " a", "--heads", "3.4"), "Expected a head such as enc.3.7"),
         (llama, ("A dog", "--target", " a", "--heads", "dec.9.9"), "got dec.9.9"),
         (llama, ("A dog", "--target", " a", "--chat"), "with a chat template for --chat"),
+        (llama, ("A dog", "--target", " a", "--circuit"), "Expected at least 4 prompts for a circ"),
+        ("none", ("A dog", "--target", " a", "--scores", tmp_path), "Expected scores of heads in"),
     ]:
         status, _, errors = headcount("explain", model, *more, *out)
         assert status == 2 and says in errors, errors
         assert not (tmp_path / "out" / "explanation.json").exists()
+
+
+def test_scores_of_a_folder_choose_circuits(llama: Path, tmp_path: Path) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "scores"
+    text.write_text("The old dog barked at the moon.\n")
+    asked = ("--task", "causal-lm", "--data", text, "--methods", "norm", "--out", out)
+    status, _, errors = headcount("importance", llama, *asked)
+    assert status == 0, errors
+    found = Explain(str(llama), "A dog", " ran", scores=out, out=tmp_path).ranked
+    table = pd.read_parquet(out / "heads.parquet").set_index("head")["norm_score"]
+    assert {str(head): score for head, score in found["norm_score"].items()} == table.to_dict()
+    assert [*found] == ["norm_score"]

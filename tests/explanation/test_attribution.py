@@ -1,10 +1,13 @@
 """Direct attribution against the book, and where it adds up to the logit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from headcount.explanation.attribution import attribute, gradients, products
+from headcount.core import Head
+from headcount.explanation.attribution import attribute, gradients, products, written
 from headcount.explanation.cases import Reading, Row
 from headcount.explanation.runs import Run
 from headcount.models import Loaded
@@ -79,3 +82,34 @@ def test_gradient_times_output_is_the_slope_at_a_gate(name: str) -> None:
         for head, value in enumerate(values):
             expected = book.slope(model, row.inputs(loaded), (site, layer, head), 7, 12)
             assert value == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "t5"])
+def test_promoted_and_demoted_tokens_are_those_of_every_attribution(name: str) -> None:
+    """What a head adds to a token's logit is its direct attribution to that token alone."""
+    loaded = Loaded(tiny.MODELS[name](), None, name)
+    row = row_of(loaded)
+    found, vocabulary = written(loaded, row, 3, 29), range(29)
+    added: dict[Head, list[float]] = {}
+    for token in vocabulary:
+        each = attribute(loaded, replace(row, readings=(Reading(-1, token, 1.0),)))
+        assert each is not None
+        for layer, values in each.heads.items():
+            for index, value in enumerate(values):
+                head = Head(layer.site, layer.layer, index)
+                added.setdefault(head, []).append(float(value))
+    assert found is not None
+    assert {*found} == {head for head in added if head.site != "encoder.self"}
+    for head, here in found.items():
+        mean = np.mean(added[head])
+        best = np.argsort(np.negative(added[head]), kind="stable").tolist()
+        for side, tokens in [(here.promoted, best[:3]), (here.demoted, best[:-4:-1])]:
+            assert [token for token, _ in side] == tokens
+            expected = [added[head][token] - mean for token in tokens]
+            assert [value for _, value in side] == pytest.approx(expected, abs=1e-5)
+
+
+def test_elsewhere_no_tokens_are_named() -> None:
+    for name in ("bert", "bart"):
+        loaded = Loaded(tiny.MODELS[name](), None, name)
+        assert written(loaded, row_of(loaded), 3, 29) is None

@@ -203,6 +203,7 @@ def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
         ("T5ForConditionalGeneration", "The old dog", "Hund", "Mond", "The old moon"),
         ("BartForConditionalGeneration", "The old dog", "Hund", None, "The old moon"),
         ("GPT2LMHeadModel", "The old dog", " barked", None, "The old moon"),
+        ("Gemma2ForCausalLM", "The old dog", " barked", " ran", "The old moon"),
     ],
 )
 def test_every_kind_of_model(
@@ -211,12 +212,14 @@ def test_every_kind_of_model(
     """Where attribution is not exact, gradient x output stands under its own name."""
     options = ExplainOptions(together=(2,), draws=1)
     found = explain(loaded(model), prompt, target, against, corrupt, options)
-    is_exact = model.startswith(("T5", "GPT2"))
+    is_exact = model.startswith(("T5", "GPT2", "Gemma2"))
     first = "attribution" if is_exact else "gradient"
     assert found.measured == (first, *KINDS, "estimate")
     assert isnan(found.record.logit) != is_exact
     text = document_of(found).markdown()
     assert ("What adds up to the logit" in text) == is_exact
+    assert ("| promotes" in text) == bool(found.written) == is_exact
+    assert ("The tokens that heads promote are not said" in text) != is_exact
     assert ("so gradient x output stands in place of attribution" in text) != is_exact
     assert all(np.isfinite(row.value) for row in found.effects)
     assert any(row.value for row in found.effects if row.effect == "restored")

@@ -3,17 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from headcount.core import styled
 from headcount.reports import document_of
 from headcount.results import (
+    LEVELS,
+    AreaRow,
+    CircuitRow,
     EffectRow,
     Explained,
     ExplanationRecord,
+    FaithfulnessRow,
     JointRow,
     LayersRow,
     PromptRow,
+    WrittenRow,
 )
 
 NAN = math.nan
@@ -68,6 +75,29 @@ def made_explained(heads: Sequence[str], prompts: int = 16) -> Explained:
         LayersRow(0, 1, 2.0, 1.5, 2.5),
     )
     return Explained(record, tuple(effects), joint, layers, (row,) * prompts)
+
+
+def made_circuits() -> dict[str, Any]:
+    """Curves of two rankings and of random heads, and what is read off them."""
+    curves = {"mean": (0.0, 0.85, 0.97, 1.0), "causal_gates": (0.0, 0.5, 1.1, 1.0)}
+    curves["random"] = (0.0, 0.1, 0.3, 1.0)
+    sizes = (0, 2, 9, 12)
+    rows = tuple(
+        FaithfulnessRow(ranking, size, value, value - 0.1, value + 0.1, size / 2)
+        for ranking, values in curves.items()
+        for size, value in zip(sizes, values, strict=True)
+    )
+    names = " ".join(f"dec.{n // 3}.{n % 3}" for n in range(9))
+    circuits = []
+    for ranking in curves:
+        for level in LEVELS:
+            here = [row for row in rows if row.ranking == ranking]
+            row = next(each for each in here if each.value >= level)
+            ends = (row.heads, row.value, row.low, row.high, row.shared, row.heads**2 / 12)
+            said = "" if ranking == "random" else f"{names} | {names}"
+            circuits.append(CircuitRow(ranking, level, *ends, said))
+    areas = tuple(AreaRow(ranking, 0.7, 0.6, 0.8, 0.3, 0.2, 0.4) for ranking in curves)
+    return {"faithfulness": rows, "circuits": tuple(circuits), "areas": areas}
 
 
 @pytest.fixture
@@ -131,6 +161,33 @@ def test_sums_that_mislead_are_said(found: Explained) -> None:
     assert "mislead" not in text_of(replace(found, joint=(near,)))
     few = text_of(made_explained(["dec.0.0", "dec.0.1", "dec.0.2"], prompts=3))
     assert "The best heads were chosen on the prompts that they are measured on." in few
+
+
+def test_the_smallest_circuits_are_beside_random_heads(found: Explained) -> None:
+    made = replace(found, **made_circuits(), record=replace(found.record, nothing=0.5))
+    text = text_of(made)
+    assert (
+        "2 of 12 heads keep 80% of the prediction, the best by mean instead; of random heads, 12 "
+        "do. 9 of 12 heads keep 90% of the prediction, the best by mean instead; of random"
+    ) in text
+    assert "without any head that leaves 0.50 nats of 4.75" in text
+    cells = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| causal")]
+    first, second = ([cell.strip() for cell in row] for row in cells[:2])
+    assert first[1:] == ["2", "9", "9", "9", "0.70 (0.60 to 0.80)", "0.30 (0.20 to 0.40)"]
+    assert second[1:6] == ["50%", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
+    assert second[6].startswith("dec.0.0 dec.0.1") and second[6].endswith("dec.2.1 and 1 more")
+    with styled():
+        (figure,) = document_of(made).charts.values()
+    assert figure is not None and len(figure.axes[0].lines) == 2 + 3  # levels, then rankings
+    assert "A circuit of heads" not in text_of(found)
+
+
+def test_what_heads_write(found: Explained) -> None:
+    rows = (WrittenRow("dec.0.1", " Mary", 0.5), WrittenRow("dec.0.1", " John", -0.25))
+    alone = replace(found, prompts=found.prompts[:1], written=rows)
+    assert "| dec.0.1 | Mary" in text_of(alone) and "promotes" in text_of(alone)
+    assert alone.writes("dec.0.1") == ([rows[0]], [rows[1]]) and not any(alone.writes("dec.0.0"))
+    assert "promotes" not in text_of(found)
 
 
 def test_the_error_of_the_estimate(found: Explained) -> None:

@@ -88,6 +88,10 @@ def test_maps_are_framed_by_what_heads_do_for_a_prediction(
     first = f"{row.part} {row.value:+.2f}".replace("-", "−")
     assert " ".join(chips.first.inner_text().split()) == first
     assert page.locator('.thumb-box[style*="--effect"]').count() == len(model.heads)
+    up, down = found.writes(found.largest)
+    tokens = page.locator("#head-writes code").all_text_contents()
+    assert tokens == [each.token for each in (*up, *down)]
+    assert len(tokens) == (10 if name.startswith("Llama") else 0)
     page.select_option("#effects select", "zero")
     zero = max(found.of("zero").values(), key=lambda each: abs(each.value))
     assert chips.first.inner_text().startswith(zero.part)

@@ -51,6 +51,7 @@ def tokenizer(kind: str) -> Tokenizer:
         "bart": lambda: tiny_tokenizers.byte_level("roberta"),
         "gpt2": lambda: tiny_tokenizers.byte_level("gpt2"),
         "llama": tiny_tokenizers.llama,
+        "gemma2": tiny_tokenizers.llama,
         "t5": tiny_tokenizers.t5,
         "m2m_100": tiny_tokenizers.t5,
     }
@@ -106,6 +107,7 @@ KINDS = {
     "roberta": "Roberta",
     "gpt2": "GPT2",
     "llama": "Llama",
+    "gemma2": "Gemma2",
     "marian": "Marian",
     "bart": "Bart",
     "t5": "T5",

@@ -179,3 +179,41 @@ def attribution(model: Any, ids: Tensor, place: int, target: int, against: int) 
             found["attention biases"] += through_final(attn.c_proj.bias.double())
     found["biases"] = float(final.bias.double() @ direction) if is_gpt2 else 0.0
     return found
+
+
+def faithfulness(predicted_PK: Any, weights_P: Any) -> Any:
+    """The share of a prediction that is left, by size; the first is without any, the last with all.
+
+    Args:
+        predicted_PK: what is predicted for each prompt, by the number of heads that are kept.
+        weights_P: how much each prompt counts.
+    """
+    means = [
+        sum(w * value for w, value in zip(weights_P, column, strict=True)) / sum(weights_P)
+        for column in zip(*predicted_PK, strict=True)
+    ]
+    return [(mean - means[0]) / (means[-1] - means[0]) for mean in means]
+
+
+def areas(sizes: Sequence[int], left: Sequence[float]) -> tuple[float, float]:
+    """CPR and CMD, by trapezoids."""
+    cpr = cmd = 0.0
+    for k in range(1, len(sizes)):
+        width = (sizes[k] - sizes[k - 1]) / sizes[-1]
+        cpr += width * (left[k] + left[k - 1]) / 2
+        cmd += width * (abs(1 - left[k]) + abs(1 - left[k - 1])) / 2
+    return cpr, cmd
+
+
+def reach(number: Callable[[Any], float], prompts: int) -> float:
+    """Half of Student's interval of a function of the weights of prompts, by its derivatives."""
+    from scipy import stats
+
+    slopes, step = list[float](), 1e-6
+    for n in range(prompts):
+        weights = [1 / prompts * (1 - step)] * prompts
+        weights[n] += step
+        slopes.append((number(weights) - number([1 / prompts] * prompts)) / step)
+    mean = sum(slopes) / prompts
+    spread = sum((each - mean) ** 2 for each in slopes) / (prompts - 1)
+    return float(stats.t.ppf(0.975, prompts - 1) * (spread / prompts) ** 0.5)

@@ -6,12 +6,18 @@ from math import isnan
 import numpy as np
 
 from headcount.core import Block, Document, Heading, Table, Text, Warned, amount
+from headcount.reports.documents.circuits import circuits_blocks
 from headcount.results import UNLIKELY, EffectRow, Explained, JointRow
 from headcount.statistics import rank_correlations
 from headcount.vocabulary import EFFECTS
 
 SHOWN = 10
 """Number of heads in a table."""
+WRITES = (
+    "Promoted and demoted tokens: what a head gives where the prediction is made raises and lowers "
+    "their logits most, through the final norm (its scale kept) and the unembedding."
+)
+"""What promoted and demoted tokens are."""
 
 
 def explanation_document(found: Explained) -> Document:
@@ -24,8 +30,10 @@ def explanation_document(found: Explained) -> Document:
             Text(_how(found)),
             *_heads(found),
             *_parts(found),
+            *_written(found),
             *_together(found),
             *_layers(found),
+            *circuits_blocks(found),
             Heading("Prompts"),
             Table.of(
                 ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)"),
@@ -199,6 +207,29 @@ def _parts(found: Explained) -> Iterator[Block]:
             ("logit", f"{found.record.logit:.2f}"),
         ],
         "Parts of the logit",
+    )
+
+
+def _written(found: Explained) -> Iterator[Block]:
+    """What the largest heads write, or why that is not said."""
+    if len(found.prompts) > 1:
+        return
+    if not found.written:
+        is_label = found.record.kind == "classification"
+        if is_label or "gradient" in found.measured:
+            why = "labels are predicted" if is_label else "attribution is not exact here"
+            yield Text(f"The tokens that heads promote are not said, since {why}.")
+        return
+    rows = [row for row in _ranked(found, "attribution") if any(found.writes(row.part))]
+    yield Heading("What heads write")
+    yield Text(f"{WRITES} Tokens stand between |.")
+    yield Table.of(
+        ("head", "promotes", "demotes"),
+        (
+            (row.part, *("|".join(each.token for each in side) for side in found.writes(row.part)))
+            for row in rows[:SHOWN]
+        ),
+        "Tokens that heads promote and demote",
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from headcount.analysis import SiteAttention, WordAttention
 from headcount.core import SITES
-from headcount.reports.documents.explanation import what_is_predicted
+from headcount.reports.documents.explanation import WRITES, what_is_predicted
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.sentences import short_name
@@ -74,6 +74,11 @@ def _explained_data(attention: WordAttention, explained: Explained) -> dict[str,
             }
             for name in explained.measured
         ],
+        "writes": {
+            head: [[row.token for row in side] for side in explained.writes(head)]
+            for head in dict.fromkeys(row.head for row in explained.written)
+        },
+        "writing": WRITES if explained.written else "",
         "site": site,
         "query": query,
     }

@@ -35,5 +35,20 @@ function showReaders(site, query, key) {
   );
 }
 
+/** The tokens that the head in the panel promotes and demotes most. */
+function showWritten(head) {
+  const [up, down] = data.explained.writes[head] ?? [[], []];
+  const side = (name, tokens) => [h("dt", {}, name), h("dd", {}, ...tokens.map((token) => h("code", {}, token)))];
+  const words = up.length + down.length ? [...side("promotes", up), ...side("demotes", down)] : [];
+  document.getElementById("head-writes").replaceChildren(...words);
+}
+
+if (data.explained.writing) {
+  document.getElementById("head-title").after(h("dl", { id: "head-writes" }));
+  document.getElementById("head-strongest").after(h("p", { class: "hint" }, data.explained.writing));
+  document.addEventListener("head", (event) => showWritten(event.detail));
+  showWritten(looking.head);
+}
+
 effectsBox.hidden = false;
 showEffect(data.explained.effects[0].key);

@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import Head, LayerId
+from headcount.core import Head, InputError, LayerId
 from headcount.explanation.attribution import attribute, gradients, products
 from headcount.explanation.cases import Case, Row
+from headcount.explanation.options import ExplainOptions
 from headcount.explanation.runs import Change, Outputs, Run, aligned
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache
-from headcount.vocabulary import EffectName
+from headcount.vocabulary import EFFECTS, EffectName
 
 FIFTHS = 5
 """Number of ranges of layers whose looks are knocked out together."""
@@ -138,3 +139,50 @@ def between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
     look = case.rows[0].look
     assert look is not None
     return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]
+
+
+def heads_of(loaded: Loaded, options: ExplainOptions) -> list[Head]:
+    """The heads to measure.
+
+    Raises:
+        InputError: for one that the model lacks.
+    """
+    named = {loaded.heads.named(name): name for name in options.heads}
+    for head, name in named.items():
+        if head not in loaded.heads:
+            raise InputError(
+                f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
+            )
+    return [*named] or [*loaded.heads]
+
+
+def effects_of(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
+    """The effects to measure; by default those that need no second prompt where one lacks.
+
+    Raises:
+        InputError: if one was asked for that needs a second prompt, and there is none.
+    """
+    can_block = loaded.anatomy.can_block and not any(
+        layer.by_own_softmax for layer in loaded.anatomy.layers
+    )
+    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
+    if "knockout" in options.effects and unseen is not None:
+        raise InputError(
+            f"{unseen.origin}: expected a word to be looked at, which the target "
+            f"{unseen.target!r} is not in the prompt. Name one as --key."
+        )
+    can_block &= unseen is None
+    without = next((case.prompt for case in cases if case.corrupt is None), None)
+    needing = [name for name in options.effects if EFFECTS[name].needs_second]
+    if needing and without is not None:
+        raise InputError(
+            f"{without.origin}: expected a second prompt for the effect {needing[0]}, got none. "
+            "Give one as --corrupt, or in the file of prompts."
+        )
+    return [
+        entry.key
+        for entry in EFFECTS.values()
+        if (entry.key in options.effects if options.effects else entry.key != "gradient")
+        and (without is None or not entry.needs_second)
+        and (entry.key != "knockout" or can_block)
+    ]

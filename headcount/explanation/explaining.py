@@ -29,6 +29,8 @@ from headcount.explanation.effects import (
     Measured,
     attributions,
     between,
+    effects_of,
+    heads_of,
     mean_outputs,
     ranges,
 )
@@ -231,8 +233,8 @@ class _Explaining:
     ) -> None:
         self._loaded, self._cases, self._options = loaded, cases, options
         self._progress, self.texts = progress, texts
-        self._heads = _heads(loaded, options)
-        self._names = _effects(loaded, cases, options)
+        self._heads = heads_of(loaded, options)
+        self._names = effects_of(loaded, cases, options)
         self._means: Outputs | None = None
         if "mean" in self._names or options.circuit:
             self._means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
@@ -379,53 +381,6 @@ def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> Effec
         float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
     )
     return EffectRow(part, effect, value, low, high, *halves)
-
-
-def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
-    """The heads to measure.
-
-    Raises:
-        InputError: for one that the model lacks.
-    """
-    named = {loaded.heads.named(name): name for name in options.heads}
-    for head, name in named.items():
-        if head not in loaded.heads:
-            raise InputError(
-                f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
-            )
-    return [*named] or [*loaded.heads]
-
-
-def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
-    """The effects to measure; by default those that need no second prompt where one lacks.
-
-    Raises:
-        InputError: if one was asked for that needs a second prompt, and there is none.
-    """
-    can_block = loaded.anatomy.can_block and not any(
-        layer.by_own_softmax for layer in loaded.anatomy.layers
-    )
-    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
-    if "knockout" in options.effects and unseen is not None:
-        raise InputError(
-            f"{unseen.origin}: expected a word to be looked at, which the target "
-            f"{unseen.target!r} is not in the prompt. Name one as --key."
-        )
-    can_block &= unseen is None
-    without = next((case.prompt for case in cases if case.corrupt is None), None)
-    needing = [name for name in options.effects if EFFECTS[name].needs_second]
-    if needing and without is not None:
-        raise InputError(
-            f"{without.origin}: expected a second prompt for the effect {needing[0]}, got none. "
-            "Give one as --corrupt, or in the file of prompts."
-        )
-    return [
-        entry.key
-        for entry in EFFECTS.values()
-        if (entry.key in options.effects if options.effects else entry.key != "gradient")
-        and (without is None or not entry.needs_second)
-        and (entry.key != "knockout" or can_block)
-    ]
 
 
 def _looks(options: ExplainOptions) -> str:

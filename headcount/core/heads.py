@@ -121,7 +121,7 @@ class Heads:
         if len(self.counts) > 1:
             found = ", ".join(f"{SITES[site]}.{layer}.{index}" for site in self.counts)
             raise InputError(f"Expected one of {found}, got {name}. Name the kind of attention.")
-        return Head(*self.counts, layer, index)
+        return Head(next(iter(self.counts)), layer, index)
 
     def __iter__(self) -> Iterator[Head]:
         for site in SITES:

@@ -41,7 +41,7 @@ def test_a_head_of_the_only_site_by_its_layer_and_index(site: str, layer: int, i
     heads = Heads({site: (3,)})
     assert heads.named(name) == heads.named(str(head)) == head
     table = HeadTable.of(Heads({site: (2, 2)}), {})
-    assert table.row("L1H0")["head"] == str(Head(site, 1, 0))
+    assert str(table.row("L1H0")["head"]) == str(Head(site, 1, 0))
 
 
 @pytest.mark.parametrize("name", ["L3H", "L-1H2", "l3h2", "L3H2 ", "L٣H2", "dec.L3H2", None])

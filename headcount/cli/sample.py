@@ -44,10 +44,11 @@ class Sample(Command):
 
 def data_sets() -> dict[str, str]:
     """The texts of our data sets, by the path of each in the folder of all."""
+    models = {path.parent for path in DATA.rglob("config.json")}
     found = {
         path.relative_to(DATA).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(DATA.rglob("*.*"))
-        if not (path.parent / "config.json").exists()  # a model's
+        if models.isdisjoint(path.parents)
     }
     pairs = found["sample.tsv"].splitlines(keepends=True)
     parts = ("".join(pairs[n :: len(PARTS)]) for n in range(len(PARTS)))

@@ -205,8 +205,8 @@ def test_a_wrong_cache_is_seen(form: str, tmp_path: Path, monkeypatch: pytest.Mo
     plan = some_heads(loaded.anatomy, None)
     smaller = compact(loaded, plan)
 
-    def load_wrong(*arguments: Any) -> Loaded:
-        reloaded = load(*arguments)
+    def load_wrong(*arguments: Any, **options: Any) -> Loaded:
+        reloaded = load(*arguments, **options)
         forget_padding(reloaded.model)
         return reloaded
 

@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -166,8 +167,8 @@ def test_a_failed_certificate_fails_the_command(
 ) -> None:
     """If the reloaded model differs, nothing is written and the choice is kept."""
 
-    def other(folder: Path, device: str, dtype: str) -> Loaded:
-        loaded = load(folder, device, dtype)
+    def other(folder: Path, *arguments: Any, **options: Any) -> Loaded:
+        loaded = load(folder, *arguments, **options)
         with torch.no_grad():
             next(loaded.model.parameters()).mul_(1.5)
         return loaded

@@ -102,11 +102,12 @@ def test_an_evaluation_is_shared(marian: Path, tmp_path: Path) -> None:
     outs = [tmp_path / "0", tmp_path / "1"]
     for status, _, errors in ends(ranks("headcount", *arguments, last=outs)):
         assert status == 0, errors
+    other = {"arguments": {}, "files": {}, "sha256": ""}  # they hold the folder's name
     one, two = (
-        {**json.loads((out / "evaluation.json").read_text()), "arguments": {}, "seals": {}}
+        json.loads((out / "evaluation.json").read_text()) | other
         for out in (tmp_path / "one", outs[0])
     )
-    assert one == two and one["scores"]
+    assert one == two and one["bleu"] >= 0
     texts = [(out / "translations.txt").read_text() for out in (tmp_path / "one", outs[0])]
     assert texts[0] == texts[1]
     assert not outs[1].exists()

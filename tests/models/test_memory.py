@@ -188,7 +188,7 @@ def test_an_allocation_that_fails_in_importance_or_windows_keeps_what_was_done(
 
     def forward(self: hf.BertModel, *arguments: Any, **options: Any) -> object:
         calls.append(1)
-        if len(calls) == 18 if not sweep.exists() else any(sweep.glob("sweep.*")):
+        if len(calls) == 18 if not sweep.exists() else any(sweep.glob("sweep*")):
             torch.empty(1 << 56)
         return asked(self, *arguments, **options)
 

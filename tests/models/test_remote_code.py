@@ -212,7 +212,7 @@ def test_the_flag(tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixtur
     assert not asked and (tmp_path / "marker").exists()
 
 
-WITHOUT_MODEL = {"report", "compare", "train", "reproduce"}
+WITHOUT_MODEL = {"report", "compare", "train", "reproduce", "sample"}
 """Commands that load no model that others made, and one whose papers are commands."""
 
 

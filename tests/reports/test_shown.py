@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from headcount.analysis import word_attention
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, visible
 from headcount.explanation import ExplainOptions, Prompt, explain
 from headcount.reports import Shown, show, show_explained
 from tests import pictures
@@ -90,7 +90,7 @@ def test_maps_are_framed_by_what_heads_do_for_a_prediction(
     assert page.locator('.thumb-box[style*="--effect"]').count() == len(model.heads)
     up, down = found.writes(found.largest)
     tokens = page.locator("#head-writes code").all_text_contents()
-    assert tokens == [each.token for each in (*up, *down)]
+    assert tokens == [visible(each.token) for each in (*up, *down)]
     assert len(tokens) == (10 if name.startswith("Llama") else 0)
     page.select_option("#effects select", "zero")
     zero = max(found.of("zero").values(), key=lambda each: abs(each.value))

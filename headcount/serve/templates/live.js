@@ -144,7 +144,7 @@ function showEffects(answer) {
   if (!answer) { box.replaceChildren(h("p", { class: "hint" }, `Which heads say ${of}? Each is switched off once.`)); return; }
   box.replaceChildren(
     h("h2", {}, `Heads that say ${of}`), largestHeads(answer.effects),
-    h("p", { class: "hint" }, `Of ${digits(answer.value)} nats, this much is lost without the head. Frames of maps: blue heads raise it, orange ones lower it.`),
+    h("p", { class: "hint" }, `Each head was removed alone: of ${digits(answer.value)} nats, this much is lost, or won where it is negative. Blue heads, with blue frames, raise the prediction; orange ones lower it.`),
   );
   if (!looking.chosen) chooseHead(answer.head);
 }

@@ -113,7 +113,8 @@ const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2
 /** The heads with the largest numbers, as buttons. */
 function largestHeads(values, text = signed) {
   const sorted = Object.entries(values).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, NAMED);
-  return h("p", { class: "chips" }, ...sorted.map(([head, value]) => h("button", { type: "button", class: "chip", onclick: () => pressHead(head) }, head, h("b", {}, text(value)))));
+  const side = (value) => text !== signed ? "chip" : value < 0 ? "chip down" : "chip up";
+  return h("p", { class: "chips" }, ...sorted.map(([head, value]) => h("button", { type: "button", class: side(value), onclick: () => pressHead(head) }, head, h("b", {}, text(value)))));
 }
 
 /** The largest weights between words, special tokens aside. */

@@ -8,8 +8,9 @@ function showEffect(key) {
   const option = (each) => h("option", { value: each.key, selected: each.key === key }, each.label);
   const choice = h("select", { onchange: (event) => showEffect(event.target.value) }, ...data.explained.effects.map(option));
   effectsBox.replaceChildren(
-    h("label", { class: "colour-by" }, "Frames by ", choice), largestHeads(effect.values),
-    h("p", { class: "hint" }, `Nats: ${effect.about}. Blue heads raise the prediction, orange ones lower it.`),
+    h("h2", {}, "Heads that raise or lower what is predicted"),
+    h("label", { class: "colour-by" }, "measured by ", choice), largestHeads(effect.values),
+    h("p", { class: "hint" }, `Nats: ${effect.about}. Blue heads, with blue frames, raise the prediction; orange ones lower it. Other measures give other numbers.`),
     ...readers(),
   );
 }

@@ -92,6 +92,11 @@ def test_maps_are_framed_by_what_heads_do_for_a_prediction(
     tokens = page.locator("#head-writes code").all_text_contents()
     assert tokens == [visible(each.token) for each in (*up, *down)]
     assert len(tokens) == (10 if name.startswith("Llama") else 0)
+    looks = [each.rpartition(" ") for each in page.locator("#head-looks code").all_text_contents()]
+    weights = [float(weight) for _, _, weight in looks]
+    assert weights == sorted(weights, reverse=True) and sum(weights) <= 1.01
+    words = {word.strip(".") for word in asked[0].split()} | {"[CLS]", "[SEP]", "<s>", "."}
+    assert {word for word, _, _ in looks} <= words and len(looks) in (0, 3)
     page.select_option("#effects select", "zero")
     zero = max(found.of("zero").values(), key=lambda each: abs(each.value))
     assert chips.first.inner_text().startswith(zero.part)

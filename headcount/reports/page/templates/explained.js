@@ -36,6 +36,22 @@ function showReaders(site, query, key) {
   );
 }
 
+const LOOKS = 3;  // words that a head looks at most
+
+/** Where the head in the panel looks when the prediction is made. */
+function showLooks(head) {
+  const site = siteOf(head);
+  const { site: short, query } = data.explained;
+  const row = site.short === short ? [...weightsOf(head).slice(query * site.keys.length, (query + 1) * site.keys.length)] : [];
+  const most = row.map((weight, k) => [weight / 255, site.keys[k]]).sort((a, b) => b[0] - a[0]).slice(0, LOOKS);
+  const words = most.map(([weight, word]) => h("code", {}, `${word} ${weight.toFixed(2)}`));
+  document.getElementById("head-looks").replaceChildren(...words.length ? ["Where the prediction is made it looks at ", ...words] : []);
+}
+
+document.getElementById("head-title").after(h("p", { id: "head-looks" }));
+document.addEventListener("head", (event) => showLooks(event.detail));
+showLooks(looking.head);
+
 /** The tokens that the head in the panel promotes and demotes most. */
 function showWritten(head) {
   const [up, down] = data.explained.writes[head] ?? [[], []];
@@ -45,7 +61,7 @@ function showWritten(head) {
 }
 
 if (data.explained.writing) {
-  document.getElementById("head-title").after(h("dl", { id: "head-writes" }));
+  document.getElementById("head-looks").after(h("dl", { id: "head-writes" }));
   document.getElementById("head-strongest").after(h("p", { class: "hint" }, data.explained.writing));
   document.addEventListener("head", (event) => showWritten(event.detail));
   showWritten(looking.head);

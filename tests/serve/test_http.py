@@ -120,7 +120,7 @@ def test_an_error_that_nobody_foresaw_gets_a_sentence(
 def test_a_late_request_is_cut_off(
     served: Callable[[LiveModel, bool], str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.serve.connection.SECONDS", 0.5)
+    monkeypatch.setattr("headcount.serve.connection.SECONDS", 1.2)
     port = port_of(served(filler, False))
     half = raw.request(b"{", "X-Headcount: 1", length=100)
     answered = raw.request(b'{"text": "Dogs."}', "X-Headcount: 1")
@@ -129,14 +129,14 @@ def test_a_late_request_is_cut_off(
         with raw.connect(port, sent) as connection:
             while connection.recv(1 << 16):  # what was refused early gets its answer first
                 pass
-        assert 0.3 < time.monotonic() - start < 3
+        assert 1 < time.monotonic() - start < 4
     with raw.connect(port) as connection:
         for _ in range(4):  # a connection that is used stays
             connection.sendall(answered)
             assert connection.recv(12) == b"HTTP/1.1 200"
             while b'"seconds"' not in connection.recv(1 << 16):
                 pass
-            time.sleep(0.3)
+            time.sleep(0.4)  # in all longer than a request may take
 
 
 def test_more_connections_end_those_that_waited_longest(

@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-SIZE = {"width": 1280, "height": 960}
+WIDTH, HEIGHT = 1280, 960
 SHOWN = (960, 720)
 """Width and height of the picture."""
 STILL = 2200
@@ -85,7 +85,7 @@ def main(arguments: Arguments) -> None:
     """Write the picture."""
     with served(arguments.model) as address, sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=arguments.chromium, args=list(CHROMIUM))
-        page = browser.new_page(viewport=SIZE)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto(f"{address}#{urlencode({'text': arguments.text})}")
         pictures = [
             Image.open(io.BytesIO(each)) for each in stills(page, arguments.against, arguments.off)

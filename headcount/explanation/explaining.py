@@ -104,25 +104,9 @@ def explain(
     found = _Explaining(loaded, cases, options, _texts(reader, texts), progress)
     rows, joint = tuple(found.rows()), tuple(found.joint())
     layers, curves = tuple(found.layers()), found.curves(given)
-    low, value, high = interval(found.value_N)
-    record = ExplanationRecord(
-        signature=signature(loaded, _hash(prompts), **_signed(options, texts, given)),
-        warnings=(),
-        timings={"all": time.time() - begun},
-        model=name_of(loaded.name),
-        kind=reader.kind,
-        first=options.first,
-        value=float(value),
-        low=float(low),
-        high=float(high),
-        second=float(np.mean(found.second_N)),
-        logit=found.logit,
-        looks=_looks(options) if layers else "",
-        means_over="prompts" if texts is None else amount(len(found.texts), "text"),
-        nothing=found.nothing,
-    )
+    signed = signature(loaded, _hash(prompts), **_signed(options, texts, given))
     return Explained(
-        record,
+        found.record(signed, reader.kind, time.time() - begun),
         rows,
         joint,
         layers,
@@ -260,6 +244,26 @@ class _Explaining:
     def nothing(self) -> float:
         """What is predicted with means in place of all heads; NaN without circuits."""
         return float("nan") if self._circuits is None else float(self._circuits.nothing_N.mean())
+
+    def record(self, signed: str, kind: str, seconds: float) -> ExplanationRecord:
+        """What is predicted, and how that was measured."""
+        low, value, high = (float(each) for each in interval(self.value_N))
+        return ExplanationRecord(
+            signature=signed,
+            warnings=(),
+            timings={"all": seconds},
+            model=name_of(self._loaded.name),
+            kind=kind,
+            first=self._options.first,
+            value=value,
+            low=low,
+            high=high,
+            second=float(np.mean(self.second_N)),
+            logit=self.logit,
+            looks=_looks(self._options) if "knockout" in self._names else "",
+            means_over=amount(len(self.texts), "text") if self.texts else "prompts",
+            nothing=self.nothing,
+        )
 
     def _measure(self) -> None:
         """Measure the effects of single heads; processes share the prompts."""

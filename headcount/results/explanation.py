@@ -187,8 +187,8 @@ class Explained(Result[ExplanationRecord]):
     written: tuple[WrittenRow, ...] = table(
         "written.parquet", "the tokens that heads promote and demote", default=()
     )
-    """Of one prompt, a row for each head and each of a few tokens, the largest first; none where
-    attribution is not exact or was not measured."""
+    """A row for each head and each of a few tokens, the largest first, if there is one prompt; none
+    where attribution is not exact or was not measured."""
     faithfulness: tuple[FaithfulnessRow, ...] = table(
         "faithfulness.parquet", "what is left with the best heads only", default=()
     )

@@ -107,13 +107,10 @@ class Explain(
         )
 
     def show(self, read: "models.Loaded", found: "results.Explained") -> None:
-        """Print the document; of one prompt, write the page, too."""
+        """Print the document; of one prompt, the page draws the text."""
+        if len(found.prompts) == 1 and not self.how.chat:
+            try:
+                reports.show_explained(read, found).save(self.out / found.DOCUMENTS[1])
+            except InputError as error:
+                print_lines([f"The page does not draw the text. {error}"])
         super().show(read, found)
-        page = self.out / found.DOCUMENTS[1]
-        page.unlink(missing_ok=True)  # that of an earlier run
-        if len(found.prompts) > 1 or self.how.chat:
-            return
-        try:
-            print_lines([f"Page: {reports.show_explained(read, found).save(page)}"])
-        except InputError as error:
-            print_lines([f"No page, since a text can't be drawn. {error}"])

@@ -199,7 +199,7 @@ class ResultCommand(Measuring[Read, Res]):
     def store(self, found: Res) -> None:
         """Write tables and record, then the document and figures."""
         found.recorded(recorded(self)).write(self.out)
-        self.document(found).write(self.out / found.DOCUMENTS[0])
+        reports.write_documents(found, self.document(found), self.out)
         self.forget()
 
     def document(self, found: Res) -> Document:
@@ -210,7 +210,7 @@ class ResultCommand(Measuring[Read, Res]):
         """Print the document, and where its file is."""
         console = plain_console(soft_wrap=False)
         print_document(self.document(found), console)
-        console.print(f"Document: {self.out / found.DOCUMENTS[0]}", soft_wrap=True)
+        console.print(f"Page: {self.out / found.DOCUMENTS[1]}", soft_wrap=True)
 
 
 class BesideCommand(ResultCommand[Read, Res]):

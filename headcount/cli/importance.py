@@ -14,7 +14,7 @@ from headcount.cli.console import Report, plain_console, print_document, print_w
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import InputError, ResumePolicy, check_seed, check_single_process
+from headcount.core import Document, InputError, ResumePolicy, check_seed, check_single_process
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 def print_worth(record: "results.ImportanceRecord", table: "HeadTable", console: Console) -> None:
     """Print what heads are worth, and which score predicts that."""
+    print_document(_document(record, table), console)
+
+
+def _document(record: "results.ImportanceRecord", table: "HeadTable") -> Document:
+    """What heads are worth, with the warnings and the signature."""
     shown = reports.worth_document(record, table)
     assert shown is not None  # an assessment has scores
-    print_document(shown.ending(record.warnings, record.signature), console)
+    return shown.ending(record.warnings, record.signature)
 
 
 def print_assessment(folder: Path, console: Console) -> None:
@@ -94,20 +99,18 @@ class Importance(
         importance.write_scores(self.out, table, record)
         if (self.out / "run.json").exists():
             reports.write_report(self.out)
+        else:
+            shown, rows = _document(record, table), results.head_rows(table)
+            reports.write_page(self.out / "importance.html", shown, record.COMMAND, rows)
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""
         console = plain_console(soft_wrap=False)
         table, _, record = found
         print_worth(record, table, console)
-        if (self.out / "run.json").exists():
-            console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
-        else:
-            console.print(
-                f"Table: {self.out / 'heads.parquet'}; for a report, run `headcount analyze` "
-                "first and this command into the same folder",
-                soft_wrap=True,
-            )
+        has_analysis = (self.out / "run.json").exists()
+        page = "report.html" if has_analysis else "importance.html"
+        console.print(f"Page: {self.out / page}", soft_wrap=True)
 
     def next_steps(
         self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"

@@ -56,9 +56,9 @@ class Report(Command):
             console.print(f"Report: {page}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         for kind in written:
-            path = self.out / kind.DOCUMENTS[0]
-            document_of(kind.read(self.out), self.out).write(path, self.formats)
-            console.print(f"Document: {path}", soft_wrap=True)
+            found = kind.read(self.out)
+            reports.write_documents(found, document_of(found, self.out), self.out, self.formats)
+            console.print(f"Page: {self.out / kind.DOCUMENTS[1]}", soft_wrap=True)
         if drawn := [*(self.out / "figures").glob("*")]:
             number = amount(len(drawn), "figure")
             console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)

@@ -133,7 +133,8 @@ def claim(
     kind = "".join(f"{name}\n" for name in results)
     if not is_begun(state):
         present -= {state.name}
-    is_same_kind = _files_of(marked(state)) == {*results}
+    noted = _files_of(marked(state))
+    is_same_kind = bool(noted) and noted <= {*results}  # earlier versions left fewer
     is_ours = is_same_kind and present <= {state.name, "figures"}
     ours = is_ours or not present.isdisjoint(results)
     if present and not ours:

@@ -5,7 +5,6 @@ from .documents.comparison import comparison_document as comparison_document
 from .documents.confirmation import confirmation_document as confirmation_document
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
-from .documents.curve import write_curve as write_curve
 from .documents.matching import matching_document as matching_document
 from .documents.matching import matching_sentence as matching_sentence
 from .documents.matching import matching_title as matching_title
@@ -25,6 +24,8 @@ from .page.attention_view import LOOKING_SCRIPTS as LOOKING_SCRIPTS
 from .page.attention_view import LOOKING_STYLES as LOOKING_STYLES
 from .page.attention_view import attention_data as attention_data
 from .page.attention_view import sharpest as sharpest
+from .page.document_page import write_documents as write_documents
+from .page.document_page import write_page as write_page
 from .page.html import render as render
 from .page.html import write_report as write_report
 from .page.shown import Shown as Shown

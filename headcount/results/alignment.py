@@ -68,7 +68,7 @@ class AlignmentRecord(Record):
 class Alignment(Result[AlignmentRecord]):
     """The result of an alignment."""
 
-    DOCUMENTS = ("alignment.md",)
+    DOCUMENTS = ("alignment.md", "alignment.html")
 
     record: AlignmentRecord
     rows: tuple[AlignmentRow, ...] = table("alignment.parquet", "the rows of an alignment")

@@ -94,7 +94,7 @@ class CachePlanRecord(Record):
 class PlannedCache(Result[CachePlanRecord]):
     """Scores of key/value groups, and what a model finds if the lowest of them stream."""
 
-    DOCUMENTS = ("cache.md", "plan.json")
+    DOCUMENTS = ("cache.md", "cache.html", "plan.json")
 
     record: CachePlanRecord
     groups: tuple[GroupRow, ...] = table(

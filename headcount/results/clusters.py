@@ -74,7 +74,7 @@ class ClustersRecord(Record):
 class Clusters(Result[ClustersRecord]):
     """Distances between heads, and where each head is among the others."""
 
-    DOCUMENTS = ("clusters.md",)
+    DOCUMENTS = ("clusters.md", "clusters.html")
 
     record: ClustersRecord
     places: tuple[HeadPlace, ...] = table("groups.parquet", _DISTANCES)

@@ -103,7 +103,7 @@ class CoreferenceRecord(Record):
 class Coreference(Result[CoreferenceRecord]):
     """The result of antecedent selection."""
 
-    DOCUMENTS = ("coreference.md",)
+    DOCUMENTS = ("coreference.md", "coreference.html")
 
     record: CoreferenceRecord
     rows: tuple[CoreferenceRow, ...] = table("coreference.parquet", _ACCURACIES)

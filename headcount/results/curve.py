@@ -200,7 +200,7 @@ def _checked(frame: "pd.DataFrame") -> CurvePoints:
 class Curve(Result[CurveRecord]):
     """How good a model is with fewer and fewer heads."""
 
-    DOCUMENTS = ("curve.md",)
+    DOCUMENTS = ("curve.md", "curve.html")
 
     record: CurveRecord
     points: CurvePoints = table("curve.parquet", "the points of a curve", made=_checked)

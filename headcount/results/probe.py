@@ -126,7 +126,7 @@ class ProbeRecord(Record):
 class Probed(Result[ProbeRecord]):
     """The results of probes."""
 
-    DOCUMENTS = ("probes.md",)
+    DOCUMENTS = ("probes.md", "probes.html")
 
     record: ProbeRecord
     """Facts about the probes."""

@@ -77,7 +77,7 @@ class SensitivityRecord(Record):
 class Sensitivity(Result[SensitivityRecord]):
     """How the loss reacts to attention on every kind of token, by head and layer."""
 
-    DOCUMENTS = ("sensitivity.md",)
+    DOCUMENTS = ("sensitivity.md", "sensitivity.html")
 
     record: SensitivityRecord
     rows: tuple[SensitivityRow, ...] = table("sensitivity.parquet", "how the loss reacts")

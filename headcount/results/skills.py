@@ -180,7 +180,7 @@ class SkillsRecord(Record):
 class Skills(Result[SkillsRecord]):
     """Scores of every head, and what a model finds without the best ones."""
 
-    DOCUMENTS = ("skills.md",)
+    DOCUMENTS = ("skills.md", "skills.html")
 
     record: SkillsRecord
     heads: tuple[SkillRow, ...] = table("skills.parquet", "the skills of heads", key=("head",))

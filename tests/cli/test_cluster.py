@@ -39,14 +39,14 @@ def test_beside_an_analysis_the_report_rewrites_everything(bert: Path, tmp_path:
     status, output, errors = headcount("cluster", bert, *options)
     assert status == 0, errors
     document = out / "clusters.md"
-    assert f"Document: {document}" in output
+    assert f"Page: {out / 'clusters.html'}" in output
     written = document.read_text(encoding="utf-8")
     assert "](figures/clusters.svg)" in written and "](figures/distances.svg)" in written
     for path in (document, out / "figures" / "clusters.svg", out / "report.html"):
         path.unlink()
     status, output, errors = headcount("report", out, "--formats", "svg")
     assert status == 0, errors
-    assert f"Document: {document}" in output and (out / "report.html").exists()
+    assert f"Page: {out / 'clusters.html'}" in output and (out / "report.html").exists()
     assert document.read_text(encoding="utf-8") == written
     assert (out / "figures" / "clusters.svg").exists()
     status, _, errors = headcount("analyze", bert, SAMPLE, "--limit", 9, "--out", out)
@@ -59,7 +59,7 @@ def test_a_folder_of_its_own_has_no_report(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount("cluster", *given)
     assert status == 0, errors
     status, output, errors = headcount("report", out, "--formats", "svg")
-    assert status == 0 and "Document:" in output, errors
+    assert status == 0 and "Page:" in output, errors
     assert not (out / "report.html").exists()
     (out / "notes.txt").write_text("mine")
     status, _, errors = headcount("cluster", *given, "--overwrite")

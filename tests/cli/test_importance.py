@@ -99,7 +99,9 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     assert status == 0, errors
     table = pd.read_parquet(tmp_path / "out" / "heads.parquet")
     assert np.isfinite(table[list(DEFAULT)].to_numpy(dtype=float)).all()
-    assert "for a report, run" in output and not (tmp_path / "out" / "report.html").exists()
+    page = tmp_path / "out" / "importance.html"
+    assert f"Page: {page}" in output and not (tmp_path / "out" / "report.html").exists()
+    assert all(name in page.read_text() for name in ("What each head is worth", *table["head"]))
 
 
 def test_bleu_without_each_head(

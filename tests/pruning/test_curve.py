@@ -11,7 +11,7 @@ import pytest
 from headcount.core import InputError, ModelError, Table, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.pruning.methods.learned import L0, Subset
-from headcount.reports import CurveFacts, write_curve
+from headcount.reports import CurveFacts, document_of, write_documents
 from headcount.reports.documents.curve import curve_document, numbers_table, sentences
 from headcount.reports.figures.curves import curve_figures
 from headcount.results import ALL, Curve, CurvePoints
@@ -230,7 +230,9 @@ def test_controls(tmp_path: Path) -> None:
 
 def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    write_curve(facts().curve(points), tmp_path, roles | {"dec.0.0": []})
+    found = facts().curve(points)
+    found.write(tmp_path)
+    write_documents(found, document_of(found, roles | {"dec.0.0": []}), tmp_path)
     paths = [*(tmp_path / "figures").iterdir()]
     assert {path.stem for path in paths} == {
         "curve_score",
@@ -246,6 +248,8 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     assert [(point.keep, point.seed) for point in shown] == [(3, 0), (7, 0), (10, 0)]
     text = (tmp_path / "curve.md").read_text()
     assert "Warning: a warning." in text and "## perplexity, test set" in text
+    page = (tmp_path / "curve.html").read_text()
+    assert "Warning: a warning." in page and "perplexity, test set" in page and "<svg" in page
     assert Curve.read(tmp_path).points == points
 
 
@@ -253,11 +257,13 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
 def test_figures_of_an_earlier_run_go(points: CurvePoints, tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    write_curve(facts().curve(points), tmp_path, roles)
+    found = facts().curve(points)
+    write_documents(found, document_of(found, roles), tmp_path)
     kept = tmp_path / "figures" / "mine.svg"
     kept.write_text("of the user")
     untested = points.frame.drop(columns=["test_loss", "test_score"])
-    write_curve(facts().curve(CurvePoints.of(untested)), tmp_path)
+    found = facts().curve(CurvePoints.of(untested))
+    write_documents(found, document_of(found), tmp_path)
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert names == {"curve_score", "curve_loss", "sites", "layers", "mine"}
 

@@ -134,7 +134,7 @@ class EvolutionRecord(Record):
 class Evolution(Result[EvolutionRecord]):
     """How representations evolve from layer to layer."""
 
-    DOCUMENTS = ("evolution.md", "voita2019evolution.md")
+    DOCUMENTS = ("evolution.md", "evolution.html", "voita2019evolution.md")
 
     record: EvolutionRecord
     """Facts about the run."""

@@ -107,7 +107,7 @@ class FollowRecord(Record):
 class Followed(Result[FollowRecord]):
     """A training, checkpoint by checkpoint."""
 
-    DOCUMENTS = ("follow.md",)
+    DOCUMENTS = ("follow.md", "follow.html")
 
     record: FollowRecord
     """The numbers of each checkpoint, and facts about the run."""

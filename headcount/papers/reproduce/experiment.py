@@ -9,7 +9,7 @@ from typing import Any, final
 
 from headcount.models import Loaded
 from headcount.pruning import Method, PruneSettings, Trial, Units, curve
-from headcount.reports import CurveFacts, write_curve
+from headcount.reports import CurveFacts, document_of, write_documents
 from headcount.results import CurvePoints
 from headcount.tasks import TaskSplits
 
@@ -84,5 +84,7 @@ class PruningExperiment:
     ) -> CurveFacts:
         """Write the files of a curve; returns what is common to all of its points."""
         facts = CurveFacts.of(self.loaded, self.splits, methods, signature)
-        write_curve(facts.curve(points, self.arguments), self.out)
+        found = facts.curve(points, self.arguments)
+        found.write(self.out)
+        write_documents(found, document_of(found), self.out)
         return facts

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, final
 
 from headcount.core import Block, Chart, Document, Heading, Heads, Table, Text, amount
@@ -80,22 +79,6 @@ class CurveFacts:
             arguments=arguments or {},
         )
         return Curve(record, points)
-
-
-def write_curve(
-    found: Curve, folder: Path, roles: Mapping[str, Sequence[str]] | None = None
-) -> None:
-    """Write the table and the record of a curve, then its document and figures.
-
-    Args:
-        found: the curve.
-        folder: the folder.
-        roles: roles of every head, whose survival is drawn.
-    """
-    found.write(folder)
-    record = found.record
-    shown = curve_document(found, roles).ending(record.warnings, record.signature)
-    shown.write(folder / found.DOCUMENTS[0])
 
 
 def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = None) -> Document:

@@ -1,11 +1,12 @@
 """The table of all heads: one row a head, one column a measured number."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 from headcount.reports.names import measures
 from headcount.reports.page.section import Section
-from headcount.results import Analysis
+from headcount.results import Analysis, HeadRow
 from headcount.vocabulary import ColumnEntry
 
 MANY = 400
@@ -25,11 +26,16 @@ class HeadsTable:
 
 def section(run: Analysis) -> Section:
     """The section with the table of all heads."""
-    columns = tuple(measures(run.measures))
+    return heads_section(run.rows, len(run.rows) <= MANY)
+
+
+def heads_section(heads: Sequence[HeadRow], is_filled: bool = True) -> Section:
+    """The section with the table of some heads, filled now or when it is opened."""
+    columns = tuple(measures(heads[0].values))
     rows = tuple(
         (row.head, ", ".join(row.roles), tuple(c.show(row.values[c.key]) for c in columns))
-        for row in run.rows
-        if len(run.rows) <= MANY
+        for row in heads
+        if is_filled
     )
-    view = HeadsTable(columns, rows, len(run.rows))
+    view = HeadsTable(columns, rows, len(heads))
     return Section("numbers", "All numbers", "all numbers", view, "_heads.html.j2")

@@ -44,7 +44,6 @@ for (const chip of document.querySelectorAll(".chip")) {
 for (const button of document.querySelectorAll(".relation")) {
   button.addEventListener("click", () => showOnMap(button.dataset.map));
 }
-for (const table of document.querySelectorAll(".sortable")) sortable(table);
 for (const link of document.querySelectorAll(".contents > ul a")) {
   link.addEventListener("click", (event) => {  // the part after # names the open card, so it stays
     event.preventDefault();

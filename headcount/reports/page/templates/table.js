@@ -38,3 +38,5 @@ function compare(a, b, order) {
 function asNumber(text) {
   return parseFloat(text.replace("−", "-").replace(/[,+<]/g, ""));
 }
+
+for (const table of document.querySelectorAll(".sortable")) sortable(table);

@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest docs versions wheel faults mutants bench clean FORCE
+.PHONY: demo test lint types pytest docs notebooks versions wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -31,6 +31,9 @@ VERSIONED := tap/test_selfcheck.py tap/test_own_softmax.py tap/test_attention_in
 	compaction/test_compact.py compaction/test_groups.py gates/test_context.py \
 	models/test_remote_code.py models/test_shipped.py artifact/test_plain.py \
 	cli/test_compact.py cli/test_demo.py
+
+notebooks: .venv/installed  ## what the notebooks of the docs show, stored in them
+	HEADCOUNT_NOTEBOOKS=1 $(BIN)/pytest tests/test_notebook_files.py
 
 versions: $(addprefix transformers-, $(VERSIONS))  ## a part of the tests with the oldest and the newest transformers
 

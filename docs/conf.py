@@ -1,11 +1,16 @@
 """Settings of the documentation's site: `make docs` writes it to build/docs."""
 
+import re
+from pathlib import Path
+from shutil import copytree
+from types import ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import headcount
+from headcount import reports, results
 
 project = "headcount"
 author = "the authors of headcount"
@@ -14,6 +19,7 @@ release = version = headcount.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "headcount"
+html_static_path, html_css_files = ["_static"], ["site.css"]
 html_show_copyright = False
 myst_heading_anchors = 4
 
@@ -49,7 +55,61 @@ def keep_inside(app: Sphinx, page: str, text: list[str]) -> None:
         text[0] = text[0].replace(f"]({link}", f"]({inside}")
 
 
+def list_names(app: Sphinx, page: str, text: list[str]) -> None:
+    """Put the public list, with links to what it names, where the index of the API asks for it."""
+    if page != "api/index":
+        return
+    about = (headcount.__doc__ or "").split("\n\n")
+    lists = [each for each in about if re.match(r"[A-Z][^\n]*:\n    ", each)]
+    text[0] = text[0].replace("LIST", "\n\n".join(map(_with_links, lists)))
+
+
+def _with_links(listed: str) -> str:
+    """A list of names and what they are, as Markdown."""
+    title, *lines = listed.splitlines()
+    joined = re.sub(r"\n {8}", " ", "\n".join(lines)).splitlines()
+    return f"**{title}**\n" + "\n".join(
+        re.sub(r"^ *([\w, ]+?)(?=:|,? of which)", lambda names: "- " + _links(names[1]), each)
+        for each in joined
+    )
+
+
+def _links(names: str) -> str:
+    """Links to the pages of packages, and to functions and classes on them."""
+    found = list[str]()
+    for name in names.split(", "):
+        its = getattr(headcount, name)
+        if isinstance(its, ModuleType):
+            found.append(f"[`{name}`]({name}.md)")
+        else:
+            package = ".".join(its.__module__.split(".")[:2])
+            found.append(f"{{py:obj}}`{name} <{package}.{name}>`")
+    return ", ".join(found)
+
+
+LARGEST = 1_500_000
+"""Number of bytes of a page of the gallery, at most."""
+
+
+def draw_gallery(app: Sphinx, error: Exception | None) -> None:
+    """Draw the pages of the results in docs/gallery."""
+    if error is not None:
+        return
+    gallery = Path(app.outdir, "gallery")
+    copytree(Path(app.srcdir, "gallery"), gallery, dirs_exist_ok=True)
+    for record in gallery.glob("*/run.json"):
+        reports.write_report(record.parent)
+    reports.write_report(gallery / "en-de", headcount.models.place_of("headcount:en-de-36"))
+    plan = results.PlannedCache.read(gallery / "plan")
+    reports.write_documents(plan, reports.document_of(plan), gallery / "plan", ("svg",))
+    for page in gallery.glob("*/*.html"):
+        if page.stat().st_size > LARGEST:
+            raise ValueError(f"{page} has {page.stat().st_size:,} bytes")
+
+
 def setup(app: Sphinx) -> None:
     """Have docstrings and links read as this project writes them."""
+    app.connect("build-finished", draw_gallery)
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("source-read", keep_inside)
+    app.connect("source-read", list_names)

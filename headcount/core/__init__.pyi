@@ -60,6 +60,7 @@ from .files import reading as reading
 from .files import reason as reason
 from .files import remove_leftovers as remove_leftovers
 from .files import sha256_of as sha256_of
+from .files import short_hash as short_hash
 from .files import write_atomically as write_atomically
 from .files import write_json as write_json
 from .files import write_readable as write_readable
@@ -114,6 +115,7 @@ from .sharing import Held as Held
 from .sharing import Passing as Passing
 from .sharing import shared as shared
 from .sharing import spread as spread
+from .timing import Stopwatch as Stopwatch
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind

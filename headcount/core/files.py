@@ -214,6 +214,16 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}".removesuffix(": ") if named else lines[0]
 
 
+def short_hash(content: str | bytes, num_digits: int = 12) -> str:
+    """The first digits of the SHA-256 of what a signature names.
+
+    >>> short_hash("headcount"), short_hash(b"headcount", 8)
+    ('ea42dacce10e', 'ea42dacc')
+    """
+    content = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(content).hexdigest()[:num_digits]
+
+
 def sha256_of(file: Path) -> str:
     """Hash of a file, read piece by piece."""
     with file.open("rb") as opened:

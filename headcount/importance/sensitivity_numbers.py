@@ -6,7 +6,6 @@ which all numbers use the same draws.
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 from jaxtyping import Float
@@ -18,6 +17,7 @@ from headcount.core import (
     InputError,
     LayerId,
     Progress,
+    Stopwatch,
     check_seed,
     name_of,
     silent,
@@ -62,7 +62,7 @@ def sensitivity(
     if samples < 1:
         raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
     check_has_heads(loaded)
-    start, total = perf_counter(), task.num_examples
+    watch, total = Stopwatch(), task.num_examples
     sums, loss = attention_gradients(
         loaded.model,
         task,
@@ -71,7 +71,7 @@ def sensitivity(
         max_tokens=max_tokens,
         done=lambda number: progress("gradients", number, total),
     )
-    measured = perf_counter()
+    watch.lap("gradients")
     bootstrap = Bootstrap(total, samples, seed)
     rows = [row for place, each in sums.items() for row in _rows(place, each, bootstrap)]
     signed = {"task": task.name, "n": total, "samples": samples, "seed": seed}
@@ -83,10 +83,7 @@ def sensitivity(
         loss=loss,
         no_ops=tuple(no_ops(sums, bootstrap)),
         warnings=(*task.warnings(), *few_clusters(total, "example")),
-        timings={
-            "gradients_s": round(measured - start, 3),
-            "intervals_s": round(perf_counter() - measured, 3),
-        },
+        timings=watch.lap("intervals"),
     )
     return Sensitivity(record, tuple(rows))
 

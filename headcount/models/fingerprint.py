@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount import __version__
-from headcount.core import Head, InputError, Plan
+from headcount.core import Head, InputError, Plan, short_hash
 from headcount.models.loaded import Loaded
 from headcount.results import Signature
 from headcount.tap import Anatomy, implementation_of, input_device, named_weights, product_precision
@@ -64,13 +64,13 @@ def tokenizer_revision(tokenizer: PreTrainedTokenizerBase) -> str:
         reported.append(tokenizer.chat_template)
     if hasattr(tokenizer, "tgt_lang"):
         reported += [getattr(tokenizer, "src_lang", None), tokenizer.tgt_lang]
-    return hashlib.sha256(json.dumps(reported, default=str).encode()).hexdigest()[:12]
+    return short_hash(json.dumps(reported, default=str))
 
 
 def _processor_revision(processor: Any) -> str:
     """Hash over the settings that decide the pixels of an image."""
     settings = json.dumps(processor.to_dict(), sort_keys=True, default=str)
-    return hashlib.sha256(settings.encode()).hexdigest()[:12]
+    return short_hash(settings)
 
 
 def revision(model: PreTrainedModel) -> str:

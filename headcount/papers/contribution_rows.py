@@ -6,14 +6,13 @@ ranks of the complete corpus. What is measured is defined in `contributions`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
-from headcount.core import InputError, LayerId, Progress, check_seed, name_of, silent
+from headcount.core import InputError, LayerId, Progress, Stopwatch, check_seed, name_of, silent
 from headcount.corpora import Census, Corpus, batches, take_census
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.papers.contribution_record import (
@@ -70,7 +69,7 @@ def measure_contributions(
     check_seed(seed)
     _check(samples, share_masked)
     check_has_heads(loaded)
-    start, encoder = perf_counter(), loaded.encoder()
+    watch, encoder = Stopwatch(), loaded.encoder()
     census = take_census(corpus, encoder)
     total = census.num_sentences
     work = batches(corpus, encoder, census, max_tokens=max_tokens)
@@ -79,7 +78,7 @@ def measure_contributions(
     found = collect_contributions(
         loaded.model, loaded.anatomy, work, lambda number: progress("contributions", number, total)
     )
-    measured = perf_counter()
+    watch.lap("measure")
     bootstrap = Bootstrap(total, samples, seed)
     rows = tuple(_rows(found, bootstrap, total))
     signed = {"n": total, "max_length": encoder.max_length, "samples": samples, "seed": seed}
@@ -93,10 +92,7 @@ def measure_contributions(
         truncated=census.num_truncated,
         share_masked=share_masked,
         warnings=tuple(_warnings(census, encoder.max_length, rows)),
-        timings={
-            "measure_s": round(measured - start, 3),
-            "intervals_s": round(perf_counter() - measured, 3),
-        },
+        timings=watch.lap("intervals"),
     )
     return ContributionTable(record, rows)
 

@@ -8,9 +8,7 @@ Links of other aligners, such as statistical ones, scored beside those of the he
 Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, https://arxiv.org/abs/2004.10102
 """
 
-import hashlib
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +25,10 @@ from headcount.core import (
     Head,
     InputError,
     Progress,
+    Stopwatch,
     amount,
     name_of,
+    short_hash,
     silent,
     spread,
 )
@@ -152,14 +152,13 @@ def align(
     loaded, options = as_loaded(model, tokenizer), options or AlignmentOptions()
     check_has_heads(loaded)
     check_names(options.compare)
-    start = time.perf_counter()
+    watch = Stopwatch()
     work = _Work.of(loaded, pairs, gold, options)
     takes_part = (work.is_source, work.is_target)
     others = dict(other_links(options.compare, work.all_pairs, work.kept, work.gold, takes_part))
     found = others | _find(loaded, work, options, progress)
     counts = GoldCounts.of(work.gold, work.is_target)
     rows = tuple(score(found, counts, options.samples, options.seed))
-    seconds = {"align_s": round(time.perf_counter() - start, 3)}
     file = name_of(gold) if isinstance(gold, str | Path) else "<python>"
     record = AlignmentRecord(
         signature=_signature(loaded, pairs, work, options),
@@ -172,7 +171,7 @@ def align(
         possible=sum(len(links.possible) for links in work.gold),
         cases=int(counts.cases_P.sum()),
         warnings=tuple(_warnings(work)),
-        timings=seconds,
+        timings=watch.lap("align"),
     )
     return Alignment(record, rows)
 
@@ -208,13 +207,13 @@ def _warnings(work: "_Work") -> Iterator[str]:
 
 def _sha256(gold: Sequence[Links]) -> str:
     links = [(sorted(each.sure), sorted(each.possible)) for each in gold]
-    return hashlib.sha256(repr(links).encode()).hexdigest()[:12]
+    return short_hash(repr(links))
 
 
 def _files_sha256(files: Sequence[str]) -> str | None:
     """A hash over the contents of some files; None without any."""
     contents = b"\0".join(Path(file).read_bytes() for file in files)
-    return hashlib.sha256(contents).hexdigest()[:12] if files else None
+    return short_hash(contents) if files else None
 
 
 @final

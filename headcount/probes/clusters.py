@@ -15,7 +15,6 @@ can be attended to, and H the entropy. Its mean over queries lies between 0 and 
 Reference: What Does BERT Look At? (Clark et al., 2019), section 6, https://arxiv.org/abs/1906.04341
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
@@ -29,7 +28,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import Heads, LayerId, ModelError, Progress, amount, name_of, silent, spread
+from headcount.core import (
+    Heads,
+    LayerId,
+    ModelError,
+    Progress,
+    Stopwatch,
+    amount,
+    name_of,
+    silent,
+    spread,
+)
 from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
@@ -131,7 +140,7 @@ def cluster(
     """
     loaded, options = as_loaded(model, tokenizer), options or ClusterOptions()
     check_has_heads(loaded)
-    start = time.perf_counter()
+    watch = Stopwatch()
     encoder = loaded.encoder(windows=options.windows, window=options.window)
     census = take_census(corpus, encoder)
     longest = max(census.longest, census.longest_target)
@@ -140,7 +149,7 @@ def cluster(
     check_memory(loaded, longest, census.num_rows, most)
     work = units(corpus, encoder, census, max_tokens=most, pool=options.pool)
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
-    measured = time.perf_counter()
+    watch.lap("measure")
     distances = {site: each.mean().numpy() for site, each in sums.items()}
     names = {site: [str(head) for head in loaded.heads if head.site == site] for site in sums}
     places = list[HeadPlace]()
@@ -163,10 +172,7 @@ def cluster(
         within=options.within,
         tests=tuple(tests),
         warnings=(*census.warnings(encoder.max_length), *_rough(census.num_sentences)),
-        timings={
-            "measure_s": round(measured - start, 3),
-            "arrange_s": round(time.perf_counter() - measured, 3),
-        },
+        timings=watch.lap("arrange"),
     )
     return Clusters(record, tuple(places), _frame(names, distances))
 

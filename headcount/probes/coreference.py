@@ -11,7 +11,6 @@ mentions whose antecedents all lie before the window are counted and left out.
 """
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import CorpusError, Kept, Progress, amount, name_of, remove_state, silent
+from headcount.core import (
+    CorpusError,
+    Kept,
+    Progress,
+    Stopwatch,
+    amount,
+    name_of,
+    remove_state,
+    silent,
+)
 from headcount.corpora import (
     Document,
     Encoded,
@@ -94,7 +102,7 @@ def select_antecedents(
     """
     loaded, options = as_loaded(model, tokenizer), options or CoreferenceOptions()
     check_has_heads(loaded)
-    start = time.perf_counter()
+    watch = Stopwatch()
     files = [str(each) for each in documents if not isinstance(each, Document)]
     read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
     encoder = probe_encoder(loaded)
@@ -122,7 +130,7 @@ def select_antecedents(
         window=size,
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
-        timings={"coreference_s": round(time.perf_counter() - start, 3)},
+        timings=watch.lap("coreference"),
         **_amounts(read, cut, misread, counts.few(options)),
     )
     return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())

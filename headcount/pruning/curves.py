@@ -6,7 +6,6 @@ ranks extends its order from budget to budget. A method that learns its choice t
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import SupportsIndex, final
 
-from headcount.core import InputError, Kept, Plan, UnsuitedError
+from headcount.core import InputError, Kept, Plan, UnsuitedError, short_hash
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import by_site
@@ -194,7 +193,7 @@ def _point(trial: Trial, methods: Mapping[str, Method], point: Point) -> CurvePo
 def _name(point: Point, methods: Mapping[str, Method]) -> str:
     """Name of a point in the file; it differs for a method with other options."""
     made_by = methods.get(point.method)
-    return f"{point.name} {hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]}"
+    return f"{point.name} {short_hash(repr(made_by), 8)}"
 
 
 @final

@@ -1,6 +1,5 @@
 """Measuring skills: scores of every head, and what the model can't do without the best ones."""
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import Progress, amount, name_of, silent
+from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
 from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
@@ -109,7 +108,7 @@ def _signed(
         "chat": options.chat or None,
         "apart": options.apart or None,
         "prompts": options.prompts,
-        "tasks": hashlib.sha256("".join(task.sha256 for task in tasks).encode()).hexdigest()[:8],
+        "tasks": short_hash("".join(task.sha256 for task in tasks), 8),
         "first": "+".join(tokens.start) or None,
         "seed": options.seed,
     }

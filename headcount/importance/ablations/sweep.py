@@ -7,7 +7,6 @@ Translations under ablations take one beam search each. A killed run resumes fro
 batch by batch; processes share the batches.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from headcount.core import (
     read_arrays,
     reading,
     shared,
+    short_hash,
     told_by_all,
     write_arrays,
 )
@@ -69,7 +69,7 @@ class SweepPart:
 
 def name_of(index_E: Int[np.ndarray, " example"]) -> str:
     """The name of the part of some examples, by which its progress is stored."""
-    return hashlib.sha256(index_E.astype("<i8").tobytes()).hexdigest()[:12]
+    return short_hash(index_E.astype("<i8").tobytes())
 
 
 def _save(key: str, path: Path, part: SweepPart) -> None:

@@ -1,12 +1,12 @@
 """Pruning experiment: methods prune a model under several budgets, in a folder."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+from headcount.core import short_hash
 from headcount.models import Loaded
 from headcount.pruning import Method, PruneSettings, Trial, Units, curve
 from headcount.reports import CurveFacts, document_of, write_documents
@@ -57,7 +57,7 @@ class PruningExperiment:
         Args:
             made_by: the methods and trainings with all their options.
         """
-        by = hashlib.sha256(made_by.encode()).hexdigest()[:12]
+        by = short_hash(made_by)
         settings = self.settings
         signed = self.splits.signature(self.loaded, settings.seed, **settings.signed_options)
         return f"{signed}|by:{by}"

@@ -6,7 +6,6 @@ Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), https://a
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Any, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from headcount.core import (
     SITES,
     Head,
     Progress,
+    Stopwatch,
     amount,
     literal,
     name_of,
@@ -126,9 +126,9 @@ def measure_tuned_maps(
     case: TunedCase, max_tokens: int = 1024, progress: Progress = silent
 ) -> TunedMaps:
     """Patterns, cosines, attention to words and disabled heads, as a table."""
-    seconds, start = dict[str, float](), perf_counter()
+    watch = Stopwatch()
     classifier = train_pattern_classifier()
-    seconds["classifier_s"], start = round(perf_counter() - start, 3), perf_counter()
+    watch.lap("classifier")
     corpus, encoder = case.corpus(), case.before.encoder()
     census = take_census(corpus, encoder)
     total = census.num_sentences
@@ -137,12 +137,12 @@ def measure_tuned_maps(
         case.before, case.after, work, classifier, lambda number: progress("maps", number, total)
     )
     rows = [*map_rows(maps, Bootstrap(total, case.samples, 0))]
-    seconds["maps_s"], start = round(perf_counter() - start, 3), perf_counter()
+    watch.lap("maps")
     words, num_words = _word_rows(case, max_tokens)
-    seconds["words_s"], start = round(perf_counter() - start, 3), perf_counter()
+    watch.lap("words")
     options = Options(methods=("ablation",), instead="uniform", quantity="score", one_left=False)
     assessed = assess(case.after, case.task, options, None, progress)
-    seconds["disabling_s"] = round(perf_counter() - start, 3)
+    watch.lap("disabling")
     rows += [*words, *_disabled(case, assessed.columns, assessed.record.layers)]
     record = TunedRecord(
         signature=signature(
@@ -169,7 +169,7 @@ def measure_tuned_maps(
             *few_clusters(total, "example"),
             *(few_clusters(num_words, "sentence") if case.treebank else ()),
         ),
-        timings=seconds,
+        timings=watch.seconds,
         arguments=case.arguments,
     )
     return TunedMaps(record, tuple(rows))

@@ -8,13 +8,12 @@ Reference: Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy L
 Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.09418
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import InputError, Plan, amount, code, table, write_document
+from headcount.core import InputError, Plan, amount, code, short_hash, table, write_document
 from headcount.models import random_copy, revision
 from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.pretraining.recipe import RECIPES
@@ -210,7 +209,7 @@ def table2(
         if not point.is_control
     }
     # Another training from scratch does not change the method's results.
-    own = f"from-scratch-{hashlib.sha256(repr(scratch).encode()).hexdigest()[:8]}"
+    own = f"from-scratch-{short_hash(repr(scratch), 8)}"
     again = replace(trial.context, state=trial.context.state and trial.context.state / own)
     ways, key = {SCRATCH: FromScratch(plans, scratch)}, f"{key};{scratch!r}"
     fresh = replace(trial, context=again, controls=False)

@@ -1,0 +1,15 @@
+"""Seconds of steps, and short hashes."""
+
+import time
+
+from headcount.core import Stopwatch
+
+
+def test_laps_follow_each_other() -> None:
+    started = time.perf_counter()
+    watch = Stopwatch()
+    time.sleep(0.02)
+    watch.lap("first")
+    seconds = watch.lap("second")
+    assert [*seconds] == ["first_s", "second_s"] and seconds["first_s"] >= 0.02
+    assert 0 <= seconds["second_s"] <= sum(seconds.values()) <= time.perf_counter() - started + 0.002

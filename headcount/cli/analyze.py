@@ -52,13 +52,15 @@ class Analyze(
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
+    stream: bool = False
+    """Read data sets of the hub (hf://...) from there on every pass, without a copy on disk."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
 
     @cached_property
     def texts(self) -> Corpus:
         """The corpus."""
         sides = (self.source, self.target, self.limit)
-        return self.read(self.corpus, *sides, pairs=self.pairs)
+        return self.read(self.corpus, *sides, pairs=self.pairs, stream=self.stream)
 
     def check(self) -> None:
         """Check everything that needs no model, the corpus included."""

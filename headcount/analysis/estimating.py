@@ -38,7 +38,7 @@ PARTS = 8
 WARMING = 2
 """Number of texts of a first analysis, which is not timed: code may be compiled in it."""
 READINGS = 3
-"""Number of times that an analysis reads a corpus: to count, to hash and to measure."""
+"""Number of times that a corpus is read: to count, to hash (parts are when counted), to measure."""
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 """Numbers of processes in the table."""
 
@@ -129,9 +129,9 @@ def estimate(
     sources = factor * for_letter * found.num_letters
     cut = 1.0 if options.limit_tokens is None else min(1.0, options.limit_tokens / sources)
     times = cut * sources / counts.tokens
-    counting_s = READINGS * cut * reading_s + times * timings["census_s"]
-    measuring_s = times * (timings["measure_s"] + timings.get("null_s", 0.0))
     is_shared = len(parts) > 1
+    counting_s = (READINGS - is_shared) * cut * reading_s + times * timings["census_s"]
+    measuring_s = times * (timings["measure_s"] + timings.get("null_s", 0.0))
     alone_s = times * timings["translate_s"] + timings["induction_s"] + timings["examples_s"]
     return Estimate(
         sentences=round(cut * factor * found.num_sentences),

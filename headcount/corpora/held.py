@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
@@ -171,14 +172,15 @@ def sources_of(data: Data, *, stream: bool = False) -> list[Source]:
         CorpusError: as `is_held` does, or if a data set can't be loaded.
         InputError: for a stream of something that is not on the hub.
     """
-    named = [data] if is_held(data) else named_files(data)
-    others = [each for each in named if not (isinstance(each, str | Path) and is_on_hub(each))]
-    if stream and others:
+    named = None if is_held(data) else named_files(data)
+    others = ["data in memory"] if named is None else [*filterfalse(is_on_hub, named)]
+    if stream and (others or not named):
         raise InputError(
-            f"Expected data sets of the hub (hf://...) for --stream, got {others[0]!s:.80}. Leave "
-            "the option out: files are always read piece by piece."
+            "Expected data sets of the hub (hf://...) for --stream, got "
+            f"{others[0] if others else 'none'}. Leave the option out: files are always read piece "
+            "by piece."
         )
-    if is_held(data):
+    if named is None:
         return [Held(data)]
     return [hub_data(str(each), stream) if is_on_hub(each) else Path(each) for each in named]
 

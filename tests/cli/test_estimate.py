@@ -6,7 +6,7 @@ import pytest
 
 from headcount import Corpus, load
 from headcount.analysis import Estimate, Options, analyze, estimate
-from headcount.core import InputError
+from headcount.core import InputError, Table
 from tests.cli.conftest import headcount
 from tests.corpora.test_streams import Files
 
@@ -18,6 +18,7 @@ def test_the_table_of_processes() -> None:
     found = Estimate(10, 1000, 100, 2, alone_s=3600.0, shared_s=7200.0, memory=2 * 10**9)
     assert [found.seconds(number) for number in (1, 2, 4)] == [10800.0, 7200.0, 5400.0]
     table = found.document().blocks[-1]
+    assert isinstance(table, Table)
     assert [*table.rows[1]] == ["2", "2.0000", "4.0000", "4.00 GB"]
     assert "10 texts, 1,000 tokens, 2 passes of the model" in found.document().markdown()
 

@@ -50,10 +50,10 @@ def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> 
     num_sentences = num_tokens = 0
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
         for pair in encoder.encode(sentences):
+            num_sentences += pair.source.first_token == 0
             num_tokens += len(pair.source.measured(pair.source.ids))
             if num_tokens > limit_tokens:
-                return max(1, num_sentences)
-            num_sentences += pair.source.first_token == 0
+                return max(1, num_sentences - 1)
     return num_sentences
 
 

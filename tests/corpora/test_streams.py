@@ -88,6 +88,12 @@ def test_a_limit_of_tokens(tokenizers: dict[str, PreTrainedTokenizerBase]) -> No
     assert sentences_within(corpus, encoder, sizes[0] + sizes[1]) == 2
     assert sentences_within(corpus, encoder, 1) == 1
     assert sentences_within(corpus, encoder, sum(sizes)) == len(sizes)
+    windows = Encoder(tokenizers["wordpiece"], 8, windows=True)
+    rows = windows.encode([*corpus][:2])
+    every = [len(row.source.measured(row.source.ids)) for row in rows]
+    assert rows[-2].source.first_token > 0, "the second text has several windows"
+    assert sentences_within(corpus, windows, sum(every[:-1])) == 1
+    assert sentences_within(corpus, windows, sum(every)) == 2
 
 
 def test_bad_streams() -> None:

@@ -52,7 +52,9 @@ def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> No
     out = ("--per-length", 2, "--out", tmp_path / "out")
     status, output, errors = headcount("cache", llama, *out)
     assert status == 0, errors
-    assert "texts of 994 and 1,988 tokens judge the plan" in " ".join(output.split())
+    said = " ".join(output.split())
+    assert "texts of 994 and 1,988 tokens judge the plan" in said
+    assert "those with the lowest score retrieval, at most " in said
     status, _, errors = headcount("cache", llama, *out, "--overwrite", "--chat")
     assert status == 2 and "Expected a tokenizer with a chat template" in errors
 

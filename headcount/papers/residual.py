@@ -127,10 +127,9 @@ class _Search:
 
 
 def _is_sum(total: Tensor, a: Tensor, b: Tensor) -> bool:
-    if total.shape != a.shape or a.shape != b.shape:
+    if not total.shape == a.shape == b.shape:
         return False
-    difference = (total - a - b).abs().max()
-    return bool(difference <= TOLERANCE * total.abs().max())
+    return bool((total - a - b).abs().max() <= TOLERANCE * total.abs().max())
 
 
 def _norms(model: nn.Module) -> list[nn.Module]:

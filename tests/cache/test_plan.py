@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from headcount.cache import CachePlan, Group, check_cache_plan, plan_for_cache, streamable
-from headcount.core import InputError, ModelError
+from headcount.compaction import compact
+from headcount.core import InputError, ModelError, Plan
 from headcount.models import revision
 from headcount.tap import examine
 from tests import examined, tiny
@@ -64,6 +65,13 @@ def test_a_plan_is_made_for_a_model() -> None:
     assert plan == replace(PLAN, model=revision(model))
     assert plan.streaming == (Group(0, 1), Group(1, 0), Group(1, 1))
     assert streamable(model, anatomy) == plan.groups
+
+
+def test_a_layer_without_heads_has_no_groups() -> None:
+    model, anatomy = examined.examined("llama")
+    kept = [head for head in anatomy.heads if head.layer]
+    plan = plan_for_cache(compact(model, Plan.keeping(anatomy.heads, kept)), [(1, 0)], 3, 7)
+    assert plan.full == ((), (False, True))
 
 
 @pytest.mark.parametrize(

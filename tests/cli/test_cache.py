@@ -1,11 +1,13 @@
 """`headcount cache` from texts to a plan."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headcount.cache import CachePlan, plan_of
+from headcount.reports import document_of
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, PlannedCache
 from tests import saved
 from tests.cli.conftest import headcount
@@ -45,6 +47,10 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert "at 8,000 tokens all groups together hold 25% of the keys" in document.lower()
     assert "| 12 x needles | distance | 0% |" in re.sub(" +", " ", document)
     assert "| +0 in every text |" in re.sub(" +", " ", document), "no interval of zero width"
+    names = {"distance": "retrieval"}
+    judged = tuple(replace(row, plan=names.get(row.plan, row.plan)) for row in found.judged)
+    other = replace(found, record=replace(found.record, score="retrieval"), judged=judged)
+    assert "those with the lowest score retrieval, at most" in document_of(other).markdown()
 
 
 def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> None:
@@ -52,7 +58,9 @@ def test_our_sample_is_enough_without_options(llama: Path, tmp_path: Path) -> No
     out = ("--per-length", 2, "--out", tmp_path / "out")
     status, output, errors = headcount("cache", llama, *out)
     assert status == 0, errors
-    assert "texts of 994 and 1,988 tokens judge the plan" in " ".join(output.split())
+    said = " ".join(output.split())
+    assert "texts of 994 and 1,988 tokens judge the plan" in said
+    assert "those with the lowest score kvpress, at most " in said
     status, _, errors = headcount("cache", llama, *out, "--overwrite", "--chat")
     assert status == 2 and "Expected a tokenizer with a chat template" in errors
 

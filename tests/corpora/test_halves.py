@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from headcount.corpora import (
     Corpus,
@@ -25,6 +26,7 @@ from headcount.corpora.halves import (
     SECOND_HALF,
     SEGMENT,
     Halves,
+    first_cases,
     halves_of,
     is_in_second_half,
     num_missing,
@@ -111,6 +113,16 @@ def test_only_texts_with_a_case_of_the_first_token_count():
     short, long = by_hash(12, 12, EARLY - 2), by_hash(12, 12, EARLY - 1)
     assert [str(of(texts, is_causal=True)) for texts in (short, long)] == ["none", "texts"]
     assert str(of(short)) == "texts", "an encoder needs three tokens"
+
+
+def test_neighbours_of_the_first_token_and_early_queries_are_no_cases():
+    later_BQ2 = torch.ones(1, 12, 2, dtype=torch.long)
+    first = [first_cases(later_BQ2, *given)[0].tolist().index(True) for given in WHERE]
+    assert first == [2, 0, 10]
+
+
+WHERE = ((False, True), (False, False), (True, True))
+"""Whether queries see no later tokens, and whether the first stands at the first token."""
 
 
 def test_a_rare_first_token_is_no_case():

@@ -20,6 +20,7 @@ from headcount.corpora import (
     Column,
     Table,
     check_columns,
+    named_columns,
     read_data,
     read_parallel,
 )
@@ -467,3 +468,9 @@ def test_a_data_set_as_the_library_loads_it(tmp_path: Path) -> None:
         (f"{origin} {n + 1}", {"sentence": f"validation {n}", "class": n}) for n in (0, 1)
     ]
     assert "hf://owner/name?split=test can't be loaded: " in refusal
+
+
+@pytest.mark.parametrize("column", ["", "text", "=review", "text=", "="])
+def test_a_column_without_a_role_or_a_name(column: str) -> None:
+    with pytest.raises(InputError, match=f"Expected columns as ROLE=NAME, got {column!r}"):
+        named_columns(["second=b", column])

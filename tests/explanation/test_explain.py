@@ -142,6 +142,11 @@ def test_attribution_adds_up_and_patching_is_estimated(found: Explained) -> None
         assert estimate[name].value == pytest.approx(np.mean(expected), abs=1e-5)
 
 
+def test_so_many_heads_as_there_are_are_not_removed_together() -> None:
+    options = ExplainOptions(effects=("zero",), heads=HEADS, together=(1, 5, 9), draws=1)
+    assert {row.heads for row in explain(loaded(LLAMA), PROMPTS[:2], options=options).joint} == {1}
+
+
 def test_several_heads_together(found: Explained) -> None:
     """Each half's heads are the other half's best; random ones are of the same layers."""
     held = loaded(LLAMA)

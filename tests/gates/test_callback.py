@@ -148,6 +148,18 @@ def test_layers_that_run_again_without_a_gradient_are_refused(tmp_path: Path) ->
             )
 
 
+def test_half_precision_without_clipping_is_refused(tmp_path: Path) -> None:
+    model = tiny.MODELS["bert"]()
+    gates = made_gates("l0", model)
+    given = {"optimizer": torch.optim.SGD(gates.parameters(), 0.01), "model": model}
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    args.fp16 = True
+    GateTraining(gates).on_train_begin(args, TrainerState(), TrainerControl(), **given)
+    args.max_grad_norm = 0.0
+    with pytest.raises(InputError, match="got fp16 without clipping"):
+        GateTraining(gates).on_train_begin(args, TrainerState(), TrainerControl(), **given)
+
+
 def test_gates_move_at_their_rate_by_an_optimizer_of_ones_own(tmp_path: Path) -> None:
     """The first step of Adam is the rate, in its direction; warmup halves it, a rate of 0 has none.
 

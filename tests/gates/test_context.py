@@ -175,11 +175,12 @@ def test_a_plan_made_in_the_block_fits_after_it() -> None:
 
 def test_gates_of_another_model_are_refused() -> None:
     model, anatomy = examined("bert")
-    gates = hard_concrete(Layout.each(Heads({"encoder.self": (7,)})))
     with leaving_no_trace(model, tiny.inputs(model)):
-        with pytest.raises(ModelError, match="got 7 for layer 0 of encoder.self"):
-            with gating(model, gates, anatomy):
-                pass
+        for number in (2, 7):
+            gates = hard_concrete(Layout.each(Heads({"encoder.self": (number,)})))
+            with pytest.raises(ModelError, match=f"got {number} for layer 0 of encoder.self"):
+                with gating(model, gates, anatomy):
+                    pass
         good = hard_concrete(Layout.each(anatomy.heads))
         with gating(model, good, anatomy), pytest.raises(ModelError, match="is in a gating block"):
             with gating(model, good, anatomy):

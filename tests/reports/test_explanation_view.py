@@ -9,6 +9,7 @@ import pytest
 
 from headcount.core import styled
 from headcount.reports import document_of
+from headcount.reports.figures.circuits import faithfulness_curve
 from headcount.results import (
     LEVELS,
     AreaRow,
@@ -98,6 +99,12 @@ def made_circuits() -> dict[str, Any]:
             circuits.append(CircuitRow(ranking, level, *ends, said))
     areas = tuple(AreaRow(ranking, 0.7, 0.6, 0.8, 0.3, 0.2, 0.4) for ranking in curves)
     return {"faithfulness": rows, "circuits": tuple(circuits), "areas": areas}
+
+
+def test_both_levels_of_faithfulness_are_drawn() -> None:
+    rows = [FaithfulnessRow("mean", size, 0.1, 0.0, 0.2, size / 2) for size in (1, 2)]
+    (axes,) = faithfulness_curve(rows, str).axes
+    assert axes.get_ylim() == pytest.approx((-0.25, 1.25))
 
 
 @pytest.fixture

@@ -115,6 +115,10 @@ def test_without_profiles_roles_lead(plain: Path):
     for row in run.rows:
         leads = found[row.head]
         assert (leads.kind.role.name if leads else None) == (row.roles[0] if row.roles else None)
+    head = run.rows[0].head
+    two = changed(run, roles={**run.roles, head: (Role("sink"), Role("syntactic"))})
+    assert (led := leading(two)[head]) is not None and led.second is not None
+    assert (led.kind.role.name, led.second.role.name) == ("sink", "syntactic")
 
 
 def test_the_second_letter_is_the_next_finding_of_another_kind(profiled: Path):

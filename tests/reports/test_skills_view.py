@@ -157,6 +157,7 @@ def test_the_best_heads_are_one_table(run: Analysis) -> None:
     assert "| retrieval | share of an answer that the head copies" in text
     assert "| 0.1 | 6 of 6 |" in text and text.count("first half") == 1
     assert "| dec.0.0 | retrieval | 0.97 (0.96 to 0.99) | 0.97 | 0.97 |" in text
+    assert len(re.findall(r"\| dec\.\d\.\d \| retrieval \|", text)) == 5
 
 
 def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_units_that_are_all_alike_leave_no_doubt():
     assert [found.p_above(null)[0] for null in (0.9, 1.0)] == [0.0, 0.5]
     none = rates_of(np.array([40.0]), np.array([40]))
     assert np.isnan(none.p_above(0.5)[0])
+    once = rates_of(np.array([1.0]), np.array([2]))
+    assert once.rate_H[0] == 0.5 and np.isnan(once.error_H[0])
 
 
 def test_the_test_holds_its_size_where_a_head_gains_nothing():

@@ -572,6 +572,20 @@ def test_exact_products_leave_torch_s_own_flags_usable() -> None:
     assert cudnn.allow_tf32 and cudnn.conv.fp32_precision == "tf32"
 
 
+def test_a_setting_that_the_older_flag_contradicts_stays() -> None:
+    cudnn: Any = torch.backends.cudnn
+    before = cudnn.conv.fp32_precision
+    cudnn.conv.fp32_precision = "ieee"
+    try:
+        with pytest.raises(RuntimeError):
+            assert cudnn.allow_tf32 is None
+        with exact_products():
+            pass
+        assert cudnn.conv.fp32_precision == "ieee"
+    finally:
+        cudnn.conv.fp32_precision = before
+
+
 @pytest.mark.usefixtures("fast_products")
 def test_checks_compute_in_float32_where_faster_products_are_set() -> None:
     """Rounding to TF32 would look like a model that the tap changes."""

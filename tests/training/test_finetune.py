@@ -275,6 +275,8 @@ def test_refusals() -> None:
         finetune(llama, texts, replace(QUICK, trained="encoder"))
     with pytest.raises(InputError, match="Expected a finite number above 0 for peak, got 0"):
         replace(QUICK, peak=0.0)
+    with pytest.raises(InputError, match="above 0 for peak, got -0.1"):
+        replace(QUICK, peak=-0.1)
     with pytest.raises(ModelError, match="Expected a finite training loss, got"):
         finetune(loaded, task, replace(QUICK, peak=1e30, warmup=0, clip=1e30))
 

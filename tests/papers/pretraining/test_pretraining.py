@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -74,6 +75,7 @@ def test_it_learns(tmp_path: Path) -> None:
     )
     output_moments: list[TrainingProgress] = []
     job = PretrainingConfig("translation", recipe, data, hold_out=(20,), save_every=200)
+    started = time.monotonic()
     trained = train(job, tmp_path / "out", tell=output_moments.append)
     loaded = load(tmp_path / "out")
     dev = Translation(loaded, tmp_path / "out" / "dev.tsv")
@@ -84,6 +86,7 @@ def test_it_learns(tmp_path: Path) -> None:
     last = [moment for moment in output_moments if "loss" in moment.numbers][-1]
     assert last.epoch == pytest.approx(12 * last.step / last.steps) and last.tokens_per_second > 0
     assert output_moments[0].seconds_left > last.seconds_left
+    assert 0 < trained.result.seconds <= time.monotonic() - started + 0.1
 
 
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])

@@ -98,7 +98,9 @@ def check_alike(facts: Mapping[str, object]) -> None:
 
 def _check_alike(every: Sequence[Mapping[str, str]]) -> None:
     for name in every[0]:
-        found = {each.get(name): rank for rank, each in reversed([*enumerate(every)])}
+        found = dict[str | None, int]()
+        for rank, each in enumerate(every):
+            found.setdefault(each.get(name), rank)
         if len(found) > 1:
             shown = ", ".join(f"{fact} in process {rank}" for fact, rank in found.items())
             raise InputError(

@@ -76,3 +76,25 @@ def test_three_processes(tmp_path: Path) -> None:
         ], errors
     again = Kept(tmp_path / "kept.json", "key", "numbers", tuple[int, ...])
     assert {*again} == {*NUMBERS, "last"} and list(again["3"]) == said[0]["kept"][3]
+
+
+THREADS = """
+import torch
+from headcount.core import InputError, processes, wait_for_everyone
+
+torch.set_num_threads(1 + processes().process_index)
+try:
+    wait_for_everyone()
+except InputError as error:
+    print(error)
+"""
+
+
+def test_other_numbers_of_threads_are_refused() -> None:
+    """Before any work, since last digits depend on them as on versions and processors."""
+    for process in ranks("-c", THREADS):
+        output, _ = process.communicate(timeout=100)
+        assert output.startswith(
+            "Expected the same number of threads in all processes, got 1 in process 0, 2 in "
+            "process 1. Start all of them with the same arguments, files, packages and settings."
+        )

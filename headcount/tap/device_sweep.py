@@ -204,7 +204,7 @@ def sweep(
     b, h, at, q = place
     content, first_content, measured, rows = contents
     entropy, none, column, wrong, most_wrong = sums
-    value, value_b, value_h, value_k, masses, masses_q, num_columns = columns
+    value, value_b, value_h, value_k, masses, masses_q, masses_c, num_columns = columns
     heads, num_queries, num_keys = queries[4], queries[5], keys[5]
     its_lse = tl.load(lse + at, mask=attends, other=0)
     _store_pairs(place, attends, tile, its_lse, listed, pairs, DIM)
@@ -240,7 +240,8 @@ def sweep(
         _store_peaks(place, attends, first_content, rows, peaks, tops)
     if masses is not None:
         is_there = attends[:, None] & (c < num_columns)[None, :]
-        tl.store(masses + at[:, None] * masses_q + c[None, :], mass, mask=is_there)
+        where = masses + at[:, None] * masses_q + c[None, :] * masses_c
+        tl.store(where, mass, mask=is_there)
     if wrong is not None:
         differs = attends & (its_lse == its_lse) & (tl.abs(total - 1) > most_wrong)
         tl.atomic_add(wrong, tl.sum(differs.to(tl.int32)), sem="relaxed")

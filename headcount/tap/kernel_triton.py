@@ -335,7 +335,7 @@ class _Sweeping:
 
 _NONE = (None, None, None)
 _NO_STATISTICS = ((*_NONE, 0), _NONE, (None, 0, None, 0, 0), _NONE, (*_NONE, None, 0.0))
-_NO_PART = (None, 0, 0, 0, None, 0, 0)
+_NO_PART = (None, 0, 0, 0, None, 0, 0, 0)
 """What a sweep is given that finds no statistics, or no products."""
 
 
@@ -346,7 +346,7 @@ def _parts(columns_BHKC: Tensor | None, masses_BHQC: Tensor | None) -> Iterator[
     for at in range(0, columns_BHKC.shape[-1], MOST_COLUMNS):
         part = columns_BHKC[..., at : at + MOST_COLUMNS]
         masses = masses_BHQC[..., at : at + MOST_COLUMNS]
-        yield part, *part.stride()[:3], masses, masses.stride(2), part.shape[-1]
+        yield part, *part.stride()[:3], masses, *masses.stride()[2:], part.shape[-1]
 
 
 def _vectors(tensor: Tensor) -> Tensor:

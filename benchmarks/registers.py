@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,15 +105,20 @@ def recorded(case: Case) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]
     asked = Statistics.zeros(counted, columns, list(Reduction), columns)
     kernels = {name: getattr(device_sweep, name) for name in ("log_sums", "sweep")}
     recorders = {name: Recorder(kernel) for name, kernel in kernels.items()}
-    vars(device_sweep).update(recorders)
+    _replace(recorders)
     try:
         Triton().begin(call, asked, 0)
     finally:
-        vars(device_sweep).update(kernels)
+        _replace(kernels)
     for each in recorders.values():
         distinct = {str(sorted(options.items())): (given, options) for given, options in each.calls}
         for given, options in distinct.values():
             yield each.kernel, given, options
+
+
+def _replace(kernels: Mapping[str, Any]) -> None:
+    for name, kernel in kernels.items():
+        setattr(device_sweep, name, kernel)
 
 
 def compiled(kernel: Any, given: tuple[Any, ...], options: dict[str, Any], target: Any) -> Any:
@@ -144,7 +149,7 @@ def compiled(kernel: Any, given: tuple[Any, ...], options: dict[str, Any], targe
 
 def resources(machine_code: bytes) -> tuple[int, int]:
     """Registers a thread, and bytes that it keeps in memory instead."""
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(machine_code)
         file.flush()

@@ -268,7 +268,7 @@ class _Sweeping:
         is_causal = self._seen.is_causal and call.kwargs.get("position_bias") is None
         tensors = (call.query, call.key, call.value, None if is_causal else mask)
         with LogSums() as sums:
-            kwargs = call.kwargs | {"is_causal": is_causal}
+            kwargs: dict[str, Any] = call.kwargs | {"is_causal": is_causal}
             output, _ = sdpa_attention_forward(call.module, *tensors, **kwargs)
         return output, sums.found
 

@@ -1,5 +1,9 @@
 """The kernel triton, in Triton's interpreter: it finds what the blocks and NumPy find."""
 
+import runpy
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -11,6 +15,7 @@ from tests import tiny
 from tests.tap.kernel_cases import CASES, NEEDS
 from tests.tap.triton_cases import TRITONS, by_definition, call_on, check, swept
 
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "device.py"
 interpreted = pytest.mark.skipif(
     not IS_INTERPRETED, reason="needs triton and TRITON_INTERPRET=1: make kernels"
 )
@@ -72,7 +77,32 @@ def test_numbers_that_are_not_finite_are_found_by_their_own_check() -> None:
     kernel.check()
 
 
+def _run_script(monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+
+
+@interpreted
+def test_the_script_for_a_gpu_on_tiny_shapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "device.md"
+    _run_script(monkeypatch, "--tiny", "--rounds", "1", "--out", str(out))
+    written = out.read_text(encoding="utf-8")
+    assert written.startswith("no card, torch ")
+    assert written.count("1 of 1 cases are right in torch.") == 3
+    (row,) = [line for line in written.splitlines() if line.startswith("| tiny Llama | 2 x 9 |")]
+    assert row.count("|") == 8 and "aten::" in written
+
+
 # ------------------------------------------------------------------ without a compiler
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_the_script_for_a_gpu_says_that_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match=r"^Expected a GPU for CUDA, but torch sees none\. Run"):
+        _run_script(monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -37,9 +37,13 @@ def call_on(
         call.seen = call.facts.seen
     if case.position_bias:
         call.kwargs["position_bias"] = call.kwargs["position_bias"].to(device, dtype)
-    sides = (counted.is_attending_BQ, counted.is_measured_BQ, counted.is_key_BK)
-    moved = [each.to(device) for each in (*sides, counted.is_content_BK)]
-    return call, Counted(*moved, counted.offsets)
+    return call, Counted(
+        counted.is_attending_BQ.to(device),
+        counted.is_measured_BQ.to(device),
+        counted.is_key_BK.to(device),
+        counted.is_content_BK.to(device),
+        counted.offsets,
+    )
 
 
 def swept(

@@ -46,7 +46,8 @@ transformers-%: .versions/%/installed FORCE
 	touch $@
 
 kernels: .kernels/installed  ## the kernel for GPUs in Triton's interpreter, and compiled for an H100 that is not there
-	TRITON_INTERPRET=1 .kernels/bin/python -m pytest -p no:cacheprovider tests/tap/test_kernel_triton.py tests/measures/test_laws.py -k triton
+	TRITON_INTERPRET=1 .kernels/bin/python -m pytest -p no:cacheprovider -k triton \
+		tests/tap/test_kernel_triton.py tests/measures/test_laws.py tests/analysis/test_analysis.py
 	TRITON_CACHE_DIR=.kernels/cache .kernels/bin/python benchmarks/registers.py
 
 .kernels/installed: constraints.txt .venv/installed  ## triton, 0.7 GB, beside what is in .venv

@@ -177,11 +177,13 @@ class Triton:
             if call.facts not in self._seen:
                 self._seen[call.facts] = _Seen.of(call.mask, call.facts)
             seen = self._seen[call.facts]
-        wrong = self._wrong.setdefault(
-            call.query.device, call.query.new_zeros(1, dtype=torch.int32)
-        )
+        device = call.query.device
+        if device not in self._wrong:
+            self._wrong[device] = torch.zeros(1, dtype=torch.int32, device=device)
         with torch.cuda.device_of(call.query):
-            return _Sweeping(call, asked, self._tokens[asked.counted], seen).run(wrong)
+            return _Sweeping(call, asked, self._tokens[asked.counted], seen).run(
+                self._wrong[device]
+            )
 
     def check(self) -> None:
         """Check the sums of all weights since the last check.

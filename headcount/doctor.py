@@ -13,7 +13,7 @@ from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, image_encoder, load
 from headcount.pruning import check_prunable
 from headcount.results import LAPSED, Certificate
-from headcount.tap import LONG, implementation_of, unsuited
+from headcount.tap import LONG, TRITON_STATE, implementation_of, unsuited
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
 """Words of various lengths, scripts and kinds, with which the tokenizer's pieces must align."""
@@ -113,7 +113,7 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _kernel(loaded: Loaded) -> Iterator[Finding]:
-    why = unsuited(loaded.model, loaded.anatomy)
+    why = unsuited("sweep", loaded.model, loaded.anatomy)
     blocks = "attention is measured in blocks"
     if why is not None:
         text = f"{blocks}: {why}"
@@ -121,7 +121,7 @@ def _kernel(loaded: Loaded) -> Iterator[Finding]:
         text = f"{blocks}; with the extra fast, one compiled sweep measures long texts faster"
     else:
         text = f"{blocks}, and by one compiled sweep where texts have {LONG} tokens or more"
-    yield Finding("kernel", True, text)
+    yield Finding("kernel", True, f"{text}; --kernel triton, for GPUs: {TRITON_STATE}")
 
 
 def _unseen(loaded: Loaded) -> Iterator[Finding]:

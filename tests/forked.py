@@ -4,6 +4,7 @@ Importing torch, transformers and this package takes seconds. Each test session 
 that has only imported them, so that a fork of it behaves like a fresh `python -m MODULE ARGUMENTS`.
 """
 
+import ctypes
 import multiprocessing
 import os
 import resource
@@ -13,6 +14,8 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
+
+from tests.hosts import INTERFACE, address
 
 _FORKSERVER = multiprocessing.get_context("forkserver")
 _FORKSERVER.set_forkserver_preload(
@@ -39,6 +42,7 @@ class Forked:
         file_size: int | None = None,
         open_files: int | None = None,
         addresses: int | None = None,
+        host: str = "",
     ) -> None:
         """Start the process, with one thread and without network.
 
@@ -49,6 +53,7 @@ class Forked:
             file_size: Largest size in bytes of a file that it writes.
             open_files: Largest number of files and connections that it has open.
             addresses: Largest number of bytes that it has in its memory, as `ulimit -v` sets it.
+            host: The network namespace that it is in; that of the tests by default.
         """
         pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
         self._ends = [end for end, _ in pipes]
@@ -58,7 +63,7 @@ class Forked:
         limits = {resource.RLIMIT_FSIZE: file_size, resource.RLIMIT_NOFILE: open_files}
         limits |= {resource.RLIMIT_AS: addresses}
         self._process = _FORKSERVER.Process(
-            target=_run, args=(words, variables, [end for _, end in pipes], limits)
+            target=_run, args=(words, variables, [end for _, end in pipes], limits, host)
         )
         self._process.start()
         for _, end in pipes:
@@ -104,7 +109,11 @@ class Forked:
 
 
 def ranks(
-    module: str, *arguments: object, last: Sequence[object] = (), number: int = 2
+    module: str,
+    *arguments: object,
+    last: Sequence[object] = (),
+    number: int = 2,
+    hosts: Sequence[str] = (),
 ) -> list[Forked]:
     """Processes that find each other through the variables that torchrun sets.
 
@@ -113,22 +122,26 @@ def ranks(
         arguments: Arguments of all.
         last: A last argument for each, as hosts have that do not share a disk.
         number: Number of processes.
+        hosts: The host of each, by `two_hosts`; all on this machine by default.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": address(0) if hosts else "127.0.0.1",
         "MASTER_PORT": str(port),
         "WORLD_SIZE": str(number),
-        "LOCAL_WORLD_SIZE": str(number),
+        "LOCAL_WORLD_SIZE": str(1 if hosts else number),
     }
+    if hosts:
+        shared["GLOO_SOCKET_IFNAME"] = INTERFACE
     return [
         Forked(
             module,
             *arguments,
             *last[rank : rank + 1],
-            environment=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            environment=shared | {"RANK": str(rank), "LOCAL_RANK": str(0 if hosts else rank)},
+            host=hosts[rank] if hosts else "",
         )
         for rank in range(number)
     ]
@@ -139,8 +152,12 @@ def _run(
     environment: Mapping[str, str],
     ends: Sequence[Connection],
     limits: Mapping[int, int | None],
+    host: str,
 ) -> None:
     os.environ.update(environment)
+    if host:
+        with open(f"/run/netns/{host}") as namespace:
+            assert ctypes.CDLL(None).setns(namespace.fileno(), 0) == 0, f"can't enter {host}"
     for number, end in enumerate(ends, start=1):
         os.dup2(end.fileno(), number)
         end.close()

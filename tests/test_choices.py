@@ -57,7 +57,7 @@ for make in (
 """
 
 TOLD = f"""\
-Expected --kernel (one of auto, blocks, sweep), got 'fast'.
+Expected --kernel (one of auto, blocks, sweep, triton), got 'fast'.
 Expected a metric (one of accuracy, f1, matthews), got 'acc'.
 Expected a metric (one of bleu, chrf), got 'BLEU'. Did you mean bleu?
 Expected a pooling (one of mean, cls), got 'CLS'. Did you mean cls?

@@ -24,6 +24,7 @@ def test_what_works(tmp_path: Path) -> None:
     assert all(each.works for each in findings.values())
     assert "prune, compact" in findings["compaction"].text
     assert findings["kernel"].text.startswith("attention is measured in blocks")
+    assert findings["kernel"].text.endswith("--kernel triton, for GPUs: not run on a device yet")
 
 
 def test_a_model_of_images(tmp_path: Path) -> None:

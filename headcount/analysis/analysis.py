@@ -372,6 +372,9 @@ class _Analyzing:
             )
         if self.chosen.why is not None:
             warnings.append(f"attention was computed in blocks: {self.chosen.why}")
+        if left := self.chosen.kernel.left:
+            where = ", ".join(sorted(left))
+            warnings.append(f"some layers or batches were computed in blocks, since {where}")
         if self.no_induction is not None:
             warnings.append(f"induction was not tested: {self.no_induction}")
         return RunRecord(

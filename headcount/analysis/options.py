@@ -56,8 +56,8 @@ class Options:
     exclude_queries: bool = True
     """Exclude special tokens from the queries that confidence averages over."""
     kernel: KernelName = "auto"
-    """What computes attention: blocks of torch's operations, or one compiled sweep, which needs the
-    extra fast; by default the sweep for long texts, if it is installed."""
+    """What computes attention: blocks of torch's operations, one compiled sweep, which needs the
+    extra fast, or triton on a GPU; by default the sweep for long texts, if it is installed."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds for assigning roles; the papers' values by default."""
 

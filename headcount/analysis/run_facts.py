@@ -42,8 +42,8 @@ def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
 
 def versions(kernel: str = "blocks") -> dict[str, str]:
     """Versions of the packages that the numbers depend on, if a kernel computed attention."""
-    compiler = ("numba",) if kernel == "sweep" else ()
-    names = ("torch", "transformers", "tokenizers", "numpy", *compiler)
+    compilers = {"sweep": ("numba",), "triton": ("triton",)}.get(kernel, ())
+    names = ("torch", "transformers", "tokenizers", "numpy", *compilers)
     ours = {"python": platform.python_version(), "headcount": __version__}
     return ours | {name: version(name) for name in names}
 

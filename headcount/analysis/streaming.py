@@ -230,6 +230,7 @@ def forward(
             there = batch.to(input_device(model))
             listener.start(there)
             body(**there.inputs, **options)
+            kernel.check()
             after_batch(batch)
 
 

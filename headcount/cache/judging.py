@@ -20,7 +20,7 @@ from torch import Tensor
 from headcount.cache.masks import streaming_masks
 from headcount.cache.plan import CachePlan
 from headcount.cache.questions import AskedText, Question
-from headcount.core import Steps, silent_steps
+from headcount.core import Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
 from headcount.skills import last_logits
@@ -61,8 +61,9 @@ def answered(
     masked = nullcontext() if plan is None else streaming_masks(loaded, plan)
     found = list[tuple[bool, float]]()
     with evaluating(loaded.model), torch.inference_mode(), masked:
-        for number, text in enumerate(texts, 1):
-            found += _answers(loaded.model, text)
+        answers = spread(lambda text: [*_answers(loaded.model, text)], texts)
+        for number, each in enumerate(answers, 1):
+            found += each
             steps(number, len(texts))
     right, losses = zip(*found, strict=True)
     return Answered(right, losses)

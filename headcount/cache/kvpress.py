@@ -24,7 +24,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from headcount.cache.groups import layers_of
-from headcount.core import ModelError, Steps, silent_steps
+from headcount.core import ModelError, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills import last_logits
 from headcount.tap import (
@@ -53,13 +53,17 @@ def kvpress_scores(
     Raises:
         ModelError: if the model does not rotate its queries and keys as most models do.
     """
-    rotated = MeanRotated(loaded)
+    rotated, found = MeanRotated(loaded), list[Tensor]()
+
+    def of_text(ids_N: Tensor) -> Tensor:
+        read_text(loaded, ids_N)
+        return torch.cat([rotated.scores[module].cpu() for module in rotated.modules])
+
     with rotated.hearing():
-        for number, ids_N in enumerate(texts, 1):
-            read_text(loaded, ids_N)
-            steps(number, len(texts))
-    found = [torch.stack(rotated.scores[module]).mean(0) for module in rotated.modules]
-    return torch.cat(found).double().cpu().numpy()
+        for score_G in spread(of_text, texts):
+            found.append(score_G)
+            steps(len(found), len(texts))
+    return torch.stack(found).mean(0).double().numpy()
 
 
 @final
@@ -76,12 +80,12 @@ class MeanRotated:
         self.modules = [loaded.model.get_submodule(layer.module) for layer in layers]
         """The attention modules, in order."""
         self._angles: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-        self.scores: dict[nn.Module, list[Float[Tensor, " group"]]] = {}
-        """Of every attention module, the scores of its groups on each text."""
+        self.scores: dict[nn.Module, Float[Tensor, " group"]] = {}
+        """Of every attention module, the scores of its groups on the last text."""
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
-        """Inside, every forward pass of the model adds the scores of one text."""
+        """Inside, every forward pass of the model leaves the scores of one text."""
         attending = dispatching(self._model, self._attend, "sdpa")
         with arguments_heard(self.modules, self._keep_angles), attending:
             yield
@@ -109,7 +113,7 @@ class MeanRotated:
         **kwargs: Any,
     ) -> tuple[Tensor, None]:
         found = self._scores(module, query.float(), key.float(), kwargs.get("scaling"))
-        self.scores.setdefault(module, []).append(found)
+        self.scores[module] = found
         return plain_attention(module, query, key, value, attention_mask, **kwargs)
 
     def _scores(

@@ -41,6 +41,7 @@ from headcount.core import (
     amount,
     silent,
     silent_steps,
+    spread,
 )
 from headcount.models import Loaded
 from headcount.skills import Hay, Needles, Retrieved, SkillOptions, retrieve
@@ -177,14 +178,17 @@ def distance_scores(
     Raises:
         ModelError: if the model has no output projection that could be found.
     """
-    moved = StreamingDistance(loaded, sink, recent)
-    for number, ids_N in enumerate(texts, 1):
+    moved, found = StreamingDistance(loaded, sink, recent), list[Tensor]()
+
+    def of_text(ids_N: Tensor) -> Tensor:
         with Tap(loaded.model, loaded.anatomy, moved):
             read_text(loaded, ids_N)
-        steps(number, len(texts))
-    queries = sum(map(len, texts))
-    sums = [moved.sums[layer.layer_id].cpu() for layer in layers_of(loaded.anatomy)]
-    return torch.cat(sums).numpy() / queries
+        return torch.cat([moved.sums[layer.layer_id].cpu() for layer in layers_of(loaded.anatomy)])
+
+    for sums_G in spread(of_text, texts):
+        found.append(sums_G)
+        steps(len(found), len(texts))
+    return sum(found, torch.tensor(0.0)).numpy() / sum(map(len, texts))
 
 
 @final
@@ -200,7 +204,7 @@ class StreamingDistance:
     def __init__(self, loaded: Loaded, sink: int, recent: int) -> None:
         self.sink, self.recent = sink, recent
         self.sums: dict[LayerId, Float[Tensor, " group"]] = {}
-        """Sum of the distances over all queries so far, of every layer."""
+        """Sum of the distances over all queries of the last text, of every layer."""
         self._weight_HDM = {
             layer.layer_id: layer.output_weight(loaded.model).float()
             for layer in layers_of(loaded.anatomy)
@@ -232,8 +236,7 @@ class StreamingDistance:
         sums_G = torch.stack(
             [(moved[:, g].float() @ weight[g]).norm(dim=-1).double().sum() for g in range(num)]
         )
-        before = self.sums.get(layer.layer_id)
-        self.sums[layer.layer_id] = sums_G if before is None else before + sums_G
+        self.sums[layer.layer_id] = sums_G
 
 
 def mean_ranks(*scores: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:

@@ -14,7 +14,7 @@ from headcount.cli.console import Report, plain_console, print_document, print_w
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import Document, InputError, ResumePolicy, check_seed, check_single_process
+from headcount.core import Document, InputError, ResumePolicy, check_seed
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class Importance(
         """Check everything that needs no model."""
         check_seed(self.how.seed)
         super().check()
-        if "causal-gates" in self.how.methods:
-            check_single_process()
         self._check_no_unused_options()
         if self.against is not None and self.against.resolve() == self.out.resolve():
             raise InputError(

@@ -16,7 +16,16 @@ from headcount.cli.field_values import field_values
 from headcount.cli.frame import Measuring
 from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_prune, group_size
-from headcount.core import InputError, ResumePolicy, amount, options_of
+from headcount.core import (
+    InputError,
+    ResumePolicy,
+    amount,
+    check_one_folder,
+    check_single_process,
+    is_main_process,
+    options_of,
+    own_unit,
+)
 from headcount.pruning import AutoOptions
 from headcount.training import FinetuneConfig
 
@@ -87,6 +96,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         """Check everything that needs no model."""
         if self.preset is not None and self.method is not None:
             raise InputError("Expected one of --method and --preset, got both. Leave one out.")
+        if self.recover or pruning.is_trained(self.options):
+            check_single_process()
         self.on.check()
         keep = self.to_keep()
         pruning.check_budget(keep, *self.limits)
@@ -123,10 +134,12 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         beside = (self.analysis, self.one_per_group)
         read = [*self.on.files(), *map(Path, self.corpus), *filter(None, beside)]
         self.chosen  # noqa: B018
-        artifact.claim_artifact(self.out, policy, read=read)
+        if is_main_process():
+            artifact.claim_artifact(self.out, policy, read=read)
 
     def prepare(self) -> "Inputs[artifact.DenseAnalysis | None]":
         """Load the model, its analysis and the data."""
+        check_one_folder(artifact.state_of(self.out))
         loaded, analysis = self.on.load(), None
         if self.one_per_group is not None:
             pruning.check_groups(self.one_per_group, loaded)
@@ -137,7 +150,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     def measure(
         self, read: "Inputs[artifact.DenseAnalysis | None]", progress: Report
     ) -> "results.PruneRecord":
-        """Prune, and write the folder."""
+        """Prune, and write the folder; several processes share what is measured, one writes."""
         analysis = read.more
         roles = None if analysis is None else analysis.roles
         pruned = pruning.prune(
@@ -148,15 +161,19 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
             compensation=self._stages(),
             settings=self.on.settings(artifact.state_of(self.out), progress, roles),
         )
-        return artifact.save_pruned(
-            pruned,
-            self.out,
-            analysis=analysis,
-            files=self.on.dev,
-            arguments=recorded(self) | {"options": options_of(self.options, type(self).options)},
-            overwrite=artifact.may_replace(self.out),
-            progress=progress,
-        )
+        if not is_main_process():
+            return pruned.record
+        with own_unit():
+            return artifact.save_pruned(
+                pruned,
+                self.out,
+                analysis=analysis,
+                files=self.on.dev,
+                arguments=recorded(self)
+                | {"options": options_of(self.options, type(self).options)},
+                overwrite=artifact.may_replace(self.out),
+                progress=progress,
+            )
 
     def show(
         self, read: "Inputs[artifact.DenseAnalysis | None]", found: "results.PruneRecord"

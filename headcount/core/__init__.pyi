@@ -14,6 +14,8 @@ from .distributed import ended as ended
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
 from .distributed import leave as leave
+from .distributed import own_folder as own_folder
+from .distributed import own_unit as own_unit
 from .distributed import processes as processes
 from .distributed import told_by_all as told_by_all
 from .distributed import wait_for_everyone as wait_for_everyone
@@ -114,6 +116,7 @@ from .run_folder import remove_state as remove_state
 from .run_folder import start_over as start_over
 from .sharing import Held as Held
 from .sharing import Passing as Passing
+from .sharing import by_one as by_one
 from .sharing import shared as shared
 from .sharing import spread as spread
 from .timing import Stopwatch as Stopwatch

@@ -6,6 +6,7 @@ every second that it lives.
 
 import atexit
 import os
+import pickle
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHARING = (
-    *("align", "analyze", "cluster", "coreference", "curve", "evaluate", "explain", "follow"),
-    *("importance", "train"),
+    *("align", "analyze", "cache", "cluster", "coreference", "curve", "evaluate", "evolve"),
+    *("explain", "follow", "importance", "probe", "prune", "sensitivity", "skills", "train"),
 )
 """The commands that share their work if torchrun starts several processes."""
 
@@ -96,7 +98,9 @@ def check_alike(facts: Mapping[str, object]) -> None:
 
 def _check_alike(every: Sequence[Mapping[str, str]]) -> None:
     for name in every[0]:
-        found = {each.get(name): rank for rank, each in reversed([*enumerate(every)])}
+        found = dict[str | None, int]()
+        for rank, each in enumerate(every):
+            found.setdefault(each.get(name), rank)
         if len(found) > 1:
             shown = ", ".join(f"{fact} in process {rank}" for fact, rank in found.items())
             raise InputError(
@@ -111,6 +115,25 @@ def leave() -> None:
         _meeting().leave()
 
 
+@final
+class _Pickler(pickle.Pickler):
+    """Pickles of a tensor the numbers that it shows, not the larger tensor that it is a view of."""
+
+    def reducer_override(self, each: Any) -> Any:
+        import torch
+
+        if isinstance(each, torch.Tensor) and each.is_cpu and not each.requires_grad:
+            with suppress(TypeError):  # bfloat16, which numpy lacks
+                return torch.from_numpy, (each.numpy(),)
+        return NotImplemented
+
+
+def _packed(told: object) -> bytes:
+    packed = BytesIO()
+    _Pickler(packed).dump(told)
+    return packed.getvalue()
+
+
 def told_by_all(mine: T) -> list[T]:
     """What each process tells, in the order of the processes, once all are here."""
     if is_alone():
@@ -118,7 +141,7 @@ def told_by_all(mine: T) -> list[T]:
     from accelerate.utils import gather_object
 
     wait_for_everyone()
-    return gather_object([mine])
+    return [*map(pickle.loads, gather_object([_packed(mine)]))]
 
 
 def told_by(process: int, tell: Callable[[], T]) -> T:
@@ -128,8 +151,8 @@ def told_by(process: int, tell: Callable[[], T]) -> T:
     from accelerate.utils import broadcast_object_list
 
     is_me = processes().process_index == process
-    told: list[Any] = [tell() if is_me else None]
-    return broadcast_object_list(told, from_process=process)[0]
+    told: list[Any] = [_packed(tell()) if is_me else None]
+    return pickle.loads(broadcast_object_list(told, from_process=process)[0])
 
 
 def taken(units: Iterable[T]) -> Iterator[T]:
@@ -148,6 +171,11 @@ def taken(units: Iterable[T]) -> Iterator[T]:
             yield unit
             check_everyone_lives()
             mine = next(numbers)
+
+
+def own_folder(folder: Path) -> Path:
+    """A folder in a run's folder for what this process alone reads; the main process's is that."""
+    return folder if is_main_process() else folder / f"p{processes().process_index}"
 
 
 @contextmanager
@@ -283,7 +311,8 @@ def check_single_process() -> None:
     if not is_alone():
         raise InputError(
             f"Expected one process, got {_started()}. Run it without torchrun, which works with "
-            f"{', '.join(SHARING)} and gates in your own training (docs/gates.md)."
+            f"{', '.join(SHARING)} (curve and prune with methods that train nothing) and gates in "
+            "your own training (docs/gates.md)."
         )
 
 

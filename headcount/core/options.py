@@ -13,7 +13,7 @@ MAX_TOKENS = 4096
 LEAST = 8
 """Smallest length of a window that may be asked for."""
 
-KernelName = Literal["auto", "blocks", "sweep"]
+KernelName = Literal["auto", "blocks", "sweep", "triton"]
 """How attention is measured, see `tap/kernels.py`."""
 
 

@@ -1,6 +1,7 @@
 """Folders of results: what an earlier run left is resumed or replaced, never mixed."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -96,13 +97,15 @@ def marked(state: Path) -> str | None:
 
 def remove_state(state: Path) -> None:
     """Remove a state folder, its mark last, so that a half-removed folder remains ours."""
-    if state.is_dir():
+    with suppress(
+        FileNotFoundError, NotADirectoryError
+    ):  # another process of this run may be first
         for path in state.iterdir():
             if path.is_dir():
                 rmtree(path, ignore_errors=True)
             elif path.name != MARK:
                 path.unlink(missing_ok=True)
-        rmtree(state, ignore_errors=True)
+    rmtree(state, ignore_errors=True)
 
 
 def is_begun(state: Path) -> bool:

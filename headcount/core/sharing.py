@@ -76,6 +76,12 @@ def spread(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     return (result for _, result in shared(units, Passing[R]()))
 
 
+def by_one(do: Callable[[], R]) -> R:
+    """What the first process that is free computes; the others wait for it without a limit."""
+    (found,) = spread(lambda _: do(), (None,))
+    return found
+
+
 @final
 class Passing(dict[str, T], Generic[T]):
     """Results in memory that are read once, and then forgotten."""

@@ -168,6 +168,8 @@ class Kept(Mapping[str, T], Generic[T]):
             for name, result in shared(timed, self):
                 self._results[name] = result
                 yield result
+            for seconds in told_by_all(self.seconds):
+                self.seconds = seconds | self.seconds
         finally:  # after Ctrl-C too
             self.save()
 

@@ -25,7 +25,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError
+from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError, spread
 from headcount.corpora import Encoder
 from headcount.importance.scores import frozen, slopes
 from headcount.results import KINDS
@@ -52,10 +52,10 @@ KindsOf = Callable[[TaskBatch, str], Float[Tensor, "row token kind"]]
 
 @final
 class KindSums:
-    """Sums of one layer, for every example, head and kind of token; filled batch by batch.
+    """Sums of one layer, for every example, head and kind of token.
 
     Args:
-        num_examples: number of examples of the task.
+        num_examples: number of examples of the task, or of a batch.
         num_heads: number of heads of the layer.
     """
 
@@ -69,6 +69,16 @@ class KindSums:
         """Number of pairs of a query and a key of the kind that it sees."""
         self.queries_E = torch.zeros(num_examples, dtype=torch.float64)
         """Number of queries."""
+
+    @classmethod
+    def of(cls, num_examples: int, anatomy: Anatomy) -> "dict[LayerId, KindSums]":
+        """Sums of 0 of every layer."""
+        return {layer.layer_id: cls(num_examples, layer.num_heads) for layer in anatomy.layers}
+
+    def put(self, index_E: Int64[Tensor, " some"], part: "KindSums") -> None:
+        """Put the sums of some examples, by their numbers, into their places."""
+        for name, numbers in vars(part).items():
+            vars(self)[name][index_E] = numbers
 
 
 def attention_gradients(
@@ -98,15 +108,18 @@ def attention_gradients(
         ModelError: if a gradient is not finite.
     """
     model, anatomy = examined(model, anatomy)
-    sums = {
-        layer.layer_id: KindSums(task.num_examples, layer.num_heads) for layer in anatomy.layers
-    }
-    loss, terms, number = 0.0, 0, 0
+    sums, loss, terms, number = KindSums.of(task.num_examples, anatomy), 0.0, 0, 0
+
+    def of_batch(batch: TaskBatch) -> tuple[Tensor, dict[LayerId, KindSums], float, int]:
+        batch, parts = batch.to(input_device(model)), KindSums.of(batch.num_examples, anatomy)
+        found = _backward(model, task, anatomy, _Reacting(batch, kinds, parts))
+        return batch.index_E.cpu(), parts, *found
+
     with evaluating(model), frozen(model):
-        for batch in task.batches(max_tokens):
-            batch = batch.to(input_device(model))
-            added, count = _backward(model, task, anatomy, _Reacting(batch, kinds, sums))
-            loss, terms, number = loss + added, terms + count, number + batch.num_examples
+        for index_E, parts, added, count in spread(of_batch, task.batches(max_tokens)):
+            for place, part in parts.items():
+                sums[place].put(index_E, part)
+            loss, terms, number = loss + added, terms + count, number + len(index_E)
             done(number)
     if not terms:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
@@ -189,8 +202,8 @@ class _Reacting:
         return self.batch.is_query(layer.site)
 
     def _examples(self) -> Int64[Tensor, " row"]:
-        """The number of each row's example in the task's data."""
-        return self.batch.index_E[self.batch.example_R].cpu()
+        """The number of each row's example in the batch."""
+        return self.batch.example_R.cpu()
 
 
 def _seen(is_query_BQ: Tensor, num_keys: int, layer: AttentionLayer) -> Float[Tensor, "row q k"]:

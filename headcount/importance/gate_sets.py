@@ -22,8 +22,8 @@ from headcount.core import (
     Heads,
     InputError,
     LayerId,
-    check_single_process,
     silent_steps,
+    spread,
 )
 from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.scores import Scores, frozen, slopes
@@ -107,18 +107,19 @@ def gate_sets(
     Raises:
         InputError: For an option out of its range, or fewer than 4 examples.
     """
-    check_single_process()
     check_causal_gates(options)
     model, anatomy = examined(model, anatomy)
     *halves, _ = split(task)
     total = 3 * options.updates * len(halves)
     training = _Training(model, task, anatomy, options, max_tokens)
     task.steps(0, total)
+
+    def trained(number: int) -> tuple[np.ndarray, np.ndarray]:
+        before = number * total // 2
+        return training.trained(halves[number], lambda done: task.steps(before + done, total))
+
     with evaluating(model), frozen(model), torch.enable_grad():
-        found = [
-            training.trained(half, lambda done, before=number: task.steps(before + done, total))
-            for number, half in zip((0, total // 2), halves, strict=True)
-        ]
+        found = [*spread(trained, range(len(halves)))]
     opened_SH, closed_SH = (np.concatenate(each) for each in zip(*found, strict=True))
     return GateSets(anatomy.heads, options.starts, opened_SH, closed_SH)
 

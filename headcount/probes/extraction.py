@@ -327,7 +327,7 @@ class FeatureSets:
         Raises:
             InputError: if they do not.
         """
-        there = sum(path.stat().st_size for path in self.folder.rglob("*.f16"))
+        there = sum(path.stat().st_size for path in self.folder.glob("*/*/*.f16"))
         advice = (
             "Name a folder on another disk with --out, or lower --train-limit, --test-limit or "
             "--max-words."

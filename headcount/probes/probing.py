@@ -14,9 +14,11 @@ from headcount.core import (
     Kept,
     Progress,
     amount,
-    check_single_process,
+    by_one,
+    is_main_process,
     make_folder,
     name_of,
+    own_folder,
     remove_state,
     silent,
     size_in_words,
@@ -51,7 +53,8 @@ def probe(
         test: CoNLL-U files to measure on.
         options: the probes and how they are run.
         out: the folder of the run. Features and finished probes are kept in `out/state/probes`, and
-            a run that finds some there resumes. `Probed.write` writes the results.
+            a run that finds some there resumes. `Probed.write` writes the results. Processes of
+            torchrun share the probes, and each makes the features that it reads.
         progress: called with the stage and the progress.
         tokenizer: the tokenizer of a plain model.
 
@@ -59,7 +62,6 @@ def probe(
         CorpusError: if a treebank lacks what a probe needs, or training and test overlap.
         InputError: if the disk is too small for the features, or vectors can't be read.
     """
-    check_single_process()
     options = options or ProbeOptions()
     check_vectors(options.vectors)
     loaded = as_loaded(model, tokenizer)
@@ -99,25 +101,30 @@ class _Probing:
             f"|min_cases:{options.min_cases}|tokens:{options.max_tokens}"
         )
         sides = {TRAIN: self.train, TEST: self.test}
-        self.features = FeatureSets(loaded, sides, options, folder, self.key, progress)
+        own = own_folder(folder)
+        self.features = FeatureSets(loaded, sides, options, own, self.key, progress)
         self.units = Units(self.features)
 
     def run(self) -> Probed:
         """Run every unit that is not done, in order."""
         named = self.units.named()
-        make_folder(self.folder)
+        make_folder(self.features.folder)
         self.features.check_disk()
         size = size_in_words(self.features.num_bytes())
         self.progress(f"word-level features take {size} on disk", 1, 1)
         what = "the finished probes of a run"
         kept = Kept(self.folder / "done.json", self.key, what, UnitResult)
-        rows, found = list[ProbeRow](), list[UnitResult]()
-        for each in kept.results((name, partial(unit, rows)) for name, unit in named.items()):
-            rows += each.rows
-            found.append(each)
+        so_far = list[ProbeRow]()
+        for last in (False, True):
+            names = [name for name in named if self.units.follows(name) == last]
+            for each in kept.results((name, partial(named[name], so_far)) for name in names):
+                so_far += each.rows
+        found = [kept[name] for name in named]
         record = self._record([tree for each in found for tree in each.trees], kept.seconds)
-        weights = tuple(weight for each in found for weight in each.weights)
-        return Probed(record, tuple(rows), weights)
+        if not is_main_process():  # whose folder is removed once the results are written
+            remove_state(self.features.folder)
+        rows = tuple(row for each in found for row in each.rows)
+        return Probed(record, rows, tuple(weight for each in found for weight in each.weights))
 
     def _signature(self) -> str:
         """Everything that the numbers depend on."""
@@ -179,7 +186,7 @@ class _Probing:
                     f"ranks above the width of a hidden state were left out: "
                     f"{', '.join(map(str, too_large))}"
                 )
-            if not self.options.normalize and (massive := self.units.massive_states()):
+            if not self.options.normalize and (massive := by_one(self.units.massive_states)):
                 found.append(
                     f"words of {amount(len(massive), 'hidden state')} "
                     f"({', '.join(map(str, massive))}) have norms of up to "

@@ -76,6 +76,9 @@ def distance_map(length: int) -> Float[np.ndarray, "query key map"]:
 
 ASKED: tuple[Asked, ...] = ("tag", "relation")
 
+BEST = "best hidden state"
+"""Name of units that read which hidden state is best."""
+
 MASSIVE = 20
 """Norm of a word's state, in medians, from which a structural probe sees little else."""
 
@@ -91,7 +94,7 @@ class UnitResult:
 
 
 Unit = Callable[[Sequence[ProbeRow]], UnitResult]
-"""Does one unit of the work, given the rows of the units before it."""
+"""Does one unit of the work, given rows of other units: of all others if it `follows` them."""
 
 
 @final
@@ -118,6 +121,10 @@ class Units:
             for part, unit in self._units_of(name).items()
         }
 
+    def follows(self, name: str) -> bool:
+        """Whether a unit reads the rows of the others, so that it is done after them."""
+        return BEST in name
+
     def _units_of(self, name: ProbeName) -> dict[str, Unit]:
         variants = (TRAINED, RANDOM_INIT)
         if name == "attention":
@@ -143,11 +150,8 @@ class Units:
                 f"hidden state {state}, rank {first}": partial(self._structure, state, first)
                 for state in self.states
             },
-            **{
-                f"best hidden state, rank {rank}": partial(self._best, rank, TRAINED)
-                for rank in others
-            },
-            f"best hidden state, {RANDOM_INIT}": partial(self._best, first, RANDOM_INIT),
+            **{f"{BEST}, rank {rank}": partial(self._best, rank, TRAINED) for rank in others},
+            f"{BEST}, {RANDOM_INIT}": partial(self._best, first, RANDOM_INIT),
         }
 
     @cached_property

@@ -15,7 +15,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import InputError, Plan, brief_repr, options_of
+from headcount.core import InputError, Plan, brief_repr, by_one, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
@@ -87,7 +87,7 @@ def milliseconds(loaded: Loaded, task: Task, rounds: int = 9) -> float:
     """
     median = np.argsort(task.length_N, kind="stable")[task.num_examples // 2]
     inputs = task.batch(median[None]).to(input_device(loaded.model)).inputs
-    return 1000 * latency(loaded.model, inputs, rounds)
+    return by_one(lambda: 1000 * latency(loaded.model, inputs, rounds))
 
 
 @final

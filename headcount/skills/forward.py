@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Gates, Head, LayerId
+from headcount.core import Gates, Head, LayerId, spread
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
@@ -39,15 +39,18 @@ def last_logits(model: PreTrainedModel) -> dict[str, Any]:
 
 def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs:
     """The mean output of every head over all tokens of some texts of one length."""
-    sums = dict[LayerId, Tensor]()
+    here, sums = dict[LayerId, Tensor](), dict[LayerId, Tensor]()
 
-    def add(layer: AttentionLayer, output_BQHD: Tensor) -> None:
-        here_HD = output_BQHD.double().sum((0, 1))
-        sums[layer.layer_id] = sums.get(layer.layer_id, 0) + here_HD
+    def hear(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        here[layer.layer_id] = output_BQHD.double().sum((0, 1))
 
-    with running(loaded, returned=add):
-        for ids_T in ids_BT.to(input_device(loaded.model)):
-            loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
+    def of_text(ids_T: Tensor) -> dict[LayerId, Tensor]:
+        loaded.model(input_ids=ids_T[None], use_cache=False, **last_logits(loaded.model))
+        return {**here}
+
+    with running(loaded, returned=hear):
+        for found in spread(of_text, ids_BT.to(input_device(loaded.model))):
+            sums = {layer: sums.get(layer, 0) + sum_HD for layer, sum_HD in found.items()}
     return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
 
 

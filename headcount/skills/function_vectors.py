@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headcount.core import Head, LayerId, Steps, silent_steps
+from headcount.core import Head, LayerId, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills.few_shot import Prompt
 from headcount.skills.forward import Outputs, Removal, last_logits, running
@@ -63,18 +63,23 @@ def answer(
         steps: called with the number of prompts so far, and of all.
     """
     model, right, probabilities, outputs = loaded.model, list[bool](), list[float](), []
-    for prompt in prompts:
+
+    def of_prompt(prompt: Prompt) -> tuple[bool, float, Outputs]:
         kept = dict[LayerId, Tensor]()
 
-        def hear(layer: AttentionLayer, output_BQHD: Tensor, kept: dict = kept) -> Tensor | None:
+        def hear(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
             kept[layer.layer_id] = output_BQHD[0, -1].clone()
             return None if removal is None else removal.returned(layer, output_BQHD)
 
         with running(loaded, gates=None if removal is None else removal.gates, returned=hear):
             ids_BT = torch.tensor([prompt.clean], device=input_device(model))
             logits_V = model(input_ids=ids_BT, use_cache=False, **last_logits(model)).logits[0, -1]
-        right.append(int(logits_V.argmax()) == prompt.answer)
-        probabilities.append(float(logits_V.float().softmax(-1)[prompt.answer]))
+        probability = float(logits_V.float().softmax(-1)[prompt.answer])
+        return int(logits_V.argmax()) == prompt.answer, probability, kept
+
+    for is_right, probability, kept in spread(of_prompt, prompts):
+        right.append(is_right)
+        probabilities.append(probability)
         outputs.append(kept)
         steps(len(right), len(prompts))
     return Answered(np.array(right), np.array(probabilities), tuple(outputs))
@@ -106,8 +111,9 @@ def indirect_effects(
         steps: called with the number of prompts so far, and of all.
     """
     found = list[np.ndarray]()
-    for n, prompt in enumerate(prompts):
-        half = range(n % 2, len(prompts), 2)
+
+    def of_prompt(n: int) -> np.ndarray:
+        prompt, half = prompts[n], range(n % 2, len(prompts), 2)
         others = [
             outputs[m]
             for m in half
@@ -116,8 +122,11 @@ def indirect_effects(
         means = {
             layer: torch.stack([each[layer] for each in others]).mean(0) for layer in outputs[n]
         }
-        found.append(_probabilities(loaded, prompt, means))
-        steps(n + 1, len(prompts))
+        return _probabilities(loaded, prompt, means)
+
+    for each in spread(of_prompt, range(len(prompts))):
+        found.append(each)
+        steps(len(found), len(prompts))
     probability_NR = np.stack(found) if found else np.zeros((0, 1 + len(loaded.heads)))
     return Effects(probability_NR[:, 1:] - probability_NR[:, :1], probability_NR[:, 0])
 

@@ -26,7 +26,15 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps
+from headcount.core import (
+    HeadTable,
+    InputError,
+    LayerId,
+    ModelError,
+    Steps,
+    silent_steps,
+    spread,
+)
 from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
 from headcount.skills.forward import last_logits, running
@@ -211,15 +219,19 @@ def pattern_means(
     places = [
         LayerId("decoder.self", layer) for layer in range(len(loaded.heads.counts["decoder.self"]))
     ]
-    parts, done = [], 0
+    parts, done = list[Tensor](), 0
     steps(done, len(tokens.ids_BN))
-    for ids_BN in tokens.ids_BN.split(ROWS):
+
+    def of_batch(ids_BN: Tensor) -> Tensor:
         diagonals = PatternMeans(tokens.length, tokens.ids_BN.shape[1] - tokens.length)
         with running(loaded, diagonals):
             ids_BN = ids_BN.to(input_device(loaded.model))
             loaded.model(input_ids=ids_BN, use_cache=False, **last_logits(loaded.model))
-        parts.append(torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1))
-        steps(done := done + len(ids_BN), len(tokens.ids_BN))
+        return torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1)
+
+    for mean_PBH in spread(of_batch, tokens.ids_BN.split(ROWS)):
+        parts.append(mean_PBH)
+        steps(done := done + mean_PBH.shape[1], len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)
     return repeated_PBH, other_PBH
 

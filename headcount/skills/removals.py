@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import Steps
+from headcount.core import Steps, spread
 from headcount.models import Loaded
 from headcount.results import RecallRow
 from headcount.skills.forward import Outputs, Removal
@@ -76,12 +76,17 @@ class Removals:
         yield recalled(self._asked.name, "none", 0, "", self._asked.dense_NR)
         sets = [chosen for size in self._sizes for chosen in self._sets(size)]
         pairs = [(*chosen, value) for chosen in sets for value in self._options.replace]
-        for done, (name, chosen, value) in enumerate(pairs, 1):
-            right_NR = np.concatenate(
-                [self._without(half, chosen[half], value) for half in (False, True)]
-            )
-            yield recalled(self._asked.name, name, len(chosen[0]), value, right_NR)
+        for done, row in enumerate(spread(self._row, pairs), 1):
+            yield row
             steps(done, len(pairs))
+
+    def _row(self, removed: tuple[str, Chosen, str]) -> RecallRow:
+        """The row of some heads that are removed from both halves of the cases."""
+        name, chosen, value = removed
+        right_NR = np.concatenate(
+            [self._without(half, chosen[half], value) for half in (False, True)]
+        )
+        return recalled(self._asked.name, name, len(chosen[0]), value, right_NR)
 
     def _sets(self, size: int) -> Iterator[tuple[str, Chosen]]:
         """The sets of heads of a size."""

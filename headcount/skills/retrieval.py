@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from headcount.core import Gates, LayerId, Steps, silent_steps
+from headcount.core import Gates, LayerId, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills.forward import last_logits, running
 from headcount.skills.needles import Needle, prompts
@@ -118,15 +118,20 @@ def retrieve(
     by_length = dict[int, list[int]]()
     for number, needle in enumerate(needles):
         by_length.setdefault(needle.length, []).append(number)
-    for numbers in by_length.values():
-        for first in range(0, len(numbers), ROWS):
-            chosen = numbers[first : first + ROWS]
-            rows = [needles[number] for number in chosen]
-            ids_BT, copied_BH = _produced(loaded, rows, gates, listens, returned)
-            for number, ids, needle, shares in zip(chosen, ids_BT, rows, copied_BH, strict=True):
-                made[number] = tuple(ids[: len(needle.answer)])
-                copied[number] = shares
-            steps(done := done + len(rows), len(needles))
+    batches = [
+        numbers[first : first + ROWS]
+        for numbers in by_length.values()
+        for first in range(0, len(numbers), ROWS)
+    ]
+
+    def of_batch(batch: Sequence[int]) -> tuple[list[list[int]], np.ndarray]:
+        return _produced(loaded, [needles[each] for each in batch], gates, listens, returned)
+
+    for batch, (ids_BT, copied_BH) in zip(batches, spread(of_batch, batches), strict=True):
+        for number, ids, shares in zip(batch, ids_BT, copied_BH, strict=True):
+            made[number] = tuple(ids[: len(needles[number].answer)])
+            copied[number] = shares
+        steps(done := done + len(batch), len(needles))
     order = range(len(needles))
     return Retrieved(
         tuple(needles),

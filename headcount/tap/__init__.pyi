@@ -26,6 +26,7 @@ from .hooks import intercepted as intercepted
 from .hooks import on_gradient as on_gradient
 from .hooks import replaced as replaced
 from .kernel_blocks import without_padding as without_padding
+from .kernel_triton import TRITON_STATE as TRITON_STATE
 from .kernels import BLOCKS as BLOCKS
 from .kernels import LONG as LONG
 from .kernels import Chosen as Chosen

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int32, Int64
 from torch import Tensor
 
 MAX_PARTS = 4
@@ -98,6 +98,14 @@ class Counted:
     def has_padding(self) -> bool:
         """Whether some tokens that attend are padding."""
         return not bool(self.is_attending_BQ.all())
+
+    @cached_property
+    def special_BS(self) -> Int32[Tensor, "batch special"]:
+        """Special keys of each row; -1 after the last."""
+        is_special_BK = self.is_key_BK & ~self.is_content_BK
+        most = int(is_special_BK.sum(1).max())
+        key_BK = torch.arange(is_special_BK.shape[1], device=is_special_BK.device)
+        return key_BK.where(is_special_BK, -1).topk(most, 1).values.int().contiguous()
 
     def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
         """Cuts of some rows, each with its number of queries and keys up to the last token.

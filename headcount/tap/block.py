@@ -75,7 +75,10 @@ class WholeMap:
 
 @runtime_checkable
 class Listener(Protocol):
-    """Receives attention: for each layer `begin`, then `block` at least once, then `end`."""
+    """Receives attention: for each layer `begin`, then `block` at least once, then `end`.
+
+    A listener that asks for statistics alone may receive no block (`Statistics.needs_map`).
+    """
 
     def begin(
         self,

@@ -27,6 +27,7 @@ class Blocks:
     """Operations of torch, one after another."""
 
     name = "blocks"
+    left = frozenset[str]()
 
     def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
         """Every attention call."""
@@ -35,6 +36,9 @@ class Blocks:
     def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "AttendingInBlocks":
         """Begin a layer, in blocks of at most `size` weights."""
         return AttendingInBlocks(call, asked, size)
+
+    def check(self) -> None:
+        """Nothing is checked."""
 
 
 @final

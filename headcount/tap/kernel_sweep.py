@@ -50,16 +50,13 @@ class _Facts:
     @classmethod
     def of(cls, counted: Counted) -> "_Facts":
         """The facts of the tokens that count."""
-        is_content_BK, is_key_BK = counted.is_content_BK, counted.is_key_BK
+        is_content_BK = counted.is_content_BK
         penalty_BK = torch.zeros(is_content_BK.shape).masked_fill_(~is_content_BK, -torch.inf)
         penalty_BK[:, 0] = -torch.inf
-        is_special_BK = is_key_BK & ~is_content_BK
-        most = int(is_special_BK.sum(1).max())
-        key_BK = torch.arange(is_key_BK.shape[1]).where(is_special_BK, -1)
         firsts = torch.stack([counted.first_content(0), counted.first_content(1)])
         return cls(
             penalty_BK.numpy(),
-            key_BK.topk(most, 1).values.int().contiguous().numpy(),
+            counted.special_BS.numpy(),
             is_content_BK[:, 0].contiguous().numpy(),
             counted.is_measured_BQ.contiguous().numpy(),
             firsts.contiguous().numpy(),
@@ -72,6 +69,7 @@ class Sweep:
     """One compiled sweep over the scores of each block."""
 
     name = "sweep"
+    left = frozenset[str]()
 
     def __init__(self) -> None:
         from headcount.tap.compiled import sweep
@@ -99,6 +97,9 @@ class Sweep:
         if asked.counted not in self._facts:
             self._facts[asked.counted] = _Facts.of(asked.counted)
         return Sweeping(self._sweep, call, asked, self._facts[asked.counted], size)
+
+    def check(self) -> None:
+        """Nothing is checked."""
 
 
 @final

@@ -4,6 +4,7 @@ A kernel computes a block's weights from its scores and fills in the statistics 
 for. All kernels find the same numbers, except for rounding.
 """
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol, final, runtime_checkable
@@ -19,6 +20,7 @@ from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.block import Block
 from headcount.tap.kernel_blocks import Blocks
 from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from headcount.tap.placement import input_device
 
 LONG = 512
@@ -35,12 +37,25 @@ class Kernel(Protocol):
         """Its name, as users choose it."""
         ...
 
+    @property
+    def left(self) -> Collection[str]:
+        """Why calls were left to the blocks so far."""
+        ...
+
     def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
         """Whether the kernel can compute an attention call; blocks takes what others don't."""
         ...
 
-    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Attending":
-        """Begin a layer, in blocks of at most `size` weights."""
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> "Attending | Tensor":
+        """Begin a layer, in blocks of at most `size` weights.
+
+        A kernel that has no blocks fills in the statistics, and returns the layer's outputs
+        [batch, query, head, dim].
+        """
+        ...
+
+    def check(self) -> None:
+        """Check what was computed since the last check, once a batch."""
         ...
 
 
@@ -82,35 +97,46 @@ def chosen(name: KernelName, model: PreTrainedModel, anatomy: Anatomy, longest: 
 
     Args:
         name: "auto" is the sweep where numba is installed, it can compute the model and texts are
-            long.
+            long; else the blocks. Triton is only chosen by its name.
         model: the model that is tapped.
         anatomy: its attention layers.
         longest: number of tokens of the longest text.
 
     Raises:
-        InputError: if the sweep is asked for, and numba is not installed.
+        InputError: if a kernel is asked for whose compiler is not installed.
     """
     check_choice("kernel", name, KernelName)
-    has_numba = find_spec("numba") is not None
-    if name == "blocks" or (name == "auto" and not (has_numba and longest >= LONG)):
+    wanted = "sweep" if name == "auto" and longest >= LONG and find_spec("numba") else name
+    if wanted not in _COMPILED:
         return Chosen(BLOCKS)
-    if not has_numba:
+    make, compiler, brought = _COMPILED[wanted]
+    if find_spec(compiler) is None:
         raise InputError(
-            "Expected numba for the kernel sweep, but it is not installed. Install "
-            "headcount[fast], or pass --kernel blocks."
+            f"Expected {compiler} for the kernel {name}, but it is not installed. Install "
+            f"{brought}, or pass --kernel blocks."
         )
-    why = unsuited(model, anatomy)
+    why = unsuited(wanted, model, anatomy)
     if why is None:
-        return Chosen(Sweep())
-    return Chosen(BLOCKS, why if name == "sweep" else None)
+        return Chosen(make())
+    return Chosen(BLOCKS, None if name == "auto" else why)
 
 
-def unsuited(model: PreTrainedModel, anatomy: Anatomy) -> str | None:
-    """Why the sweep can't compute a model's attention; None if it can."""
-    if (device := input_device(model)).type != "cpu":
-        return f"the model is on {device}, and the sweep runs on a CPU"
+_COMPILED: dict[str, tuple[Callable[[], Kernel], str, str]] = {
+    "sweep": (Sweep, "numba", "headcount[fast]"),
+    "triton": (Triton, "triton", "a build of torch for CUDA, which brings it along"),
+}
+"""Kernels that are compiled: how to make them, what compiles them, and what it comes with."""
+
+
+def unsuited(name: str, model: PreTrainedModel, anatomy: Anatomy) -> str | None:
+    """Why a compiled kernel can't compute a model's attention; None if it can."""
+    device = input_device(model).type
+    if name == "sweep" and device != "cpu":
+        return f"the model is on {device}, and the kernel sweep runs on a CPU"
+    if name == "triton" and device != "cuda" and not IS_INTERPRETED:
+        return f"the model is on {device}, and the kernel triton runs on a GPU"
     if model.dtype == torch.float64:
-        return "the model is in float64, and the sweep in float32"
+        return f"the model is in float64, and the kernel {name} computes in float32"
     if anatomy.eager:
         return "the model's own eager function computes its weights"
     if all(layer.by_own_softmax for layer in anatomy.layers):

@@ -33,7 +33,7 @@ from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
 from headcount.tap.kernel_blocks import fill
-from headcount.tap.kernels import BLOCKS, Kernel
+from headcount.tap.kernels import BLOCKS, Attending, Kernel
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks
@@ -260,16 +260,30 @@ class Tap:
             yield
 
     def _listen(self, layer: AttentionLayer, call: AttentionCall) -> Tensor:
-        """Compute attention in blocks; each is passed to the listener and discarded."""
+        """Compute attention for the listener, at once or in blocks."""
         if call.kwargs.get("dropout"):
             raise ModelError("Expected a model without dropout. Call model.eval() before the tap.")
         listener, value = self.listener, call.repeated(call.value).to(call.dtype)
         asked = None if listener is None else listener.begin(layer, value, call.query.shape[2])
         statistics = statistics_of(asked)
-        columns = statistics.columns_BHKC
-        widened = value if columns is None else _side_by_side(value, columns)
         kernel = self.kernel if self.kernel.takes(call, statistics) else BLOCKS
-        attending = kernel.begin(call, statistics, self.block)
+        output = kernel.begin(call, statistics, self.block)
+        if not isinstance(output, Tensor):
+            output = self._in_blocks(layer, call, output, value, statistics.columns_BHKC)
+        if listener is not None:
+            listener.end(layer)
+        return self._without_unseeing(output, call)
+
+    def _in_blocks(
+        self,
+        layer: AttentionLayer,
+        call: AttentionCall,
+        attending: Attending,
+        value: Tensor,
+        columns: Tensor | None,
+    ) -> Tensor:
+        """Compute attention in blocks; each is passed to the listener and discarded."""
+        widened = value if columns is None else _side_by_side(value, columns)
         batch, num_heads, num_queries, _ = call.query.shape
         num_keys, head_dim = value.shape[2:]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
@@ -277,17 +291,15 @@ class Tap:
             weights, keys = attending.weights(rows, heads, queries)
             product = weights @ widened[rows, heads, keys]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
-            if listener is not None:
+            if self.listener is not None:
                 num_columns = 0 if columns is None else columns.shape[-1]
                 masses = product[..., head_dim : head_dim + num_columns]
                 place = (layer, rows, heads, queries)
                 block = Block(*place, weights, masses, keys.start, num_keys)
                 attending.fill(block)
-                listener.block(block)
+                self.listener.block(block)
         attending.end()
-        if listener is not None:
-            listener.end(layer)
-        return self._without_unseeing(output, call)
+        return output
 
     def _without_unseeing(self, output: Tensor, call: AttentionCall) -> Tensor:
         """Zero the outputs of queries that see no key, as fused attention does (left padding).

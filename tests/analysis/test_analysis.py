@@ -7,10 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
 import headcount
+from headcount.analysis import analysis as analysis_module
 from headcount.measures import Confidence, Entropy
 from headcount.models import Loaded
+from headcount.tap import Chosen, Statistics
+from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.kernel_triton import IS_INTERPRETED
 from tests import saved
 from tests.laws import leaving_no_trace
 
@@ -145,6 +150,51 @@ def test_the_kernel_is_recorded_and_not_mixed(loaded: Loaded, tmp_path: Path) ->
         np.testing.assert_allclose(one, other, rtol=1e-5)
     with pytest.raises(headcount.InputError, match="needs the same model, data"):
         headcount.analyze(loaded, corpus, options, out=tmp_path)
+
+
+@pytest.mark.skipif(not IS_INTERPRETED, reason="needs triton and TRITON_INTERPRET=1: make kernels")
+def test_an_analysis_with_triton(loaded: Loaded, tmp_path: Path) -> None:
+    """Texts give the numbers of the blocks; what was left to these, because of trees, is said."""
+    (text := tmp_path / "text.txt").write_text("The cat sat on the mat.\nDogs bark.\n")
+    options = headcount.Options(kernel="triton")
+    blocks = headcount.analyze(loaded, headcount.Corpus(text))
+    triton = headcount.analyze(loaded, headcount.Corpus(text), options)
+    assert triton.record.kernel == "triton" and "|sums:triton|" in triton.record.signature
+    assert "triton" in triton.record.versions
+    for name in ("confidence", "entropy", "attn_punct", "norm_sep"):
+        one, other = (each.heads.frame[name].to_numpy() for each in (blocks, triton))
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    said = "some layers or batches were computed in blocks"
+    assert not [each for each in triton.record.warnings if each.startswith(said)]
+    trees = headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=2), options)
+    assert f"{said}, since maps of words or patches are read" in trees.record.warnings
+
+
+class _Reluctant:
+    """A kernel that leaves every call to the blocks."""
+
+    name, left, checks = "reluctant", {"there are gradients", "scores are blocked"}, 0
+
+    def takes(self, call: AttentionCall, statistics: Statistics) -> bool:
+        return False
+
+    def begin(self, call: AttentionCall, asked: Statistics, size: int) -> Tensor:
+        raise AssertionError("it takes nothing")
+
+    def check(self) -> None:
+        self.checks += 1
+
+
+def test_what_a_kernel_leaves_to_the_blocks_is_recorded(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = _Reluctant()
+    monkeypatch.setattr(analysis_module, "chosen", lambda *given: Chosen(kernel))
+    record = headcount.analyze(loaded, headcount.Corpus(SAMPLE, limit=3)).record
+    assert record.kernel == "reluctant" and "|sums:reluctant|" in record.signature
+    said = "some layers or batches were computed in blocks, since scores are blocked, "
+    assert f"{said}there are gradients" in record.warnings
+    assert kernel.checks == 1, "once a batch"
 
 
 def test_a_model_that_the_sweep_cant_take_is_measured_in_blocks(loaded: Loaded) -> None:

@@ -42,13 +42,11 @@ def test_one_sentence_of_the_main_process(
         assert printed.out == "" and " ".join(printed.err.split()).count(SENTENCE) == times
 
 
-@pytest.mark.parametrize("name", ["probe", "report"])
+@pytest.mark.parametrize("name", ["compact", "report"])
 def test_real_processes(name: str, bert: Path, tmp_path: Path) -> None:
     """A folder and a report were written by both processes, or one blamed the other."""
     out = tmp_path / "out"
-    arguments = (
-        (bert, "--train", SAMPLE, "--test", SAMPLE, "--out", out) if name == "probe" else (out,)
-    )
+    arguments = (bert, "--plan", "plan.json", "--out", out) if name == "compact" else (out,)
     (first, second) = ends(ranks("headcount", name, *arguments))
     assert first[:2] == (2, "") and " ".join(first[2].split()).startswith(SENTENCE)
     assert second == (2, "", "") and not out.exists()

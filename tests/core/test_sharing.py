@@ -12,7 +12,9 @@ SCRIPT = """
 import json, os, signal, sys, time
 from functools import partial
 from pathlib import Path
+import torch
 from headcount.core import InputError, Kept, check_alike, distributed, processes, spread
+from headcount.core import by_one, told_by_all
 
 distributed.SILENT = 3.0
 rank, done = processes().process_index, []
@@ -33,6 +35,9 @@ def refused(facts):
 
 
 said = {"squares": [*spread(lambda number: number**2, range(5))], "alike": refused({"model": "a"})}
+said["bytes"] = [each.untyped_storage().nbytes() for each in told_by_all(torch.zeros(1000, 9)[:1])]
+said["half"] = [each.tolist() for each in told_by_all(torch.ones(2, dtype=torch.bfloat16))]
+said["one"] = by_one(os.getpid)
 said["other"] = refused({"model": f"{rank % 2}"})
 kept = Kept(Path(sys.argv[1]) / "kept.json", "key", "numbers", tuple[int, ...])
 units = [(str(number), partial(unit, number)) for number in range(7)]
@@ -58,6 +63,8 @@ def test_three_processes(tmp_path: Path) -> None:
         assert each["other"].startswith(
             "Expected the same model in all processes, got 0 in process 0, 1 in process 1. Start"
         )
+        assert each["bytes"] == [36] * 3 and each["half"] == [[1, 1]] * 3
+        assert each["one"] == said[0]["one"]
         assert each["kept"] == said[0]["kept"] and each["together"] == [7]
     assert [number for number, _ in said[0]["kept"]] == [*range(7)]
     assert sorted(sum((each["done"] for each in said), [])) == [*range(7)]
@@ -69,3 +76,25 @@ def test_three_processes(tmp_path: Path) -> None:
         ], errors
     again = Kept(tmp_path / "kept.json", "key", "numbers", tuple[int, ...])
     assert {*again} == {*NUMBERS, "last"} and list(again["3"]) == said[0]["kept"][3]
+
+
+THREADS = """
+import torch
+from headcount.core import InputError, processes, wait_for_everyone
+
+torch.set_num_threads(1 + processes().process_index)
+try:
+    wait_for_everyone()
+except InputError as error:
+    print(error)
+"""
+
+
+def test_other_numbers_of_threads_are_refused() -> None:
+    """Before any work, since last digits depend on them as on versions and processors."""
+    for process in ranks("-c", THREADS):
+        output, _ = process.communicate(timeout=100)
+        assert output.startswith(
+            "Expected the same number of threads in all processes, got 1 in process 0, 2 in "
+            "process 1. Start all of them with the same arguments, files, packages and settings."
+        )

@@ -26,6 +26,7 @@ from tests.cli.test_train import DATA, TINY
 from tests.faults.damage import number_of_tries
 from tests.faults.tally import survive
 from tests.forked import Forked, ranks
+from tests.hosts import two_hosts
 
 KILLED = """
 import os, signal, sys
@@ -94,7 +95,11 @@ def jobs(
     sets = (*task, "--dev", data[1], "--test", data[2])
     made = (
         Job("analyze", (bert, SAMPLE, "--limit", 4, "--save-every", 0), "heads.parquet"),
-        Job("importance", (bert, *task, "--methods", "gradient", "ablation"), "heads.parquet"),
+        Job(
+            "importance",
+            (bert, *task, "--methods", "gradient", "ablation", "causal-gates", "--updates", 2),
+            "heads.parquet",
+        ),
         Job(
             "curve",
             (bert, *sets, "--keep", 2, "--methods", "norm", "random", "--seeds", 1),
@@ -162,16 +167,17 @@ def _killed(job: Job, out: Path, limit: int, *more: object) -> tuple[int | None,
     return process.returncode, output
 
 
-def _same(job: Job, one: Path, other: Path) -> None:
+def _same(job: Job, one: Path, other: Path, exact: bool = False) -> None:
     paths = one / job.result, other / job.result
     if job.result.endswith(".parquet"):
         read = (pd.read_parquet(path) for path in paths)
         left, right = (frame.drop(columns="seconds", errors="ignore") for frame in read)
-        pd.testing.assert_frame_equal(left, right, rtol=1e-6)
+        pd.testing.assert_frame_equal(left, right, check_exact=exact, rtol=1e-6)
         return
     weights = [load_file(path) for path in paths]
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight)
+        assert not exact or torch.equal(weights[1][name], weight), name
 
 
 def _points(name: str, most: int) -> Sequence[int]:
@@ -256,19 +262,78 @@ def test_a_command_at_work_ends_in_ten_seconds(
         shutil.rmtree(tmp_path / "out.state", ignore_errors=True)
 
 
+SHARED = (
+    *("align", "analyze", "cache", "cluster", "coreference", "curve", "evolve", "explain"),
+    *("follow", "importance", "probe", "prune", "sensitivity", "skills"),
+)
+"""Commands of which several processes share the work."""
+WITHOUT_BATCHES = ("curve", "follow", "explain", "cache", "skills")
+"""Commands among these without an option for the size of a batch."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["align", "cluster", "coreference", "curve", "explain", "follow"])
-def test_two_processes_find_what_one_does(name: str, jobs: dict[str, Job], tmp_path: Path) -> None:
-    """To the last bit, into one folder."""
+@pytest.mark.parametrize("name", SHARED)
+def test_two_hosts_find_what_one_does(name: str, jobs: dict[str, Job], tmp_path: Path) -> None:
+    """To the last bit, each into a folder of its own, if the command needs no shared disk."""
     if number_of_tries(0) == 0 and name != "follow":
         pytest.skip("by `make faults` only")
-    job, one, two = jobs[name], tmp_path / "one", tmp_path / "two"
-    more = () if name in ("curve", "follow", "explain") else ("--max-tokens", 60)
+    job, one = jobs[name], tmp_path / "one"
+    outs = [tmp_path / "0", tmp_path / ("0" if name == "prune" else "1")]
+    more = () if name in WITHOUT_BATCHES else ("--max-tokens", 60)
     status, _, errors = headcount(name, *job.arguments, *more, "--out", one)
     assert status == 0, errors
-    for process in ranks("headcount", name, *job.arguments, *more, "--out", two):
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
-    read = (pd.read_parquet(out / job.result) for out in (one, two))
-    left, right = (frame.drop(columns="seconds", errors="ignore") for frame in read)
-    pd.testing.assert_frame_equal(left, right, rtol=0, atol=0)
+    with two_hosts() as hosts:
+        words = (name, *job.arguments, *more, "--out")
+        for process in ranks("headcount", *words, last=outs, hosts=hosts):
+            _, errors = process.communicate()
+            assert process.returncode == 0, errors
+    _same(job, one, outs[0], exact=True)
+    assert name == "prune" or not (outs[1] / job.result).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["analyze", "curve", "evolve", "follow", "importance", "probe", "prune"]
+)
+def test_killed_processes_resume_in_any_number(
+    name: str, jobs: dict[str, Job], tmp_path: Path
+) -> None:
+    """One of two processes is killed at a write, then the other; one, two or three resume."""
+    if number_of_tries(0) == 0:
+        pytest.skip("by `make faults` only")
+    job = jobs[name]
+    dense = tmp_path / "dense" / "out"
+    status, output = _killed(job, dense, 10**6)
+    assert status == 0
+    for limit in _points(f"{name} of two", int(output.split()[-1])):
+        place = tmp_path / str(limit)
+        place.mkdir()
+        _kill_two(job, place / "out", limit)
+        for number in (1, 2, 3):
+            copy = tmp_path / f"{limit} {number}"
+            shutil.copytree(place, copy)
+
+            def again(copy: Path = copy, number: int = number) -> None:
+                words = (name, *job.arguments, "--resume", "--out", copy / "out")
+                started = ranks("headcount", *words, number=number)
+                errors = [process.communicate()[1] for process in started]
+                if started[0].returncode == 2:
+                    assert "--overwrite" in errors[0], errors  # killed after its end
+                else:
+                    assert not any(process.returncode for process in started), errors
+                _same(job, dense, copy / "out", exact=True)
+
+            survive(f"kill -9 of 2 {name}", f"{number} resume", (name, limit), again)
+            shutil.rmtree(copy)
+
+
+def _kill_two(job: Job, out: Path, limit: int) -> None:
+    """Run two processes of a job, of which the first is killed at a write, and then the other."""
+    both = ranks("-c", KILLED, limit, out.parent, job.name, *job.arguments, "--out", out)
+    while all(process.returncode is None for process in both):
+        time.sleep(0.05)
+    was_killed = any(process.returncode for process in both)
+    for process in both:
+        if was_killed and process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()

@@ -36,6 +36,7 @@ from headcount.tap import (
     seen_keys,
 )
 from headcount.tap.kernel_sweep import Sweep
+from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from tests import laws, tiny
 from tests.examined import examined, examined_double
 from tests.measures.cases import (
@@ -258,6 +259,22 @@ def test_every_measure_with_the_sweep(name: str) -> None:
     whole, other = (_totals_of(_batch(seed, (7, 5)), kernel=sweep).split() for seed in (5, 6))
     for key, sums in (whole + other).sums.items():
         laws.assert_same_sums(other.sums[key] + whole.sums[key], sums, rtol=1e-12)
+
+
+@pytest.mark.skipif(not IS_INTERPRETED, reason="needs triton and TRITON_INTERPRET=1: make kernels")
+@pytest.mark.parametrize("name", ["llama", "gemma2", "bert"])
+def test_every_measure_with_triton(name: str) -> None:
+    """The sums are those of the blocks; batches with trees are the blocks'."""
+    kernel, with_trees = Triton(), _batch(5, (11, 6, 2))
+    for batch in (replace(with_trees, arcs=None), with_trees):
+        assert not kernel.left
+        expected = _totals_of(batch, 2**19, EVERY, name, BLOCKS).split()
+        found = _totals_of(batch, 2**19, EVERY, name, kernel).split()
+        assert found.sums.keys() == expected.sums.keys()
+        for key, sums in expected.sums.items():
+            laws.assert_same_sums(found.sums[key], sums, rtol=2e-5)
+    kernel.check()
+    assert kernel.left == {"maps of words or patches are read"}
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -15,8 +15,8 @@ from headcount.core import (
     Kept,
     Progress,
     amount,
-    check_single_process,
     make_folder,
+    own_folder,
     remove_state,
     silent,
 )
@@ -81,7 +81,8 @@ def evolve(
         corpus: texts; targets of parallel text are not read.
         options: what is measured and how.
         out: the folder of the run. States and finished parts are kept in `out/state`, and a run
-            that finds some there resumes. `Evolution.write` writes the results.
+            that finds some there resumes. `Evolution.write` writes the results. Processes of
+            torchrun share the parts, and each makes the states that it reads.
         progress: called with the stage and the progress.
 
     Raises:
@@ -89,7 +90,6 @@ def evolve(
         InputError: if the disk is too small.
         ModelError: if a model's hidden states can't be observed.
     """
-    check_single_process()
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else Path(out) / "state"
         make_folder(folder)
@@ -116,17 +116,19 @@ class _Run:
         progress: Progress,
     ) -> None:
         self.subjects, self.corpus, self.options = subjects_of(models), corpus, options
-        self.folder, self.progress = folder, progress
-        self.stores = Stores(self.subjects, corpus, options, folder, progress)
+        self.progress, own = progress, own_folder(folder)
+        make_folder(own)
+        self.stores = Stores(self.subjects, corpus, options, own, progress)
         self.key = self._key()
         what = "the finished parts of a run"
-        self.kept = Kept(self.folder / "done.json", self.key, what, Part)
+        self.kept = Kept(folder / "done.json", self.key, what, Part)
 
     def run(self) -> Evolution:
         """Run every part that is not done, in order."""
         self.stores.check()
         units = [(name, partial(Part.of, measure)) for name, measure in self.units()]
         parts = list(self.kept.results(units))
+        self.stores.release()
         rows = tuple(row for part in parts for row in part.rows)
         points = tuple(point for part in parts for point in part.points)
         return Evolution(self.record(rows), rows, points)
@@ -140,32 +142,23 @@ class _Run:
             yield "distance between models", self._between
 
     def _units_of(self, subject: Subject) -> Iterator[tuple[str, Callable[[], Found]]]:
-        """The parts of one model; those of a view are followed by the deletion of its states."""
+        """The parts of one model; those that read one view follow each other."""
         measure = self.options.measure
         if "information" in measure:
             yield "information, input", partial(self._information, subject, TEXT)
         if "neighbours" in measure:
             yield "neighbours", partial(self._neighbours, subject)
-        yield "text is read", partial(self._released, subject, TEXT)
         if "pictures" in measure:
             yield "pictures", partial(self._pictures, subject)
-            yield "pictures are drawn", partial(self._released, subject, PICTURES)
         if "information" in measure and has_output(subject):
             yield "information, output", partial(self._information, subject, OUTPUT)
-        yield "outputs are read", partial(self._released, subject, OUTPUT)
         if REPLACED in self.stores.views(subject):
             yield "information, replaced", partial(self._information, subject, REPLACED)
-            yield "replaced are read", partial(self._released, subject, REPLACED)
         if "distance" in measure:
             yield "distance", partial(self._distance, subject)
         if "influence" in measure:
             yield "change", partial(self._change, subject)
             yield "influence", partial(self._influence, subject)
-
-    def _released(self, subject: Subject, view: str) -> Found:
-        if view in self.stores.views(subject):
-            self.stores.release(subject, view)
-        yield from ()
 
     def _neighbours(self, subject: Subject) -> Found:
         store = self.stores.get(subject, TEXT, self.key)

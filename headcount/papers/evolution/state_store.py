@@ -72,11 +72,6 @@ class StateStore:
         assert self._numbers is not None
         self._numbers.flush()
 
-    def close(self) -> None:
-        """Close and delete the file."""
-        self._numbers = None
-        self.path.unlink(missing_ok=True)
-
     def put(
         self,
         layer: int,

@@ -88,7 +88,7 @@ class Stores:
         Raises:
             InputError: if the disk is too small.
         """
-        there = sum(path.stat().st_size for path in self.folder.rglob("*.f16"))
+        there = sum(path.stat().st_size for path in self._stored())
         advice = "Name a folder on another disk with --out, or lower --occurrences or --types."
         check_disk(self.folder, self.peak_bytes - there, "hidden states", advice)
         if self.peak_bytes:
@@ -109,6 +109,8 @@ class Stores:
         which = subject.label, view
         if which not in self._open:
             store = self.planned(subject, view)
+            if view != SENTENCES:
+                self.release(store.path)
             write_states(
                 subject,
                 store,
@@ -124,11 +126,17 @@ class Stores:
     def _rows(self, subject: Subject, chosen: Occurrences, view: str) -> Iterator[Row]:
         return rows_of(subject, self.tokens_of(subject), chosen, view, self.options.seed)
 
-    def release(self, subject: Subject, view: str) -> None:
-        """Delete the states of a model in a view."""
-        store = self._open.pop((subject.label, view), None) or self.planned(subject, view)
-        forget(store.path.with_suffix(".json"))  # before the numbers, which it says are there
-        store.close()
+    def _stored(self) -> Iterator[Path]:
+        """The files of states on this process's disk."""
+        return self.folder.glob("*/*.f16")
+
+    def release(self, wanted: Path | None = None) -> None:
+        """Delete all states; or, if some are wanted, others that belong to one model alone."""
+        for path in [*self._stored()]:
+            if wanted is None or (path != wanted and path.stem != SENTENCES):
+                self._open.pop((path.parent.name, path.stem), None)
+                forget(path.with_suffix(".json"))  # before the numbers, which it says are there
+                path.unlink()
 
     def occurrences(self, subject: Subject, view: str) -> Occurrences:
         """The tokens whose states are stored in a view."""

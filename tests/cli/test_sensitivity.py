@@ -15,6 +15,8 @@ def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -
     assert status == 0, errors
     assert "masked-lm: 8 examples" in output and "|dL/dA|, other" in output
     assert "encoder.self, separator: over 6 heads, attention correlates" in output
+    rows = [line.split()[0] for line in output.splitlines() if line.startswith("enc.")]
+    assert rows == ["enc.0", "enc.1"]
     table = pd.read_parquet(out / "sensitivity.parquet")
     assert len(table) == 2 * (1 + 3) * len(KINDS) * 3
     assert (out / "figures" / "sensitivity.svg").exists()

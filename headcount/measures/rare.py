@@ -43,7 +43,8 @@ class Rare(Sums):
         at_rarest_BHQ = attention.peak_key_BHQ == rarest_B11
         at_second_BHQ = attention.peak_key_BHQ == second_B11
         found = (at_rarest_BHQ, at_rarest_BHQ | at_second_BHQ)
-        return cls(*(over_queries(each, is_query_BQ) for each in found), is_query_BQ.sum())
+        rarest, two_rarest = (over_queries(each, is_query_BQ) for each in found)
+        return cls(rarest, two_rarest, is_query_BQ.sum())
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`rare_share`, `rare2_share` and the number of queries that they refer to."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pytest
@@ -11,13 +11,15 @@ import transformers as hf
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import Measuring, forward, run
 from headcount.core import ModelError
-from headcount.corpora import Batch, Sentence
+from headcount.corpora import FIRST_HALF, Batch, Sentence
 from headcount.measures import Sides, reductions
 from headcount.measures.registry import MEASURES
-from headcount.tap import examine
+from headcount.tap import BLOCKS, examine, seen_keys
+from headcount.tap.kernel_sweep import Sweep
 from tests import tiny
 from tests.measures.cases import random_side, tokens
 
@@ -92,6 +94,14 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+def _batch(model: PreTrainedModel, lengths: tuple[int, ...]) -> Batch:
+    """Rows of some lengths, without trees."""
+    inputs, rng = tiny.inputs(model, lengths), np.random.default_rng(3)
+    rows = zip(inputs["input_ids"].tolist(), lengths, strict=True)
+    sides = tokens([random_side(rng, length, ids[:length]) for ids, length in rows])
+    return Batch(inputs, sides, None, None, tuple(Sentence("") for _ in lengths))
+
+
 def _counted(
     monkeypatch: pytest.MonkeyPatch, num_layers: int, broken: tuple[int, int] | None = None
 ) -> _Counting:
@@ -108,18 +118,14 @@ def _counted(
         max_position_embeddings=tiny.NUM_POSITIONS,
     )
     model = hf.BertModel(config).eval()
-    anatomy, inputs = examine(model), tiny.inputs(model, LENGTHS)
-    rng = np.random.default_rng(3)
-    rows = zip(inputs["input_ids"].tolist(), LENGTHS, strict=True)
-    sides = tokens([random_side(rng, length, ids[:length]) for ids, length in rows])
-    batch = Batch(inputs, sides, None, None, tuple(Sentence("") for _ in LENGTHS))
+    anatomy, batch = examine(model), _batch(model, LENGTHS)
     if broken is not None:
         layer, head = broken
         with torch.no_grad():
             bias = model.get_parameter(f"encoder.layer.{layer}.attention.self.key.bias")
             bias[4 * head : 4 * head + 4] = torch.nan
     listener, counting = Measuring(model, anatomy, MEASURES), _Counting()
-    counting.put(*model.state_dict().values(), *inputs.values())
+    counting.put(*model.state_dict().values(), *batch.inputs.values())
     with monkeypatch.context() as patched:
         patched.setattr(reductions, "moved", counting.copied)
         patched.setattr(Sides, "to", lambda self, device: counting.sides(self))
@@ -148,3 +154,48 @@ def test_measures_are_taken_once_a_batch_and_no_layer_waits(
     assert (many.computing - few.computing) / 10 <= 52  # 12 of them are the model's own
     assert many.computing <= 830
     assert many.found.total() <= 1740
+
+
+@final
+class _Largest(TorchDispatchMode):
+    """The largest number of entries of a tensor that an operation makes."""
+
+    found = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        results = function(*args, **(kwargs or {}))
+        made = [each for each in tree_leaves(results) if type(each) is Tensor]
+        sizes = (each.untyped_storage().nbytes() // each.element_size() for each in made)
+        self.found = max(self.found, *sizes, 0)
+        return results
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("llama", "blocks"), ("llama", "sweep"), ("mistral", "sweep"), ("modernbert", "blocks")],
+)
+def test_nothing_of_the_size_of_a_map_is_made(
+    name: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Causal masks, windows behind and both ways, and padding."""
+    if kernel == "sweep":
+        pytest.importorskip("numba")
+    window = hf.MistralConfig(**tiny.GROUPED, sliding_window=17)
+    its = hf.MistralForCausalLM(window) if name == "mistral" else tiny.MODELS[name]()
+    model, found = its.eval(), []
+    anatomy, batch = examine(model), _batch(model, (350, 271))
+    half_BN, is_sep_BN = batch.source.half_BN, torch.zeros_like(batch.source.is_sep_BN)
+    plain = replace(batch.source, half_BN=half_BN.clamp_max(FIRST_HALF), is_sep_BN=is_sep_BN)
+    batch = replace(batch, source=plain)  # units and segments have sums of their own
+    monkeypatch.setattr("headcount.tap.tap.BLOCK", 2**16)
+    monkeypatch.setattr(seen_keys, "STRIP", 2**14)
+    for least in (2**30, 2**16):  # whole masks, and intervals
+        monkeypatch.setattr(seen_keys, "LEAST", least)
+        computing, largest = Sweep() if kernel == "sweep" else BLOCKS, _Largest()
+        with largest:
+            found.append(run(model, anatomy, [batch], MEASURES, kernel=computing).sums)
+        assert (largest.found < 350 * 350) == (least == 2**16), largest.found
+    for key, sums in found[1].items():
+        expected = found[0][key].state()
+        for part, numbers in sums.state().items():
+            torch.testing.assert_close(numbers, expected[part], rtol=1e-4, atol=1e-4, msg=part)

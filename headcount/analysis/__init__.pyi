@@ -1,5 +1,7 @@
 from .analysis import analyze as analyze
 from .analysis import measure as measure
+from .estimating import Estimate as Estimate
+from .estimating import estimate as estimate
 from .options import Options as Options
 from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES
 from .repeated_tokens import repeated_roles as repeated_roles

@@ -49,6 +49,7 @@ from headcount.corpora import (
     check_batch_sizes,
     check_is_corpus,
     halves_of,
+    sentences_within,
     take_census,
     units,
 )
@@ -161,6 +162,8 @@ class _Analyzing:
         check_batch_sizes(options.max_tokens, options.pool)
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
         self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
+        if (limit := options.limit_tokens) is not None:
+            corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", self._census)
         _check_fits(loaded, self.census, options.max_tokens)

@@ -13,6 +13,7 @@ from headcount.core import (
     check_seed,
     check_window,
 )
+from headcount.corpora import check_limit
 from headcount.vocabulary import Thresholds
 
 
@@ -42,6 +43,8 @@ class Options:
     as long as the model takes."""
     max_tokens: int = MAX_TOKENS
     """Number of padded tokens in a batch; lower it if memory runs out."""
+    limit_tokens: int | None = None
+    """Largest number of tokens to read: texts are read as long as all of the next one fits."""
     pool: int = 2000
     """Number of sentences sorted by length at a time; a larger pool needs less padding."""
     save_every: float = 30.0
@@ -61,6 +64,7 @@ class Options:
     def __post_init__(self) -> None:
         check_seed(self.seed)
         check_window(self.window)
+        check_limit(self.limit_tokens, "token")
         check_choice("--kernel", self.kernel, KernelName)
         if self.strict and (self.windows or self.window is not None):
             raise InputError(
@@ -80,8 +84,9 @@ class Options:
         Raises:
             InputError: for the first one that is.
         """
-        for name in ("frequencies", "strict", "windows", "window"):
+        for name in ("frequencies", "strict", "windows", "window", "limit_tokens"):
             if getattr(self, name):
                 raise InputError(
-                    f"--{name} only affects texts, but the corpus is images. Leave the option out."
+                    f"--{name.replace('_', '-')} only affects texts, but the corpus is images. "
+                    "Leave the option out."
                 )

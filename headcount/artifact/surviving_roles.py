@@ -180,7 +180,9 @@ def _corpus(record: RunRecord, files: Sequence[str | Path], signed: Signature) -
     columns = named_columns(record.arguments.get("columns", ()))
     limit = record.counts.sentences
     if not sides:
-        return Corpus(files, limit=limit, pairs=pairs, columns=columns, as_words=as_words)
+        stream = bool(record.arguments.get("stream"))
+        how = {"pairs": pairs, "columns": columns, "as_words": as_words, "stream": stream}
+        return Corpus(files, limit=limit, **how)
     if [Path(name).suffix for name in files] != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)

@@ -1,5 +1,6 @@
 """`headcount analyze`: what every head does on a corpus."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,14 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_signature, print_warnings
+from headcount.cli.console import (
+    Report,
+    plain_console,
+    print_document,
+    print_signature,
+    print_warnings,
+    shown,
+)
 from headcount.cli.folder_arguments import ResumableArguments
 from headcount.cli.frame import Measuring
 from headcount.core import ResumePolicy, amount
@@ -52,13 +60,23 @@ class Analyze(
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
+    stream: bool = False
+    """Read data sets of the hub (hf://...) from there on every pass, without a copy on disk."""
+    estimate: bool = False
+    """Print what the run would cost in hours and memory, alone and with several processes; measures
+    some of the texts and writes nothing."""
     how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
+
+    @classmethod
+    def parsed_by(cls, arguments: Sequence[str]) -> type["Analyze"]:
+        """A class that needs no --out if nothing is written."""
+        return Estimating if "--estimate" in arguments else cls
 
     @cached_property
     def texts(self) -> Corpus:
         """The corpus."""
         sides = (self.source, self.target, self.limit)
-        return self.read(self.corpus, *sides, pairs=self.pairs)
+        return self.read(self.corpus, *sides, pairs=self.pairs, stream=self.stream)
 
     def check(self) -> None:
         """Check everything that needs no model, the corpus included."""
@@ -113,6 +131,23 @@ class Analyze(
         print_warnings(record.warnings, console)
         print_signature(record.signature, console)
         console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Estimating(Analyze):
+    """Print what an analysis would cost."""
+
+    RESULT = None
+    out: Path = field(default=Path(), kw_only=True)
+    """Folder for the results, of which there are none."""
+
+    def run(self) -> int:
+        """Estimate and print; no folder is claimed."""
+        self.check()
+        with shown() as progress:
+            found = analysis.estimate(self.load(), self.texts, self.how, progress)
+        print_document(found.document(), plain_console(soft_wrap=False))
+        return 0
 
 
 def _roles(found: "results.Analysis") -> Table:

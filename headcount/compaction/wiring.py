@@ -25,6 +25,7 @@ from headcount.tap import (
     device_of,
     dispatching,
     evaluating,
+    fetch,
     intercepted,
     plain_attention,
     run_tiny,
@@ -60,6 +61,7 @@ class Projection:
 
     def write(self, weight_OM: Float[Tensor, "output hidden"]) -> None:
         """Replace the weights."""
+        fetch(self.module)
         weight = self.module.weight
         assert isinstance(weight, Tensor)
         turned = weight_OM if isinstance(self.module, Conv1D) else weight_OM.T
@@ -68,6 +70,7 @@ class Projection:
 
     def add_bias(self, more_M: Float[Tensor, " hidden"]) -> None:
         """Add to the bias, creating one if the projection has none."""
+        fetch(self.module)
         bias, weight = self.module.bias, self.module.weight
         assert isinstance(weight, Tensor)
         if bias is None:

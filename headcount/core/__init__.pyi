@@ -78,6 +78,7 @@ from .locking import hold as hold
 from .locking import locked as locked
 from .locking import release as release
 from .memory import free_memory as free_memory
+from .memory import peak_memory as peak_memory
 from .options import MAX_TOKENS as MAX_TOKENS
 from .options import KernelName as KernelName
 from .options import check_choice as check_choice

@@ -28,6 +28,14 @@ def free_memory(root: Path = Path("/")) -> int | None:
     return max(0, min(found)) if found else None
 
 
+def peak_memory() -> int | None:
+    """Bytes of main memory that this process had at its peak; None where that is not known."""
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def _of_machine(root: Path) -> Iterator[int]:
     with suppress(OSError):
         text = (root / "proc/meminfo").read_text(encoding="utf-8")

@@ -11,8 +11,6 @@ from .batching import units as units
 from .census import Census as Census
 from .census import Misread as Misread
 from .census import Named as Named
-from .census import baselines_of as baselines_of
-from .census import take_census as take_census
 from .chats import chat_tokens as chat_tokens
 from .chats import message_frame as message_frame
 from .conllu import is_treebank as is_treebank
@@ -22,6 +20,9 @@ from .coreference import read_documents as read_documents
 from .corpus import Corpus as Corpus
 from .corpus import check_is_corpus as check_is_corpus
 from .corpus import chunks as chunks
+from .counting import baselines_of as baselines_of
+from .counting import sentences_within as sentences_within
+from .counting import take_census as take_census
 from .encoder import Encoder as Encoder
 from .encoder import encode_text as encode_text
 from .frequencies import Frequencies as Frequencies

@@ -6,7 +6,7 @@ Axes: B sentence, N token, A arc. Rows are padded on the right.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, partial
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import TypeVar, final
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int64, Shaped
 from torch import Tensor
 
-from headcount.core import MAX_TOKENS, CorpusError, Grid
+from headcount.core import MAX_TOKENS, CorpusError, Grid, amount
 from headcount.corpora.census import Census
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
@@ -202,8 +202,8 @@ def batches(
         halves: halves of the corpus; by default every text is one unit.
     """
     check_batch_sizes(max_tokens, pool)
-    maker = _Maker(encoder, census, frequencies, halves or Halves())
-    for groups in _pools(corpus, maker, max_tokens, pool):
+    maker = _Maker(encoder, census, frequencies, halves or Halves(), max_tokens)
+    for groups in _pools(corpus, maker, pool):
         yield from map(maker.batch, groups())
 
 
@@ -223,16 +223,22 @@ def units(
 ) -> Iterator[Iterator[Batch]]:
     """Yield the batches of each unit of a corpus; together they are those of `batches`.
 
-    A unit is a run of pools, whose texts are encoded if its batches are asked for before the next
-    unit. In a corpus of few pools it is every n-th batch of a pool, so that units take about as
-    long as each other. The units do not depend on who asks.
+    A unit is a part of a stream, read if its batches are asked for; or a run of pools, encoded if
+    its batches are asked for before the next unit; or, with few pools, every n-th batch of one, so
+    that units take about as long as each other. They do not depend on who asks.
     """
     check_batch_sizes(max_tokens, pool)
-    maker = _Maker(encoder, census, frequencies, halves or Halves())
+    maker = _Maker(encoder, census, frequencies, halves or Halves(), max_tokens)
+    if len(parts := corpus.parts) > 1:
+        starts = accumulate(census.parts, initial=0)
+        for part, first, number in zip(parts, starts, census.parts, strict=False):
+            pools = _pools(part, maker, pool, first, number)
+            yield (maker.batch(group) for groups in pools for group in groups())
+        return
     num_pools = max(1, -(-census.num_sentences // pool))
     least_batches = max(census.num_tokens, census.num_target_tokens) // max_tokens
     together, num_shares = num_pools // MOST_UNITS, min(LEAST_UNITS, least_batches) // num_pools
-    pools = enumerate(_pools(corpus, maker, max_tokens, pool))
+    pools = enumerate(_pools(corpus, maker, pool, counted=census.num_sentences))
     for _, run in groupby(pools, lambda each: each[0] // max(1, together)):
         if num_shares < 2:
             yield (maker.batch(group) for _, groups in run for group in groups())
@@ -246,11 +252,19 @@ Groups = Callable[[], Sequence[Sequence[EncodedPair]]]
 """What encodes a pool, once, and makes the groups of its batches."""
 
 
-def _pools(corpus: Corpus, maker: "_Maker", max_tokens: int, pool: int) -> Iterator[Groups]:
-    number = 0
+def _pools(
+    corpus: Corpus, maker: "_Maker", pool: int, first: int = 0, counted: int | None = None
+) -> Iterator[Groups]:
+    """The pools of a corpus whose first sentence has a number, and that were counted before."""
+    number = first
     for sentences in chunks(corpus, pool):
-        yield cache(partial(maker.groups, sentences, number, max_tokens))
+        yield cache(partial(maker.groups, sentences, number))
         number += len(sentences)
+    if counted is not None and number - first != counted:
+        raise CorpusError(
+            f"Expected {amount(counted, 'text')} in {corpus.where}, as when they were counted, got "
+            f"{number - first}: files changed, or a stream ended early. Run it again."
+        )
 
 
 def _share(maker: "_Maker", groups: Groups, share: int, num_shares: int) -> Iterator[Batch]:
@@ -286,19 +300,18 @@ class _Maker:
         census: Census,
         frequencies: Frequencies | None,
         halves: Halves,
+        max_tokens: int,
     ) -> None:
-        self._encoder, self._halves = encoder, halves
+        self._encoder, self._halves, self._max_tokens = encoder, halves, max_tokens
         self._source_frequencies = frequencies or census.source_frequencies
         self._target_frequencies = census.target_frequencies
         self._relations = {name: index for index, name in enumerate(census.relations)}
         self._baselines = census.baseline_offsets
 
-    def groups(
-        self, sentences: Sequence[Sentence], first: int, max_tokens: int
-    ) -> list[list[EncodedPair]]:
+    def groups(self, sentences: Sequence[Sentence], first: int) -> list[list[EncodedPair]]:
         """The rows of each batch of a pool whose first sentence has a number in the corpus."""
         pairs = numbered(self._encoder.encode(sentences), first)
-        return list(groups_by_length(pairs, lambda pair: pair.length, max_tokens))
+        return list(groups_by_length(pairs, lambda pair: pair.length, self._max_tokens))
 
     def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
         encoder = self._encoder

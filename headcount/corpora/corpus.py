@@ -59,6 +59,7 @@ class Corpus:
             of a `.csv` have no types, so only its text is found without a name.
         as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
             do, in place of its text as it is written.
+        stream: whether data sets of the hub are read from there on every pass, and not copied.
 
     Raises:
         CorpusError: for a file that is missing or of an unknown kind, and for a column that its
@@ -78,12 +79,14 @@ class Corpus:
         pairs: bool = False,
         columns: Columns | None = None,
         as_words: bool = False,
+        stream: bool = False,
     ) -> None:
         check_limit(limit, "sentence")
         check_fields(columns)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
-        self._named = sources_of(paths)
+        self._is_part = False
+        self._named = sources_of(paths, stream=stream)
         self._sources = [each for named in self._named for each in _each_of(named, columns)]
         self._paths = [each for each in self._sources if isinstance(each, Path)]
         self._held = [each for each in self._sources if isinstance(each, Held)]
@@ -116,6 +119,29 @@ class Corpus:
         corpus._targets = path
         return corpus
 
+    def within(self, limit: int) -> "Corpus":
+        """The same corpus with another limit."""
+        corpus = copy(self)
+        corpus.limit = limit
+        return corpus
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it is a stream of many files, or a part of one, hashed while it is counted."""
+        alone = len(self._sources) == 1 and self._pair is None and self._targets is None
+        return alone and (self._is_part or any(held.num_parts > 1 for held in self._held))
+
+    @property
+    def parts(self) -> "list[Corpus]":
+        """What processes read apart: runs of the files of a stream; else all of it as one."""
+        if self._is_part or not self.has_parts or self.limit is not None:
+            return [self]
+        found = list[Corpus]()
+        for part in self._held[0].parts:
+            found.append(copy(self))
+            found[-1]._sources, found[-1]._held, found[-1]._is_part = [part], [part], True
+        return found
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files and of data sets of the hub, source before target."""
@@ -126,8 +152,8 @@ class Corpus:
     @property
     def signed(self) -> dict[str, str]:
         """How a treebank is read, for signatures; empty without one."""
-        listed = (self._read(each) if each.is_list else self._first(each) for each in self._held)
-        has_words = any(each.words is not None for each in chain.from_iterable(listed))
+        listed = chain.from_iterable(self._read(each) for each in self._held if each.is_list)
+        has_words = any(each.words is not None for each in chain(listed, self._firsts))
         if has_words or any(map(is_treebank, self._files())):
             return {"treebank": "as-words" if self.as_words else "as-written"}
         return {}
@@ -135,8 +161,7 @@ class Corpus:
     @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
-        first = chain.from_iterable(map(self._first, self._held))
-        return any(map(is_image, self._paths)) or any(each.image for each in first)
+        return any(map(is_image, self._paths)) or any(each.image for each in self._firsts)
 
     @property
     def _sides(self) -> tuple[Path, ...]:
@@ -164,12 +189,15 @@ class Corpus:
 
     def _check_first(self) -> None:
         """Read the first sentence of every source, so that a wrong one is refused at once."""
+        self._firsts = list[Sentence]()
         if any(map(is_image, self._paths)):
             return
-        for read in self._readers():
+        for read, source in zip_longest(self._readers(), self._sources):
             for sentence in islice(read, 1):
                 if self.pairs:
                     _as_pair(sentence)
+                if isinstance(source, Held):
+                    self._firsts.append(sentence)
 
     def _readers(self) -> Iterator[Iterator[Sentence]]:
         """The sentences of each source, or of the two sides."""
@@ -183,9 +211,6 @@ class Corpus:
             return read_held(source, self.columns)
         return _read_file(source, self.columns)
 
-    def _first(self, held: Held) -> Iterator[Sentence]:
-        return islice(self._read(held), 1)
-
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
@@ -194,9 +219,9 @@ class Corpus:
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
             yield _as_pair(sentence) if self.pairs else sentence
-        if not found:
+        if not (found or self._is_part):
             raise CorpusError(
-                f"Expected sentences in {self._where}, got none. Give a corpus with at least one "
+                f"Expected sentences in {self.where}, got none. Give a corpus with at least one "
                 "sentence."
             )
 
@@ -204,8 +229,10 @@ class Corpus:
         """Hash of all bytes of the files in order; independent of limit and file names.
 
         Of rows in memory and of the hub all sentences are hashed, or those up to the limit if only
-        reading tells how many there are.
+        reading tells how many there are; of a stream of many files in any order, as they are read.
         """
+        if self.has_parts:
+            return hash_of_stream(sum(map(number_of, self)))
         digest = hashlib.sha256()
         for path in self._files():
             with path.open("rb") as file:
@@ -216,10 +243,7 @@ class Corpus:
         for held in self._held:
             is_sized = hasattr(held.data, "__len__")
             for each in islice(self._read(held), None if is_sized else self.limit):
-                parts = (each.text, each.words, each.tree, each.target, each.second)
-                chat = () if each.messages is None else (each.messages,)
-                parts = (*parts, each.spans) if each.spans else parts
-                digest.update(repr(parts + chat).encode())
+                digest.update(_hashed(each))
         return digest.hexdigest()
 
     def _with_their_targets(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
@@ -230,15 +254,33 @@ class Corpus:
             if sentence is None or line is None:
                 raise CorpusError(
                     f"Expected one line in {self._targets} for each sentence of "
-                    f"{self._where}, got "
+                    f"{self.where}, got "
                     f"{'more' if sentence is None else 'fewer'}. "
                     "Delete the file to have it recreated."
                 )
             yield replace(sentence, target=line[1])
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """What it is read from, for errors."""
         return ", ".join(filter(None, map(str, (*self._sources, *self._sides)))) or "the data"
+
+
+def _hashed(sentence: Sentence) -> bytes:
+    """What the hash of sentences takes of one."""
+    parts = (sentence.text, sentence.words, sentence.tree, sentence.target, sentence.second)
+    chat = () if sentence.messages is None else (sentence.messages,)
+    return repr((*parts, *((sentence.spans,) if sentence.spans else ()), *chat)).encode()
+
+
+def number_of(sentence: Sentence) -> int:
+    """The hash of a sentence as a number, of which sums are taken."""
+    return int.from_bytes(hashlib.sha256(_hashed(sentence)).digest(), "big")
+
+
+def hash_of_stream(total: int) -> str:
+    """The hash of a stream, from the sum over its sentences."""
+    return f"{total % 2**256:064x}"
 
 
 def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:

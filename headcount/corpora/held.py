@@ -7,8 +7,9 @@ A data set of the Hugging Face hub is `hf://dataset/config?split=validation`;
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
@@ -31,6 +32,8 @@ _LIKE_A_FILE = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
 """Pattern of a name with an ending, e.g. `train.json`."""
 LONGEST_PATH = 1024
 """Largest number of characters in a path that is looked up."""
+LEAST_PARTS, MOST_PARTS = 16, 256
+"""Smallest number of files of a stream that is read in parts, and largest number of parts."""
 
 
 @final
@@ -41,14 +44,34 @@ class Held:
     data: Any
     name: str = ""
     """Name of the data, for errors; empty for what a user passes."""
+    part: str = ""
+    """Which part of a stream this is, for errors."""
 
     @property
     def is_list(self) -> bool:
         """Whether the rows are a list or a tuple."""
         return isinstance(self.data, Sequence)
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether the rows come one after the other from files that are not copied here."""
+        return hasattr(self.data, "shard") and not hasattr(self.data, "__len__")
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts of a stream of many files; 1 for all else."""
+        num_files = self.data.num_shards if self.is_stream else 1
+        return 1 if num_files < LEAST_PARTS else min(num_files, MOST_PARTS)
+
+    @property
+    def parts(self) -> "Iterator[Held]":
+        """Runs of the files of a stream, in their order."""
+        for each in range(number := self.num_parts):
+            data = self.data.shard(number, each, contiguous=True)
+            yield replace(self, data=data, part=f"part {each + 1} of {number}")
+
     def __str__(self) -> str:
-        return self.name
+        return f"{self.name} {self.part}".strip()
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """The origin of each item, and the item: a text, a sentence or the fields of a row.
@@ -59,8 +82,9 @@ class Held:
         data = self.data.to_dict("records") if _is_frame(self.data) else self.data
         if isinstance(data, Mapping):
             data = _of_columns(data)
-        for number, item in enumerate(data, start=1):
-            origin = f"{self.name} row {number}".lstrip()
+        where = f"{self} row".lstrip()
+        for number, item in enumerate(_whole(data, where) if self.is_stream else data, start=1):
+            origin = f"{where} {number}"
             if not isinstance(item, str | Mapping | Sentence):
                 raise CorpusError(
                     f"{origin}: expected a text or a dict with its fields, got a "
@@ -137,15 +161,28 @@ def named_files(data: Data) -> list[str | Path]:
     return [data] if isinstance(data, str | Path) else list(data)
 
 
-def sources_of(data: Data) -> list[Source]:
+def sources_of(data: Data, *, stream: bool = False) -> list[Source]:
     """What the rows of data are read from: files, data sets of the hub, or what is in memory.
+
+    Args:
+        data: the data.
+        stream: whether data sets of the hub are read from there again and again, and not copied.
 
     Raises:
         CorpusError: as `is_held` does, or if a data set can't be loaded.
+        InputError: for a stream of something that is not on the hub.
     """
-    if is_held(data):
+    named = None if is_held(data) else named_files(data)
+    others = ["data in memory"] if named is None else [*filterfalse(is_on_hub, named)]
+    if stream and (others or not named):
+        raise InputError(
+            "Expected data sets of the hub (hf://...) for --stream, got "
+            f"{others[0] if others else 'none'}. Leave the option out: files are always read piece "
+            "by piece."
+        )
+    if named is None:
         return [Held(data)]
-    return [hub_data(str(file)) if is_on_hub(file) else Path(file) for file in named_files(data)]
+    return [hub_data(str(each), stream) if is_on_hub(each) else Path(each) for each in named]
 
 
 def _check_readable(data: object) -> None:
@@ -197,8 +234,29 @@ def _of_columns(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]
     return (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
 
 
-def hub_data(url: str) -> Held:
-    """The data set at an address.
+def _whole(rows: Iterable[Any], where: str) -> Iterator[Any]:
+    """The rows of a stream.
+
+    Raises:
+        CorpusError: if the stream breaks off; says after which row.
+    """
+    number = 0
+    try:
+        for row in rows:
+            yield row
+            number += 1
+    except InputError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:  # a network, a damaged file, other columns
+        raise CorpusError(
+            f"{where} {number}: expected another row or the end of the stream, but it can't be "
+            f"read any further: {reason(error).rstrip('.')}. Check the network, and that all its "
+            "files have the same columns."
+        ) from error
+
+
+def hub_data(url: str, stream: bool = False) -> Held:
+    """The data set at an address; a stream of it has no length and no copy here.
 
     Raises:
         InputError: if `datasets` is not installed, or the address is incomplete.
@@ -212,7 +270,8 @@ def hub_data(url: str) -> Held:
             f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
             "as .tsv, .csv or .jsonl"
         ) from error
-    return Held(_loaded(datasets, url, names, split), url)
+    options = {"split": split} | ({"streaming": True} if stream else {})
+    return Held(_loaded(datasets, url, names, options), url)
 
 
 def _names_and_split(url: str) -> tuple[list[str], str]:
@@ -233,7 +292,7 @@ def _names_and_split(url: str) -> tuple[list[str], str]:
     return names, splits[0]
 
 
-def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
+def _loaded(datasets: Any, url: str, names: list[str], options: Mapping[str, Any]) -> Any:
     """The data set. Of two names, the second may be a config, or the first an owner."""
     readings = {
         1: [(names[0],)],
@@ -243,7 +302,7 @@ def _loaded(datasets: Any, url: str, names: list[str], split: str) -> Any:
     met: Exception | None = None
     for reading in readings:
         try:
-            return datasets.load_dataset(*reading, split=split)
+            return datasets.load_dataset(*reading, **options)
         except OSError as error:  # not found; the names may have the other meaning
             met = error
         except (ValueError, RuntimeError) as error:  # unknown config or split, or made by a script

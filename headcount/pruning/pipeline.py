@@ -193,7 +193,6 @@ class Pruning:
             check_prunable(self.context.loaded, self.context.units)
         check_finetunings(self.context, self.method, self.stages.recovery)
         self.stages.check_control(self.method.tuning)
-        self.stages.check_weights(self.context.loaded)
 
     def _latency(self, selection: Selection) -> float:
         """Milliseconds of the compact model of a choice."""

@@ -37,7 +37,9 @@ from .modes import exact_products as exact_products
 from .modes import product_precision as product_precision
 from .modes import without_cache as without_cache
 from .placement import OnDevices as OnDevices
+from .placement import copied as copied
 from .placement import device_of as device_of
+from .placement import fetch as fetch
 from .placement import holder_of as holder_of
 from .placement import input_device as input_device
 from .placement import is_spread as is_spread

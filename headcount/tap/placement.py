@@ -8,10 +8,13 @@ its `input_device`, and what reads weights reads `weights_of` a module.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+from weakref import finalize
 
 import torch
+from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -126,6 +129,30 @@ def holder_of(model: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parame
         if not (tied := model.get_parameter(source)).is_meta:
             return tied
     return source
+
+
+def copied(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of a model; weights that accelerate holds are held once for both."""
+    maps = (_held(hook) for module in model.modules() for hook in _hooks(module))
+    shared = {id(each): each for each in maps if each is not None}
+    copy = deepcopy(model, dict(shared))
+    if shared:
+        finalize(copy, lambda source: None, model)  # whose folder of weights goes with it
+    return copy
+
+
+def fetch(module: nn.Module) -> None:
+    """Hold a module's own weights in memory from now on, if accelerate fetches them for it."""
+    if not any(each.is_meta for each in own_tensors(module).values()):
+        return
+    numbers, device = weights_of(module), device_of(module)
+    trained = {name for name, each in module.named_parameters(recurse=False) if each.requires_grad}
+    remove_hook_from_module(module)
+    for name, each in numbers.items():
+        if name in module._parameters:
+            setattr(module, name, nn.Parameter(each.to(device), requires_grad=name in trained))
+        else:
+            module._buffers[name] = each.to(device)
 
 
 def weight_away(model: nn.Module, *, lost: bool = False) -> str | None:

@@ -14,6 +14,7 @@ import pytest
 
 from headcount import load, models
 from headcount.artifact.surviving_roles import read_again
+from headcount.core import CorpusError
 from headcount.corpora import Corpus
 from tests.cli.conftest import PARALLEL, headcount, run
 
@@ -210,3 +211,21 @@ def test_cells_that_python_cannot_hold_are_refused(bert: Path, tmp_path: Path) -
 def test_an_address_that_is_none_is_refused(bert: Path, tmp_path: Path, name: str) -> None:
     status, _, errors = headcount("analyze", bert, name, "--out", tmp_path / "out")
     assert status == 2 and "Expected hf://dataset/config?split=validation" in errors
+
+
+def test_a_stream_of_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real library on a folder laid out like a hub data set; what it refuses is said."""
+    folder = tmp_path / "owner" / "name"
+    folder.mkdir(parents=True)
+    for number in range(16):
+        lines = [json.dumps({"text": f"The dog {number} barks"}) for _ in range(3)]
+        (folder / f"train-{number:05}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    url, options = "hf://owner/name?split=train", ("--limit-tokens", 90, "--out", "out")
+    status, _, errors = headcount("analyze", bert, url, "--stream", *options)
+    assert status == 0, errors
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["corpora"] == [url] and 60 < record["counts"]["tokens"] <= 90
+    (folder / "train-00015.jsonl").write_text('{"review": "a"}')
+    with pytest.raises(CorpusError, match=r"train row 45: expected another row .*column"):
+        assert [*Corpus(url, stream=True)]

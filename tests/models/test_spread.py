@@ -14,9 +14,12 @@ import headcount as hc
 from headcount.artifact import weight_files
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, load, random_copy, revision
-from headcount.pruning import Compensation
+from headcount.pruning.compensation.folding import fold, output_moments
+from headcount.pruning.compensation.rescaling import rescale
 from headcount.tap import input_device, is_spread
+from headcount.training import FinetuneConfig, finetune
 from tests import tiny
+from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import loaded
 from tests.test_any_model import CASES, assert_same, splits
 
@@ -157,8 +160,26 @@ def test_auto_under_torchrun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         load(folder, device="auto")
 
 
-def test_what_changes_weights_needs_them_in_memory(on_disk: Loaded) -> None:
-    with pytest.raises(InputError, match="all weights in memory for folding and .*weight in"):
-        hc.prune(on_disk, splits(), "gradient", 6)
-    kept = Compensation(fold=False, rescale=False)
-    assert is_spread(hc.prune(on_disk, splits(), "gradient", 6, compensation=kept).model)
+def test_folding_and_rescaling_of_a_model_on_disk(folder: Path, tmp_path: Path) -> None:
+    """As in memory, to the last byte; only the projections that change are in memory afterwards."""
+    everywhere = load(folder, device_map={"": "disk"})
+    for model, out in ((load(folder), "held"), (everywhere, "spread")):
+        sums = output_moments(model.model, TinyTask(model.model), model.anatomy)
+        folded, made = fold(model, PLAN, sums), rescale(model, PLAN, sums, per="map")
+        hc.save_compact(folded, PLAN, tmp_path / f"{out} folded")
+        hc.save_compact(made, PLAN, tmp_path / f"{out} made")
+    for part in ("folded", "made"):
+        assert files(tmp_path / f"held {part}") == files(tmp_path / f"spread {part}")
+    away = {path for path, each in made.model.named_parameters() if each.is_meta}
+    every = {path for path, _ in everywhere.model.named_parameters()}
+    assert every - away == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in (0, 1)}
+    assert revision(everywhere.model) == revision(load(folder).model) != revision(made.model)
+
+
+def test_pruning_a_model_on_disk(on_disk: Loaded) -> None:
+    """Training changes all weights, which must be in memory."""
+    pruned = hc.prune(on_disk, splits(), "gradient", 6)
+    done = pruned.record.pipeline
+    assert is_spread(pruned.model) and done is not None and len(done.stages) == 7
+    with pytest.raises(InputError, match="all weights in memory for training, got .*weight in"):
+        finetune(on_disk, splits().train, FinetuneConfig(updates=1))

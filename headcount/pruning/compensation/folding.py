@@ -16,7 +16,6 @@ Reference: a constant in place of a head is in Revealing the Dark Secrets of BER
 2019), section 4.4, https://arxiv.org/abs/1908.08593
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import final
@@ -29,7 +28,7 @@ from transformers import PreTrainedModel
 from headcount.compaction import Projection
 from headcount.core import MAX_TOKENS, InputError, LayerId, Plan
 from headcount.models import Loaded
-from headcount.tap import Anatomy, AttentionLayer, evaluating, heard, input_device
+from headcount.tap import Anatomy, AttentionLayer, copied, evaluating, heard, input_device
 from headcount.tasks import Task, TaskBatch
 
 
@@ -136,7 +135,7 @@ def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> L
         plan: which heads are kept.
         sums: `moments` of the model over the data that gives the means.
     """
-    model = copy.deepcopy(loaded.model)
+    model = copied(loaded.model)
     for layer in loaded.anatomy.layers:
         pruned_O = pruned_outputs(plan, loaded, layer)
         if not pruned_O.any():

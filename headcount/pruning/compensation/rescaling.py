@@ -14,7 +14,6 @@ Departure: one pass over the model solves all layers; the inputs of a layer are 
 model, not of the pruned one.
 """
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
@@ -27,7 +26,7 @@ from headcount.compaction import Projection
 from headcount.core import LayerId, Plan
 from headcount.models import Loaded
 from headcount.pruning.compensation.folding import OutputMoments, pruned_outputs
-from headcount.tap import AttentionLayer
+from headcount.tap import AttentionLayer, copied
 
 Per = Literal["head", "dimension", "map"]
 RIDGE = 1e-6
@@ -50,7 +49,7 @@ def rescale(
         per: what each scale applies to.
         fold: whether the bias absorbs a constant too.
     """
-    model = copy.deepcopy(loaded.model)
+    model = copied(loaded.model)
     for layer in loaded.anatomy.layers:
         pruned_O = pruned_outputs(plan, loaded, layer)
         if not pruned_O.any():

@@ -15,7 +15,7 @@ from typing import final, get_args
 from headcount.compaction import restorable, restored
 from headcount.core import InputError, LayerId, ModelError, Plan
 from headcount.gates import Fixed
-from headcount.models import Loaded, check_whole, revision
+from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.compensation.folding import OutputMoments, fold, output_moments
 from headcount.pruning.compensation.rescaling import Per, rescale
@@ -85,15 +85,6 @@ class Compensation:
     control_taught: bool = False
     """Whether that control has the pruned model's teacher: the dense model before its training.
     Without it the control measures training on the data, and not what a teacher adds."""
-
-    def check_weights(self, loaded: Loaded) -> None:
-        """Check that the weights that compensate for pruned heads can be changed.
-
-        Raises:
-            ModelError: if some are on disk or in the CPU's memory until their layer runs.
-        """
-        if self.fold or self.rescale:
-            check_whole(loaded.model, "folding and rescaling (--no-fold --no-rescale leave it out)")
 
     def check_control(self, choice: FinetuneConfig | None) -> None:
         """Check that a control that is taught has something to be taught in.

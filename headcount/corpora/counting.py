@@ -1,0 +1,285 @@
+"""Counting: the cheap pass over a corpus that takes its census."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+
+from headcount.core import spread
+from headcount.corpora.census import Census, Misread
+from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of
+from headcount.corpora.encoder import EncodedPair
+from headcount.corpora.frequencies import add_counts
+from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
+from headcount.corpora.image_encoder import AnyEncoder
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.results import MOST_TEXTS
+
+SENTENCES_AT_ONCE = 1000
+
+
+def take_census(
+    corpus: Corpus, encoder: AnyEncoder, reading: Callable[[int], None] = lambda done: None
+) -> Census:
+    """Read the corpus once and count; processes share the parts of a stream of many files.
+
+    Args:
+        corpus: what is read.
+        encoder: makes the model's inputs.
+        reading: called with the number of sentences so far.
+    """
+    parts, found = corpus.parts, _Counts()
+    if len(parts) == 1:
+        found.read(corpus, encoder, reading)
+        return found.census(corpus, encoder)
+    for part in spread(partial(_counted, encoder=encoder), parts):
+        found.add(part)
+        reading(found.num_sentences)
+    if not found.num_sentences:
+        next(iter(corpus))  # its error says that it is empty
+    return found.census(corpus, encoder)
+
+
+def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> int:
+    """Number of the first sentences that have no more tokens than a limit, or else 1."""
+    num_sentences = num_tokens = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        for pair in encoder.encode(sentences):
+            num_sentences += pair.source.first_token == 0
+            num_tokens += len(pair.source.measured(pair.source.ids))
+            if num_tokens > limit_tokens:
+                return max(1, num_sentences - 1)
+    return num_sentences
+
+
+def _counted(corpus: Corpus, encoder: AnyEncoder) -> "_Counts":
+    """The counts of a part."""
+    found = _Counts()
+    found.read(corpus, encoder)
+    return found
+
+
+def text_hash(sentence: Sentence) -> int:
+    """A number that equal texts share, however their words are spaced; of images, equal files.
+
+    >>> text_hash(Sentence("Der Hund  bellt.")) == text_hash(Sentence("Der Hund bellt."))
+    True
+    """
+    text = " ".join(sentence.text.split())
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+@final
+@dataclass
+class _Side:
+    """Running sums over one side of the corpus."""
+
+    num_tokens: int = 0
+    num_words_cut: int = 0
+    num_words_lost: int = 0
+    longest: int = 0
+    counts_V: Int64[np.ndarray, " id"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def count(self, encoded: Sequence[Encoded]) -> None:
+        """Count some rows."""
+        ids = np.array([token for one in encoded for token in one.measured(one.ids)], np.int64)
+        special = np.array([flag for one in encoded for flag in one.measured(one.is_special)], bool)
+        self.counts_V = add_counts(self.counts_V, np.bincount(ids[~special]))
+        self.num_tokens += len(ids)
+        self.num_words_cut += sum(one.num_words_cut for one in encoded)
+        self.num_words_lost += sum(one.num_words_lost for one in encoded)
+        self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
+
+    def add(self, other: "_Side") -> None:
+        """Add the sums over another part."""
+        self.counts_V = add_counts(self.counts_V, other.counts_V)
+        self.num_tokens += other.num_tokens
+        self.num_words_cut += other.num_words_cut
+        self.num_words_lost += other.num_words_lost
+        self.longest = max(self.longest, other.longest)
+
+
+@final
+@dataclass
+class _Counts:
+    """Running counts of a corpus; those of its parts can be added in order."""
+
+    source: _Side = field(default_factory=_Side)
+    target: _Side = field(default_factory=_Side)
+    num_sentences: int = 0
+    num_words: int = 0
+    num_truncated: int = 0
+    num_windows: int = 0
+    num_windowed: int = 0
+    num_out_of_reach: int = 0
+    num_arcs_inside: int = 0
+    misread: Misread = Misread()
+    relations: set[str] = field(default_factory=set[str])
+    offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
+    text_hashes: Int64[np.ndarray, " text"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    total: int = 0
+    """Sum of the hashes of a stream's sentences."""
+    parts: tuple[int, ...] = ()
+    """Number of sentences of each part."""
+
+    def read(
+        self,
+        corpus: Corpus,
+        encoder: AnyEncoder,
+        reading: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        """Count a corpus, or a part of one."""
+        for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+            pairs = encoder.encode(sentences)
+            self._count(sentences, pairs)
+            self.total += sum(map(number_of, sentences if corpus.has_parts else ()))
+            reading(self.num_sentences)
+        self.parts = (self.num_sentences,)
+
+    def _count(self, sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> None:
+        self.source.count([pair.source for pair in pairs])
+        self.target.count([pair.target for pair in pairs if pair.target is not None])
+        self.num_sentences += len(sentences)
+        self.num_words += sum(len(sentence.words or ()) for sentence in sentences)
+        self.num_truncated += sum(_is_truncated(pair) for pair in pairs)
+        self.relations.update(*map(_relations, sentences))
+        texts = _windowed(pairs)
+        self.num_windowed += len(texts)
+        self.num_windows += sum(map(len, texts))
+        self.num_out_of_reach += sum(map(_out_of_reach, texts))
+        _add_offsets(self.offsets, pairs)
+        firsts = [pair for pair in pairs if pair.source.first_token == 0]
+        self.num_arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
+        self.misread = self.misread.add(sentences, [pair.source for pair in firsts])
+        more_T = np.array([text_hash(sentence) for sentence in sentences], np.int64)
+        self.text_hashes = np.union1d(self.text_hashes, more_T)[:MOST_TEXTS]
+
+    def add(self, other: "_Counts") -> None:
+        """Add the counts of the next part."""
+        self.source.add(other.source)
+        self.target.add(other.target)
+        self.num_sentences += other.num_sentences
+        self.num_words += other.num_words
+        self.num_truncated += other.num_truncated
+        self.num_windows += other.num_windows
+        self.num_windowed += other.num_windowed
+        self.num_out_of_reach += other.num_out_of_reach
+        self.num_arcs_inside += other.num_arcs_inside
+        self.misread += other.misread
+        self.relations |= other.relations
+        for name, counts in other.offsets.items():
+            self.offsets.setdefault(name, Counter()).update(counts)
+        self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
+        self.total += other.total
+        self.parts += other.parts
+
+    def census(self, corpus: Corpus, encoder: AnyEncoder) -> Census:
+        """The counts of the whole."""
+        source, target = self.source, self.target
+        return Census(
+            num_sentences=self.num_sentences,
+            num_tokens=source.num_tokens,
+            num_target_tokens=target.num_tokens,
+            num_words=self.num_words,
+            num_truncated=self.num_truncated,
+            num_words_cut=source.num_words_cut,
+            num_words_lost=source.num_words_lost,
+            longest=source.longest,
+            longest_target=target.longest,
+            relations=tuple(sorted(self.relations)),
+            baseline_offsets={name: _most_frequent(each) for name, each in self.offsets.items()},
+            source_counts=source.counts_V,
+            target_counts=target.counts_V,
+            sha256=hash_of_stream(self.total) if corpus.has_parts else corpus.sha256(),
+            num_windowed=self.num_windowed,
+            num_windows=self.num_windows,
+            num_out_of_reach=self.num_out_of_reach,
+            num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
+            num_arcs_inside=self.num_arcs_inside,
+            misread=self.misread,
+            text_hashes=self.text_hashes,
+            parts=self.parts,
+        )
+
+
+def _unknown(side: _Side, encoder: AnyEncoder) -> int:
+    """Number of content tokens of a side that are the unknown token, if there is one."""
+    token = encoder.unknown_id
+    return 0 if token is None or token >= len(side.counts_V) else int(side.counts_V[token])
+
+
+def _is_truncated(pair: EncodedPair) -> bool:
+    return pair.source.truncated or (pair.target is not None and pair.target.truncated)
+
+
+def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
+    """The windows of each text that has some."""
+    texts = list[list[EncodedPair]]()
+    for pair in pairs:
+        if pair.source.is_measured is not None:
+            texts += [[]] if pair.source.first_token == 0 else []
+            texts[-1].append(pair)
+    return texts
+
+
+def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
+    """Number of arcs between two words of a text that no window has in common."""
+    tree, place = windows[0].sentence.tree, windows[0].source.place
+    if tree is None:
+        return 0
+    present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
+    ends = [(place(word), place(head)) for word, head in enumerate(tree.heads)]
+    arcs = sum(word != head and {word, head} <= present for word, head in ends)
+    return arcs - sum(head >= 0 for window in windows for _, head, _ in window.arcs())
+
+
+def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
+    """Count the offsets of arcs in the first half of the corpus, by relation."""
+    for pair in pairs:
+        tree = pair.sentence.tree
+        if tree is None or is_in_second_half(pair.sentence):
+            continue
+        arcs: Iterable[tuple[int, int, str]] = pair.arcs()
+        if pair.source.is_measured is None:  # arcs that truncation cuts count, too
+            place = pair.source.place
+            ends = ((place(word), place(head)) for word, head in enumerate(tree.heads))
+            arcs = ((*its, name) for its, name in zip(ends, tree.relations, strict=True))
+        for word, head, relation in arcs:
+            if head >= 0 and word != head:
+                offsets.setdefault(relation, Counter())[head - word] += 1
+
+
+def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[str, int]:
+    """Most frequent offset of each relation in the first half, where texts are cut into segments.
+
+    An arc is in the half of its later word.
+    """
+    offsets: dict[str, Counter[int]] = {}
+    number = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        pairs = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for pair, units in zip(pairs, halves.of_rows(pairs, is_target=False), strict=True):
+            of_tokens = zip(pair.source.word_of, units.half_N.tolist(), strict=True)
+            first = {word for word, half in of_tokens if half == FIRST_HALF}
+            for word, head, relation in pair.arcs():
+                if head >= 0 and max(word, head) in first:
+                    offsets.setdefault(relation, Counter())[head - word] += 1
+    return {name: _most_frequent(counts) for name, counts in offsets.items()}
+
+
+def _most_frequent(counts: Counter[int]) -> int:
+    return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
+
+
+def _relations(sentence: Sentence) -> list[str]:
+    tree = sentence.tree
+    if tree is None:
+        return []
+    arcs = zip(tree.relations, tree.heads, strict=True)
+    return [relation for relation, head in arcs if head >= 0]

@@ -22,7 +22,7 @@ from headcount.core import (
     write_arrays,
 )
 from headcount.corpora import Batch
-from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums
+from headcount.measures import NORMS, Attention, AttentionReducer, Sides, Sums, check_finite
 from headcount.models import body_of
 from headcount.tap import (
     BLOCKS,
@@ -131,24 +131,20 @@ class Measuring:
         self._sums: dict[tuple[type[Sums], Span], Sums] = {}
         self._waiting: dict[tuple[str, bool, torch.device], list[Attention]] = {}
         self._batch: Batch | None = None
-        self._copies: OnDevices[Batch] | None = None
-        self._sides: dict[tuple[str, torch.device], Sides] = {}
+        self._sides: dict[str, OnDevices[Sides]] = {}
         self._reducer: AttentionReducer | None = None
 
     def start(self, batch: Batch) -> None:
         """Announce the batch of the next forward pass."""
         self._batch, self._sides, self._sums, self._waiting = batch, {}, {}, {}
-        self._copies = OnDevices(batch)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> Statistics:
         """Begin a layer; returns the statistics that the measures need."""
-        assert self._copies is not None
-        here = (layer.site, value_BHKD.device)
-        if here not in self._sides:
-            self._sides[here] = sides(layer, self._copies.on(value_BHKD.device))
-        self._reducer = AttentionReducer(
-            layer, self._sides[here], self._roots[layer], value_BHKD, self._needs
-        )
+        assert self._batch is not None
+        if layer.site not in self._sides:
+            self._sides[layer.site] = OnDevices(sides(layer, self._batch))
+        its = self._sides[layer.site].on(value_BHKD.device)
+        self._reducer = AttentionReducer(layer, its, self._roots[layer], value_BHKD, self._needs)
         return self._reducer.statistics
 
     def block(self, block: Block) -> None:
@@ -168,20 +164,19 @@ class Measuring:
 
     def _measure(self) -> None:
         """Take the measures of all layers that wait, those of a site at once."""
-        waiting, self._waiting = self._waiting, {}
-        every = [layer for layers in waiting.values() for layer in layers]
-        totals = [each.total_H for each in every if each.total_H is not None]
-        totals = [each.to(totals[0].device) for each in totals]
-        if totals and not torch.cat(totals).isfinite().all():
-            for each in every:
-                each.check_finite()
-        for layers in waiting.values():
-            span = tuple((each.layer.layer_id, each.layer.num_heads) for each in layers)
-            attention = Attention.join(layers)
+        totals, layers = list[Tensor](), list[AttentionLayer]()
+        for kind in [*self._waiting]:
+            alike = self._waiting.pop(kind)
+            layers += [each.layer for each in alike]
+            span = tuple((each.layer.layer_id, each.layer.num_heads) for each in alike)
+            attention = Attention.join(alike)
+            totals.append(attention.total_H())
             for measure in self.measures:
                 its = attention.read_by(measure.__name__, measure.needs)
                 if measure.applies(its):
                     self._sums[measure, span] = measure.of(its)
+        if totals:
+            check_finite(torch.cat([each.to(totals[0].device) for each in totals]), layers)
 
     def part(self) -> Totals:
         """The sums over the batch that was run, without the number of its tokens."""
@@ -227,9 +222,9 @@ def forward(
     options = without_cache(body)
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener, kernel=kernel):
         for batch in batches:
-            there = batch.to(input_device(model))
-            listener.start(there)
-            body(**there.inputs, **options)
+            listener.start(batch)
+            device = input_device(model)
+            body(**{name: each.to(device) for name, each in batch.inputs.items()}, **options)
             kernel.check()
             after_batch(batch)
 

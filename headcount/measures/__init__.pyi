@@ -20,6 +20,7 @@ from .reducer import NORMS as NORMS
 from .reducer import AttentionReducer as AttentionReducer
 from .reductions import Attention as Attention
 from .reductions import Sides as Sides
+from .reductions import check_finite as check_finite
 from .reductions import segments as segments
 from .registry import IMAGE_MEASURES as IMAGE_MEASURES
 from .registry import MEASURES as MEASURES

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from headcount.corpora import Arcs, Tokens
-from headcount.tap import Block
+from headcount.tap import Block, moved
 from headcount.vocabulary import DIRECTIONS
 
 REACH = 8
@@ -32,18 +32,24 @@ class Words:
         tokens: the tokens of the batch.
         arcs: the arcs of all sentences.
         is_measured_BN: the tokens whose words' looks count.
+        host: the same in main memory, where places are found.
     """
 
-    def __init__(self, tokens: Tokens, arcs: Arcs, is_measured_BN: Tensor) -> None:
+    def __init__(
+        self, tokens: Tokens, arcs: Arcs, is_measured_BN: Tensor, host: "Words | None" = None
+    ) -> None:
         self.tokens, self.arcs, self.is_measured_BN = tokens, arcs, is_measured_BN
-        self.num_words = max(1, int(tokens.word_BN.max()) + 1)
+        self._host = host
+        self.num_words: int = host.num_words if host else max(1, int(tokens.word_BN.max()) + 1)
         self._found: dict[tuple[int, int], _Rows] = {}
 
     def of_rows(self, rows: slice) -> "_Rows":
         """The words of some rows; found once."""
         place = (rows.start, rows.stop)
         if place not in self._found:
-            self._found[place] = self._of_rows(rows)
+            its = None if self._host is None else self._host.of_rows(rows)
+            device = self.tokens.word_BN.device
+            self._found[place] = self._of_rows(rows) if its is None else moved(its, device)
         return self._found[place]
 
     def _of_rows(self, rows: slice) -> "_Rows":
@@ -74,18 +80,16 @@ class Words:
 
     def _near(
         self, first_BW: Tensor, is_measured_BN: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The words that have pieces and are measured, and the words around each."""
         num_tokens = self.tokens.word_BN.shape[1]
         is_measured_BW = pad(is_measured_BN, (0, 1)).gather(1, first_BW)
         row_V, word_V = is_measured_BW.nonzero(as_tuple=True)
         first_V = first_BW[row_V, word_V]
         padded_BW = pad(first_BW, (REACH, REACH), value=num_tokens)
-        around_O = torch.arange(2 * REACH + 1, device=first_BW.device)
-        near_VO = padded_BW[row_V[:, None], word_V[:, None] + around_O]
-        is_near_VO = (near_VO < num_tokens) & (around_O != REACH)
-        near_VO = torch.where(is_near_VO, near_VO, first_V[:, None])
-        return (row_V, first_V), near_VO, is_near_VO
+        around_O1 = torch.arange(2 * REACH + 1, device=first_BW.device)[:, None]
+        near_OV = padded_BW[row_V, word_V + around_O1]
+        return (row_V, first_V), torch.where(near_OV < num_tokens, near_OV, first_V)
 
     def _arcs_of(self, rows: slice, first_BW: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The arcs of some rows whose two words have pieces; the others connect nothing."""
@@ -122,10 +126,9 @@ class _Rows:
     """Row, first piece of the dependent, and first piece of the head of each arc."""
     word_V: tuple[Tensor, Tensor]
     """Row and first piece of each word."""
-    near_VO: Int64[Tensor, "single offset"]
-    """First piece of the word at each offset up to `REACH`; its own first piece if none."""
-    is_near_VO: Bool[Tensor, "single offset"]
-    """Whether there is another word at the offset."""
+    near_OV: Int64[Tensor, "offset single"]
+    """First piece of the word at each offset up to `REACH`; its own first piece, whose weight is
+    hidden, if there is none."""
 
 
 @final
@@ -207,11 +210,13 @@ def _largest(weights: Tensor, axis: int) -> Tensor:
 def _looks(map_BHNN: Tensor, largest_BHN: Tensor, rows: _Rows) -> Int64[Tensor, "head offset"]:
     """Number of words whose largest weight is at each offset. In a tie, all of them count."""
     row_V, first_V = rows.word_V
-    largest_VH1 = largest_BHN[row_V, :, first_V][..., None]
-    near_VHO = map_BHNN[row_V[:, None], :, first_V[:, None], rows.near_VO].transpose(1, 2)
-    at_VHO = (near_VHO == largest_VH1) & rows.is_near_VO[:, None] & (largest_VH1 > 0)
-    is_far_VH1 = ~at_VHO.any(-1, keepdim=True) & (largest_VH1 > 0)
-    return torch.cat([at_VHO, is_far_VH1], -1).sum(0)
+    largest_VH = largest_BHN[row_V, :, first_V]
+    is_word_VH = largest_VH > 0
+    near_OVH = map_BHNN[row_V, :, first_V, rows.near_OV]
+    # Ones in place of booleans, whose sums are not vectorised
+    at_OVH = torch.eq(near_OVH, largest_VH.where(is_word_VH, torch.nan), out=near_OVH)
+    is_far_VH = is_word_VH & (at_OVH.amax(0) == 0)
+    return torch.cat([at_OVH.sum(1), is_far_VH.sum(0)[None]]).long().T
 
 
 def _hits(

@@ -61,11 +61,10 @@ class Looks(Sums):
         shared = attention.sides.once(_Cases.of)
         slots = attention.sides.once(Slots.of)
         key_BHQ = attention.peak_later_BHQ
-        position_Q = torch.arange(key_BHQ.shape[2], device=key_BHQ.device)
-        offset_BHQ = key_BHQ - position_Q
         is_target_BHQ = shared.is_target_BK.gather(1, key_BHQ.flatten(1)).view(key_BHQ.shape)
         is_target_BHQ &= shared.is_query_BQ[:, None]
-        bin_BHQ = torch.where(offset_BHQ.abs() <= REACH, offset_BHQ + REACH, WIDTH)
+        first_Q = torch.arange(key_BHQ.shape[2], device=key_BHQ.device) - REACH
+        bin_BHQ = (key_BHQ - first_Q).clamp_(-1, WIDTH) % (WIDTH + 1)  # -1 is WIDTH, too
         sums = hit_sums(bin_BHQ, is_target_BHQ, shared.cases_SO, slots)
         return cls(*sums, shared.chance, shared.far_pairs, shared.queries)
 
@@ -123,11 +122,11 @@ def hit_sums(
         slots: the units.
     """
     num_heads, width = bin_BHQ.shape[1], cases_SO.shape[1]
-    head_H1 = torch.arange(num_heads, device=bin_BHQ.device)[:, None]
-    bin_BHQ = (slots.slot_BQ[:, None] * num_heads + head_H1) * (width + 1) + bin_BHQ
+    first_H1 = (width + 1) * torch.arange(num_heads, device=bin_BHQ.device)[:, None]
+    bin_BHQ = bin_BHQ + (slots.slot_BQ[:, None] * (num_heads * (width + 1)) + first_H1)
     num_bins = (slots.num_second + 1) * num_heads * (width + 1)
-    is_counted_BHQ = is_hit_BHQ & (slots.slot_BQ <= slots.num_second)[:, None]
-    bin_BHQ.masked_fill_(~is_counted_BHQ, num_bins)
+    # Queries of neither half are in the slot after the last, so all of their bins are
+    bin_BHQ = bin_BHQ.clamp_max_(num_bins).masked_fill_(~is_hit_BHQ, num_bins)
     hits_SHO = counts(bin_BHQ, num_bins + 1)[:num_bins].view(-1, num_heads, width + 1)
     second_UHO, cases_UO = hits_SHO[:-1], cases_SO[:-1]
     return (

@@ -36,17 +36,16 @@ class Norms(Sums):
     keys: Int[Tensor, ""]
     """Number of keys."""
     weighted: Float[Tensor, "head kind"]
-    """Sum over queries and keys of A ||f(x_j)||: all keys, first, separators, punctuation."""
+    """Sum over queries and keys of A ||f(x_j)||, in the order of `NORM_MASSES`."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Norms":
         """The sums over one batch."""
         is_query_BQ = attention.queries.is_token_BN
         is_key_BK = attention.sides.measured_keys.is_token_BN
-        kinds = ("norm", "norm_first", "norm_sep", "norm_punct")
-        weighted = [over_queries(attention.norm_mass(kind), is_query_BQ) for kind in kinds]
+        weighted = over_queries(attention.norm_masses_BHQM, is_query_BQ)
         value_norm = over_queries(attention.value_norm_BHK, is_key_BK)
-        return cls(value_norm, is_key_BK.sum(), torch.stack(weighted, -1))
+        return cls(value_norm, is_key_BK.sum(), weighted)
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`value_norm` and three shares; NaN if no output projection was found."""

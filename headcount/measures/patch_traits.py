@@ -84,15 +84,12 @@ class PatchTraits(Sums):
             attention.grid_mass("column"),
             near_BHQ.where(on_all_BHQ > 0, 0),
         ]
-        found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
-        second_UTH = torch.stack([each.second_UH for each in found], 1)
-        is_patch_BQ, beside_BHQO = sides.queries.is_content_BN, attention.beside_BHQO
-        diagonal_HO = torch.stack(
-            [over_queries(each, is_patch_BQ) for each in beside_BHQO.unbind(-1)], -1
-        )
+        found = slots.sums(torch.stack(weights), shared.is_case_TBQ)
+        is_patch_BQ = sides.queries.is_content_BN
+        diagonal_HO = over_queries(attention.beside_BHQO, is_patch_BQ)
         return cls(
-            weight=torch.stack([each.halves() for each in found], 1),
-            moments=Moments.of(second_UTH, shared.cases_UT, slots),
+            weight=found.halves(),
+            moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
             cases=shared.cases,
             chance=shared.chance,
             beside=shared.beside,
@@ -153,14 +150,14 @@ class _Cases:
         is_half = queries.is_half_2BN
         by_half = [torch.stack([(each & h).sum(0) for each in is_case_TBQ]) for h in is_half]
         cases_2TQ = torch.stack(by_half)
-        counted = [slots.sums(torch.ones_like(each[:, None]), each) for each in is_case_TBQ]
+        counted = slots.sums(is_case_TBQ[:, :, None], is_case_TBQ)
         num_images = queries.is_token_BN[:, 0].sum()
         distance_Q = places.distance().double().sum(-1) / grid.num_patches
         pairs = grid.num_patches**2 - around.has_beside_QO.sum()
         return cls(
             is_case_TBQ=is_case_TBQ,
             even_distance_Q=torch.where(distance_Q > 0, distance_Q, 1),
-            cases_UT=torch.stack([each.second_UH[:, 0] for each in counted], 1).long(),
+            cases_UT=counted.second_UKH[..., 0].long(),
             cases=cases_2TQ.sum(-1),
             chance=(cases_2TQ * even_TQ).sum(-1),
             beside=(cases_2TQ[..., None] * beside_TQO).sum(2),

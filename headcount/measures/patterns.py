@@ -60,12 +60,11 @@ class Patterns(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Patterns":
         """The sums over one batch."""
-        is_map_BHP = shows_pattern(attention)
-        is_map_BHP &= attention.queries.is_token_BN.any(1)[:, None, None]
-        segmented = _is_segmented(attention).sum().expand(is_map_BHP.shape[1])
-        in_first_BQ, in_second_BQ = attention.queries.is_half_2BN
-        is_second_B = in_second_BQ.any(1) & ~in_first_BQ.any(1)
-        return cls(is_map_BHP.sum(0), segmented, (is_map_BHP & is_second_B[:, None, None]).sum(0))
+        facts = attention.sides.once(_Facts.of)
+        is_map_BHP = shows_pattern(attention) & facts.has_query_B1[..., None]
+        segmented = facts.is_segmented_B.sum().expand(is_map_BHP.shape[1])
+        second = (is_map_BHP & facts.is_second_B1[..., None]).sum(0)
+        return cls(is_map_BHP.sum(0), segmented, second)
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Five shares that add up to 1; the share of blocks is NaN if no map had two segments."""
@@ -81,67 +80,91 @@ class Patterns(Sums):
 
 def shows_pattern(attention: Attention) -> Bool[Tensor, "batch head pattern"]:
     """Which pattern the map of each sentence and head shows, in the order of `Patterns.columns`."""
-    v, d, b = _vertical(attention), _diagonal(attention), _block(attention)
-    both = (v >= BOTH) & (d >= BOTH) & (v + d >= ALONE)
-    vertical = ~both & (v >= ALONE)
-    diagonal = ~both & ~vertical & (d >= ALONE)
-    block = ~both & ~vertical & ~diagonal & (b >= ALONE)
-    rest = ~(both | vertical | diagonal | block)
+    facts = attention.sides.once(_Facts.of)
+    share_3BH = torch.stack([_vertical(attention), _diagonal(attention), _block(attention)])
+    excess_3BH = (share_3BH - facts.chance_3B1) / facts.room_3B1
+    v_and_d_2BH = excess_3BH[:2]
+    both = (v_and_d_2BH >= BOTH).all(0) & (v_and_d_2BH.sum(0) >= ALONE)
+    vertical, diagonal, block = excess_3BH >= ALONE
+    ranked_PBH = torch.stack([both, vertical, diagonal, block, torch.ones_like(both)])
+    both, vertical, diagonal, block, rest = ranked_PBH & (ranked_PBH.cumsum(0) == 1)
     return torch.stack([vertical, diagonal, both, block, rest], -1)
 
 
-def _lengths(attention: Attention) -> tuple[Tensor, ...]:
-    return tuple(side.is_token_BN.sum(1)[:, None] for side in (attention.queries, attention.keys))
+@final
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What the tokens of a batch say, whatever heads do."""
 
+    num_queries_B1: Int[Tensor, "batch 1"]
+    with_key_B1O: Int[Tensor, "batch 1 offset"]
+    """Number of queries that have a key at each of `OFFSETS`, at least 1."""
+    chance_3B1: Float[Tensor, "3 batch 1"]
+    """Share of v, d and b by chance."""
+    room_3B1: Float[Tensor, "3 batch 1"]
+    """The largest possible excess; infinity if that is 0, so that no share is in excess."""
+    has_query_B1: Bool[Tensor, "batch 1"]
+    is_segmented_B: Bool[Tensor, " batch"]
+    """Sentences with more than one segment."""
+    is_second_B1: Bool[Tensor, "batch 1"]
+    """Maps in the second half, without those that are in both."""
 
-def _excess(share: Tensor, chance: Tensor) -> Tensor:
-    """Excess of a share over chance, relative to the largest possible excess; 0 if that is 0."""
-    return torch.where(chance < 1, (share - chance) / (1 - chance).clamp_min(1e-12), 0)
+    @classmethod
+    def of(cls, sides: Sides) -> "_Facts":
+        """The facts of a batch."""
+        queries, keys, segment_BN = sides.queries, sides.keys, sides.segment_BN
+        num_queries_B1, num_keys_B1 = (
+            side.is_token_BN.sum(1, keepdim=True) for side in (queries, keys)
+        )
+        near_BQO = around(keys.is_token_BN, queries.ids_BN.shape[1], max(OFFSETS), False)
+        with_key_BO = (near_BQO & queries.is_token_BN[..., None]).sum(1).clamp_min(1)
+        block_B1, is_segmented_B = torch.ones_like(num_keys_B1), queries.is_token_BN[:, 0] & False
+        if segment_BN is not None:
+            is_segmented_B = segment_BN.amax(1) > 0
+            empty_BS = segment_BN.new_zeros(len(segment_BN), int(segment_BN.max()) + 1)
+            queries_BS, keys_BS = (
+                empty_BS.scatter_add(1, segment_BN, side.is_token_BN.long())
+                for side in (queries, keys)
+            )
+            pairs_B1 = (queries_BS * keys_BS).sum(1, keepdim=True)
+            block_B1 = pairs_B1 / (num_queries_B1 * num_keys_B1)
+        chance_3B1 = torch.stack(
+            [num_keys_B1.clamp_max(2) / num_keys_B1, 1 / num_keys_B1, block_B1]
+        )
+        room_3B1 = (1 - chance_3B1).clamp_min(1e-12).where(chance_3B1 < 1, torch.inf)
+        in_first_BQ, in_second_BQ = queries.is_half_2BN
+        return cls(
+            num_queries_B1,
+            with_key_BO[:, None],
+            chance_3B1,
+            room_3B1,
+            queries.is_token_BN.any(1, keepdim=True),
+            is_segmented_B,
+            (in_second_BQ.any(1) & ~in_first_BQ.any(1))[:, None],
+        )
 
 
 def _vertical(attention: Attention) -> Float[Tensor, "batch head"]:
-    queries_B1, keys_B1 = _lengths(attention)
+    """The sum of the two largest column means."""
     columns = attention.column_BHK
     largest, key = columns.max(-1, keepdim=True)
     if columns.shape[-1] > 1:  # two maxima take a third of the time of `topk`
         largest = largest + columns.scatter(-1, key, -1).amax(-1, keepdim=True)
-    top = largest.squeeze(-1) / queries_B1
-    return _excess(top, keys_B1.clamp_max(2) / keys_B1)
+    return largest.squeeze(-1) / attention.sides.once(_Facts.of).num_queries_B1
 
 
 def _diagonal(attention: Attention) -> Float[Tensor, "batch head"]:
-    _, keys_B1 = _lengths(attention)
+    """The largest mean of a diagonal."""
     is_query_BQ = attention.queries.is_token_BN
     diagonals_OBHQ = attention.diagonals_BHQO.movedim(-1, 0)  # as it lies in memory
     summed_BHO = (diagonals_OBHQ * is_query_BQ[:, None]).sum(-1).movedim(0, -1)
-    with_key_BO = attention.sides.once(_with_key)
-    return _excess((summed_BHO / with_key_BO[:, None]).amax(-1), 1 / keys_B1)
-
-
-def _with_key(sides: Sides) -> Int[Tensor, "batch offset"]:
-    """Number of queries that have a key at each of `OFFSETS`, at least 1."""
-    is_query_BQ = sides.queries.is_token_BN
-    near_BQO = around(sides.keys.is_token_BN, is_query_BQ.shape[1], max(OFFSETS), False)
-    return (near_BQO & is_query_BQ[..., None]).sum(1).clamp_min(1)
-
-
-def _is_segmented(attention: Attention) -> Bool[Tensor, " batch"]:
-    """Sentences with more than one segment."""
-    if attention.segment_BN is None:
-        return attention.queries.is_token_BN.new_zeros(len(attention.queries.ids_BN))
-    return attention.segment_BN.amax(1) > 0
+    return (summed_BHO / attention.sides.once(_Facts.of).with_key_B1O).amax(-1)
 
 
 def _block(attention: Attention) -> Float[Tensor, "batch head"]:
-    if attention.own_segment_BHQ is None or attention.segment_BN is None:
-        return torch.zeros_like(attention.column_BHK[..., 0])
-    queries_B1, keys_B1 = _lengths(attention)
-    is_query_BN, segment_BN = attention.queries.is_token_BN, attention.segment_BN
-    own = attention.own_segment_BHQ.masked_fill(~is_query_BN[:, None], 0).sum(-1) / queries_B1
-    empty_BS = is_query_BN.new_zeros(len(segment_BN), int(segment_BN.max()) + 1, dtype=torch.long)
-    queries_BS, keys_BS = (
-        empty_BS.scatter_add(1, segment_BN, side.is_token_BN.long())
-        for side in (attention.queries, attention.keys)
-    )
-    chance_B1 = (queries_BS * keys_BS).sum(1, keepdim=True) / (queries_B1 * keys_B1)
-    return _excess(own, chance_B1)
+    """The mean weight on the query's own segment; 1 if there is one segment."""
+    own_BHQ = attention.own_segment_BHQ
+    if own_BHQ is None:
+        return torch.ones_like(attention.column_BHK[..., 0])
+    own_BH = own_BHQ.masked_fill(~attention.queries.is_token_BN[:, None], 0).sum(-1)
+    return own_BH / attention.sides.once(_Facts.of).num_queries_B1

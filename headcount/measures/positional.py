@@ -40,7 +40,7 @@ class Positional(Sums):
         width = 2 * reach + 1
         position_Q = torch.arange(num_queries, device=attention.peak_key_BHQ.device)
         first_H1 = width * torch.arange(num_heads, device=position_Q.device)[:, None]
-        bin_BHQ = attention.peak_key_BHQ + (first_H1 + reach - position_Q)
+        bin_BHQ = attention.peak_key_BHQ + (first_H1 + (reach - position_Q))
         has_key_B1 = attention.keys.is_content_BN.any(1, keepdim=True)
         is_query_BQ = attention.queries.is_content_BN & has_key_B1
         num_bins = num_heads * width

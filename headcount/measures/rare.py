@@ -38,15 +38,13 @@ class Rare(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Rare":
         """The sums over one batch."""
-        rarest_B1, second_B1 = attention.keys.rarest_B2[:, None, :, None].unbind(2)
-        is_query_BQ = attention.queries.is_content_BN & (rarest_B1[:, 0] >= 0)
-        at_rarest = attention.peak_key_BHQ == rarest_B1
-        at_either = at_rarest | (attention.peak_key_BHQ == second_B1)
-        return cls(
-            over_queries(at_rarest, is_query_BQ),
-            over_queries(at_either, is_query_BQ),
-            is_query_BQ.sum(),
-        )
+        rarest_B11, second_B11 = attention.keys.rarest_B2[:, :, None, None].unbind(1)
+        is_query_BQ = attention.queries.is_content_BN & (rarest_B11[..., 0] >= 0)
+        at_rarest_BHQ = attention.peak_key_BHQ == rarest_B11
+        at_second_BHQ = attention.peak_key_BHQ == second_B11
+        found = (at_rarest_BHQ, at_rarest_BHQ | at_second_BHQ)
+        rarest, two_rarest = (over_queries(each, is_query_BQ) for each in found)
+        return cls(rarest, two_rarest, is_query_BQ.sum())
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`rare_share`, `rare2_share` and the number of queries that they refer to."""

@@ -21,6 +21,7 @@ from headcount.measures.reductions import (
     NORM_MASSES,
     Attention,
     Sides,
+    check_finite,
 )
 from headcount.tap import (
     COLUMNS,
@@ -74,8 +75,8 @@ class AttentionReducer:
         self.value_norm_BHK: Tensor | None = None
         if self.needs & NORMS:
             self.value_norm_BHK = value_norms(value_BHKD, roots_HDD)
-        self._knows_norms = self.value_norm_BHK is not None and roots_HDD is not None
-        self._values_H = None if self._knows_norms else value_BHKD.sum((0, 2, 3))
+        knows_norms = self.needs >= {Reduction.VALUE_NORM} and roots_HDD is not None
+        self._values_H = None if knows_norms else value_BHKD.sum((0, 2, 3))
         self._segment_BN = sides.segment_BN if self.needs & COLUMNS else None
         words = sides.words if self.needs & _WORDS else None
         with_looks = Reduction.WORD_LOOKS in self.needs
@@ -96,15 +97,12 @@ class AttentionReducer:
         if not self.needs & COLUMNS:
             return None
         shared = self.sides.once(_Columns.of)
-        fixed_BKC, factors_BKC = shared.fixed_BKC.to(value_BHKD), shared.norms_BKC.to(value_BHKD)
         norm = self.value_norm_BHK
         if norm is None or Reduction.NORM_MASS not in self.needs:
             norm = value_BHKD.new_zeros(value_BHKD.shape[:3])
-        parts = [fixed_BKC[:, None], norm[..., None] * factors_BKC[:, None]]
-        if self._segment_BN is not None:
-            parts.append(self.sides.once(_segment_columns)[:, None].to(value_BHKD))
-        shape = norm.shape
-        return torch.cat([part.expand(*shape, -1) for part in parts], -1)
+        norms_BHKC = norm[..., None] * shared.norms_B1KC
+        parts = [shared.fixed_B1KC, norms_BHKC, *shared.segments_B1KC]
+        return torch.cat([part.expand(*norm.shape, -1) for part in parts], -1)
 
     def block(self, block: Block) -> None:
         """Read the map of one block, if a reduction needs it; its weights are overwritten."""
@@ -125,7 +123,7 @@ class AttentionReducer:
             ModelError: if a weight or a value is not finite; names the head.
         """
         attention = self.unchecked()
-        attention.check_finite()
+        check_finite(attention.total_H(), [self.layer])
         return attention
 
     def unchecked(self) -> Attention:
@@ -137,7 +135,7 @@ class AttentionReducer:
         }
         makers |= {
             Reduction.DIAGONALS: lambda: numbers[Reduction.DIAGONALS].movedim(0, -1),
-            Reduction.OWN_SEGMENT: lambda: (self._own_segment(), self._segment_BN),
+            Reduction.OWN_SEGMENT: self._own_segment,
             Reduction.VALUE_NORM: lambda: self.value_norm_BHK,
             Reduction.ARC_HITS: lambda: None if self._arc_hits is None else self._arc_hits.hits(),
             Reduction.WORD_LOOKS: lambda: None if self._arc_hits is None else self._arc_hits.looks,
@@ -147,8 +145,8 @@ class AttentionReducer:
         if masses_BHQC is not None:
             makers[Reduction.MASS] = lambda: masses_BHQC[..., : len(MASSES)]
             makers[Reduction.NORM_MASS] = lambda: masses_BHQC[..., len(MASSES) : num_classes]
-        reduced = {each: makers[each]() for each in self.needs}
-        return Attention(self.layer, sides, reduced, self.needs, total_H=self._total())
+        reduced = {each: makers[each]() for each in self.needs | {Reduction.FIRST}}
+        return Attention(self.layer, sides, reduced, self.needs, values_H=self._values_H)
 
     def _own_segment(self) -> Tensor | None:
         masses_BHQC = self.statistics.masses_BHQC
@@ -158,26 +156,18 @@ class AttentionReducer:
         own_BHQ1 = self._segment_BN[:, None, :, None].expand(*segments_BHQS.shape[:3], 1)
         return segments_BHQS.gather(-1, own_BHQ1).squeeze(-1)
 
-    def _total(self) -> Tensor:
-        """A sum over each head, which is finite if all of its weights and values are."""
-        # A weight that is not finite makes its whole row of weights so
-        total_H = _sum(self.statistics.numbers[Reduction.FIRST], self.sides.queries.is_token_BN)
-        if self._values_H is not None:
-            total_H = total_H + self._values_H
-        elif self.value_norm_BHK is not None:
-            total_H = total_H + _sum(self.value_norm_BHK, self.sides.keys.is_token_BN)
-        return total_H
-
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Columns:
     """The columns of a batch whose products with the weights are masses."""
 
-    fixed_BKC: Bool[Tensor, "batch key mass"]
+    fixed_B1KC: Bool[Tensor, "batch 1 key mass"]
     """Keys of each of `MASSES`."""
-    norms_BKC: Bool[Tensor, "batch key norm_mass"]
+    norms_B1KC: Bool[Tensor, "batch 1 key norm_mass"]
     """Keys of each of `NORM_MASSES`, to be multiplied by norms."""
+    segments_B1KC: tuple[Bool[Tensor, "batch 1 key segment"], ...]
+    """Keys of each segment, if there are several."""
 
     @classmethod
     def of(cls, sides: Sides) -> "_Columns":
@@ -186,23 +176,15 @@ class _Columns:
         is_any_BK = torch.ones_like(is_sep_BK)
         is_first_BK = torch.zeros_like(is_sep_BK)
         is_first_BK[:, 0] = True
+        segments, segment_BN = (), sides.segment_BN
+        if segment_BN is not None:
+            number_S = torch.arange(int(segment_BN.max()) + 1, device=segment_BN.device)
+            segments = (segment_BN[:, None, :, None] == number_S,)
         return cls(
-            torch.stack([is_sep_BK, is_punct_BK], -1),
-            torch.stack([is_any_BK, is_first_BK, is_sep_BK, is_punct_BK], -1),
+            torch.stack([is_sep_BK, is_punct_BK], -1)[:, None],
+            torch.stack([is_any_BK, is_first_BK, is_sep_BK, is_punct_BK], -1)[:, None],
+            segments,
         )
-
-
-def _segment_columns(sides: Sides) -> Bool[Tensor, "batch key segment"]:
-    """The keys of each segment."""
-    segment_BN = sides.segment_BN
-    assert segment_BN is not None
-    return segment_BN[..., None] == torch.arange(
-        int(segment_BN.max()) + 1, device=segment_BN.device
-    )
-
-
-def _sum(numbers_BHN: Tensor, counts_BN: Tensor) -> Float[Tensor, " head"]:
-    return (numbers_BHN * counts_BN[:, None]).sum((0, 2))
 
 
 def value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "batch head key"]:
@@ -213,4 +195,4 @@ def value_norms(value_BHKD: Tensor, roots_HDD: Tensor | None) -> Float[Tensor, "
     # One product a head, over all keys of the batch: values lie in memory as [batch, key, head]
     value_HRD = value_BHKD.transpose(1, 2).reshape(-1, num_heads, head_dim).transpose(0, 1)
     norm_HR = torch.linalg.vector_norm(value_HRD @ roots_HDD.to(value_BHKD), dim=-1)
-    return norm_HR.view(num_heads, batch, num_keys).transpose(0, 1).contiguous()
+    return norm_HR.view(num_heads, batch, num_keys).transpose(0, 1)

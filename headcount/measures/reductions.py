@@ -18,7 +18,7 @@ from torch import Tensor
 from headcount.core import SITES, Grid, ModelError, amount
 from headcount.corpora import Arcs, Tokens
 from headcount.measures.arcs import Words
-from headcount.tap import AttentionLayer, Counted, Reduction
+from headcount.tap import AttentionLayer, Counted, Reduction, moved
 
 T = TypeVar("T")
 
@@ -53,6 +53,8 @@ class Sides:
     """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
+    host: "Sides | None" = None
+    """The same in main memory, where facts are found without waiting; None if these are there."""
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -70,28 +72,55 @@ class Sides:
         """The keys; in self-attention, without those that are context here."""
         return self.queries if self.is_self else self.keys
 
-    @cached_property
+    @property
+    def device(self) -> torch.device:
+        """Where the tokens are."""
+        return self.keys.ids_BN.device
+
+    @property
     def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
         """Segment of each token; None if no row has two, and between two sequences."""
-        return segments(self.keys) if self.is_self else None
+        return self.once(_segments)
 
     @cached_property
     def counted(self) -> Counted:
         """The tokens that count in what kernels compute."""
         attending, queries, keys = self.attending, self.queries, self.keys
         sides = (attending.is_token_BN, queries.is_token_BN, keys.is_token_BN, keys.is_content_BN)
-        return Counted(*sides, OFFSETS)
+        return Counted(*sides, OFFSETS, None if self.host is None else self.host.counted)
 
     def once(self, make: Callable[["Sides"], T]) -> T:
-        """What a function makes of these tokens; made once and shared by layers and measures."""
+        """What a function makes of these tokens, shared by layers and measures.
+
+        It is made once, in main memory if the tokens are there, too.
+        """
         if make not in self._made:
-            self._made[make] = make(self)
+            host = self.host
+            found = make(self) if host is None else moved(host.once(make), self.device)
+            self._made[make] = found
         return self._made[make]
 
     @cached_property
     def words(self) -> Words | None:
         """The words that arcs are between."""
-        return None if self.arcs is None else Words(self.keys, self.arcs, self.queries.is_token_BN)
+        if self.arcs is None:
+            return None
+        host = None if self.host is None else self.host.words
+        return Words(self.keys, self.arcs, self.queries.is_token_BN, host)
+
+    def to(self, device: torch.device) -> "Sides":
+        """The same tokens on a device."""
+        if device == self.device:
+            return self
+        tokens = (self.queries, self.keys, self.with_context)
+        copies = {id(each): moved(each, device) for each in tokens}
+        queries, keys, with_context = (copies[id(each)] for each in tokens)
+        arcs = moved(self.arcs, device)
+        return Sides(queries, keys, arcs, self.is_causal, with_context, self.grid, self)
+
+
+def _segments(sides: Sides) -> Int64[Tensor, "batch token"] | None:
+    return segments(sides.keys) if sides.is_self else None
 
 
 def segments(tokens: Tokens) -> Int64[Tensor, "batch token"] | None:
@@ -111,13 +140,9 @@ def _join(reduction: Reduction, layers: list[Any]) -> Any:
     match reduction, layers[0]:
         case _, None:
             return None
-        case Reduction.OWN_SEGMENT, (own_BHQ, segment_BN):
-            if own_BHQ is None:
-                return layers[0]
-            return torch.cat([own_BHQ for own_BHQ, _ in layers], 1), segment_BN
         case Reduction.WORD_LOOKS, _:
             return torch.cat(layers)
-        case Reduction.DIAGONALS, _:  # as they lie in memory
+        case _, several if several.ndim == 4:  # each kind by itself, so that sums are vectorised
             return torch.cat([each.movedim(-1, 0) for each in layers], 2).movedim(0, -1)
         case _:
             return torch.cat(layers, 1)
@@ -139,8 +164,8 @@ class Attention:
     """The reductions that may be read."""
     reader: str = "A measure"
     """Name of the measure that reads."""
-    total_H: Float[Tensor, " head"] | None = None
-    """A sum over each head, finite if all of its weights and values are; None if unknown."""
+    values_H: Float[Tensor, " head"] | None = None
+    """Sum of each head's values, if their norms are not among the reductions."""
 
     @classmethod
     def join(cls, layers: Sequence["Attention"]) -> "Attention":
@@ -148,28 +173,21 @@ class Attention:
         first, reduced = layers[0], {}
         for reduction in first.reduced:
             reduced[reduction] = _join(reduction, [each.reduced[reduction] for each in layers])
-        return replace(first, reduced=reduced, total_H=None)
+        values = [each.values_H for each in layers if each.values_H is not None]
+        return replace(first, reduced=reduced, values_H=torch.cat(values) if values else None)
 
     @property
     def size(self) -> int:
         """Number of bytes that the reductions take."""
         return sum(each.nbytes for each in self.reduced.values() if isinstance(each, Tensor))
 
-    def check_finite(self) -> None:
-        """Refuse weights or values that are not finite.
-
-        Raises:
-            ModelError: names the first head.
-        """
-        if self.total_H is None or self.total_H.isfinite().all():
-            return
-        broken, layer = (~self.total_H.isfinite()).tolist(), self.layer
-        name = f"{SITES[layer.site]}.{layer.layer}.{broken.index(True)}"
-        raise ModelError(
-            f"Expected finite attention weights and values, got NaN or infinity in head {name} "
-            f"({sum(broken)} of the layer's {amount(len(broken), 'head')} have some). Check the "
-            f"parameters of {layer.module}, or load the model in float32."
-        )
+    def total_H(self) -> Float[Tensor, " head"]:
+        """A sum over each head, which is finite if all of its weights and values are."""
+        # A weight that is not finite makes its whole row of weights so
+        total_H = _sum(self.reduced[Reduction.FIRST], self.queries.is_token_BN)
+        if self.values_H is not None:
+            return total_H + self.values_H
+        return total_H + _sum(self.reduced[Reduction.VALUE_NORM], self.keys.is_token_BN)
 
     @property
     def queries(self) -> Tokens:
@@ -237,23 +255,20 @@ class Attention:
         """What the weights on all keys lack to 1."""
         return self._of(Reduction.NONE)
 
-    def mass(self, name: str) -> Float[Tensor, "batch head query"]:
-        """Weight on one class of keys, by its name in `MASSES`."""
-        return self._of(Reduction.MASS)[..., MASSES.index(name)]
+    @property
+    def masses_BHQM(self) -> Float[Tensor, "batch head query mass"]:
+        """Weight on each class of keys, in the order of `MASSES`."""
+        return self._of(Reduction.MASS)
 
-    def norm_mass(self, name: str) -> Float[Tensor, "batch head query"]:
-        """Weight times value norm on one class of keys, by its name in `NORM_MASSES`."""
-        return self._of(Reduction.NORM_MASS)[..., NORM_MASSES.index(name)]
+    @property
+    def norm_masses_BHQM(self) -> Float[Tensor, "batch head query mass"]:
+        """Weight times value norm on each class of keys, in the order of `NORM_MASSES`."""
+        return self._of(Reduction.NORM_MASS)
 
     @property
     def own_segment_BHQ(self) -> Float[Tensor, "batch head query"] | None:
         """Weight on the query's own segment, separators included; None without two segments."""
-        return self._of(Reduction.OWN_SEGMENT)[0]
-
-    @property
-    def segment_BN(self) -> Int64[Tensor, "batch token"] | None:
-        """Segment number of each token, increasing, possibly with gaps; None if no row has two."""
-        return self._of(Reduction.OWN_SEGMENT)[1]
+        return self._of(Reduction.OWN_SEGMENT)
 
     @property
     def column_BHK(self) -> Float[Tensor, "batch head key"]:
@@ -283,3 +298,30 @@ class Attention:
     def grid_mass(self, name: str) -> Float[Tensor, "batch head query"]:
         """A sum over patches by its name in `GRID_MASSES`; 0 for queries that are no patch."""
         return self._of(Reduction.GRID_MASS)[..., GRID_MASSES.index(name)]
+
+
+def check_finite(total_H: Float[Tensor, " head"], layers: Sequence[AttentionLayer]) -> None:
+    """Refuse weights or values that are not finite.
+
+    Args:
+        total_H: `Attention.total_H` of all heads of the layers.
+        layers: the layers.
+
+    Raises:
+        ModelError: names the first head.
+    """
+    if total_H.isfinite().all():
+        return
+    is_finite = total_H.isfinite().split([layer.num_heads for layer in layers])
+    layer, its = next(each for each in zip(layers, is_finite, strict=True) if not each[1].all())
+    broken = (~its).tolist()
+    name = f"{SITES[layer.site]}.{layer.layer}.{broken.index(True)}"
+    raise ModelError(
+        f"Expected finite attention weights and values, got NaN or infinity in head {name} "
+        f"({sum(broken)} of the layer's {amount(len(broken), 'head')} have some). Check the "
+        f"parameters of {layer.module}, or load the model in float32."
+    )
+
+
+def _sum(numbers_BHN: Tensor, counts_BN: Tensor) -> Float[Tensor, " head"]:
+    return (numbers_BHN * counts_BN[:, None]).sum((0, 2))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
@@ -65,10 +65,10 @@ class RelationTests(Sums):
         hits_AHD, shape = hits_AHD.double(), hits_AHD.shape[1:]
         hits = hits_AHD.new_zeros(3 * arcs.num_relations, *shape)
         hits.index_add_(0, shared.bin_A, hits_AHD)
-        second_A = shared.is_second_A
-        gain_AHD = hits_AHD[second_A] - arcs.is_baseline_A[second_A].double()[:, None, None]
+        second_S = shared.second_S
+        gain_SHD = hits_AHD[second_S] - arcs.is_baseline_A[second_S].double()[:, None, None]
         gain_GC = hits_AHD.new_zeros(len(shared.groups.kind_G), shape.numel())
-        gain_GC.index_add_(0, shared.group_A, gain_AHD.flatten(1))
+        gain_GC.index_add_(0, shared.group_S, gain_SHD.flatten(1))
         return cls(
             hits.view(3, arcs.num_relations, *shape)[:2],
             Moments.of_groups(gain_GC, shared.groups, attention.sides.once(Slots.of)),
@@ -92,12 +92,12 @@ class RelationTests(Sums):
 class _Arcs:
     """What the trees of a batch say, whatever heads do."""
 
-    is_second_A: Bool[Tensor, " arc"]
-    """Whether each arc is in the second half."""
+    second_S: Int[Tensor, " second_arc"]
+    """Index of each arc of the second half."""
     bin_A: Int[Tensor, " arc"]
     """Half (the third is neither) and relation of each arc, in one number."""
-    group_A: Int[Tensor, " second_arc"]
-    """Index of the group of each arc of the second half."""
+    group_S: Int[Tensor, " second_arc"]
+    """Index of the group of each of these."""
     groups: Groups
     """The arcs of one relation in one unit of the second half."""
     baseline: Int[Tensor, "half relation"]
@@ -115,14 +115,14 @@ def _of(sides: Sides) -> _Arcs:
     bin_A = torch.where(half_A == NO_HALF, 2, half_A) * num_relations + arcs.relation_A
     slot_A = torch.searchsorted(sides.once(Slots.of).unit_U, unit_A[is_second_A])
     key_A = slot_A * num_relations + arcs.relation_A[is_second_A]
-    key_G, group_A, size_G = key_A.unique(return_inverse=True, return_counts=True)
+    key_G, group_S, size_G = key_A.unique(return_inverse=True, return_counts=True)
     slot_G, relation_G = key_G // max(num_relations, 1), key_G % max(num_relations, 1)
     baseline = bin_A.new_zeros(3 * num_relations)
     baseline.index_add_(0, bin_A, arcs.is_baseline_A.long())
     return _Arcs(
-        is_second_A,
+        is_second_A.nonzero()[:, 0],
         bin_A,
-        group_A,
+        group_S,
         Groups(slot_G, relation_G, size_G, num_relations),
         baseline.view(3, -1)[:2],
         _offsets(arcs, bin_A),

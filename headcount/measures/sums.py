@@ -138,7 +138,8 @@ def _join(parts: list[Any], axis: int | None) -> Any:
 
 
 def over_queries(
-    numbers_BHQ: Shaped[Tensor, "batch head query"], is_query_BQ: Tensor
-) -> Float[Tensor, " head"]:
+    numbers_BHQ: Shaped[Tensor, "batch head query *kind"], is_query_BQ: Tensor
+) -> Float[Tensor, " head *kind"]:
     """Sum over the queries that count, in float64."""
-    return (numbers_BHQ * is_query_BQ[:, None]).sum((0, 2), dtype=torch.float64)
+    is_counted = is_query_BQ[:, None, :, *[None] * (numbers_BHQ.ndim - 3)]
+    return (numbers_BHQ * is_counted).sum((0, 2), dtype=torch.float64)

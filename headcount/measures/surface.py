@@ -39,11 +39,12 @@ class Surface(Sums):
     @classmethod
     def of(cls, attention: Attention) -> "Surface":
         """The sums over one batch."""
-        neighbours = [attention.diagonals_BHQO[..., OFFSETS.index(o)] for o in (0, -1, 1)]
-        kinds = [*neighbours, attention.first_BHQ, attention.mass("sep"), attention.mass("punct")]
         is_query_BQ = attention.queries.is_token_BN
-        weight = torch.stack([over_queries(kind, is_query_BQ) for kind in kinds], -1)
-        return cls(weight, is_query_BQ.sum())
+        neighbours_HO = over_queries(attention.diagonals_BHQO, is_query_BQ).unbind(-1)
+        kinds = [neighbours_HO[OFFSETS.index(offset)] for offset in (0, -1, 1)]
+        kinds.append(over_queries(attention.first_BHQ, is_query_BQ))
+        masses_HM = over_queries(attention.masses_BHQM, is_query_BQ)
+        return cls(torch.stack([*kinds, *masses_HM.unbind(-1)], -1), is_query_BQ.sum())
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """The six shares, each between 0 and 1."""

@@ -28,7 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headcount.measures.reductions import Attention
+from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import counts
 from headcount.tap import Reduction
@@ -62,18 +62,10 @@ class Syntactic(Sums):
         """The sums over one batch."""
         arcs, hits_AHD = attention.arcs, attention.arc_hits_AHD
         assert arcs is not None and hits_AHD is not None
-        head, dependent = arcs.head_A, arcs.dependent_A
         hits_AHD = hits_AHD.double()
         correct = hits_AHD.new_zeros(arcs.num_relations, *hits_AHD.shape[1:])
-        reach = max(int(attention.keys.word_BN.max()), 0)
-        width = 2 * reach + 1
-        bins = arcs.relation_A * width + head - dependent + reach
-        offsets = counts(bins, arcs.num_relations * width)
-        return cls(
-            correct.index_add_(0, arcs.relation_A, hits_AHD),
-            offsets.view(arcs.num_relations, width),
-            torch.tensor(arcs.num_roots, device=offsets.device),
-        )
+        correct.index_add_(0, arcs.relation_A, hits_AHD)
+        return cls(correct, *attention.sides.once(_offsets_and_roots))
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """Nothing for the head table: see `table`."""
@@ -117,3 +109,14 @@ class Syntactic(Sums):
         order = torch.tensor(nearest, device=self.offsets.device)
         count, best = self.offsets[:, order + reach].max(-1)
         return count, order[best]
+
+
+def _offsets_and_roots(sides: Sides) -> tuple[Int[Tensor, "relation offset"], Int[Tensor, ""]]:
+    """What the trees of a batch say, whatever heads do."""
+    arcs, words = sides.arcs, sides.words
+    assert arcs is not None and words is not None
+    reach = words.num_words - 1
+    width = 2 * reach + 1
+    bin_A = arcs.relation_A * width + arcs.head_A - arcs.dependent_A + reach
+    offsets = counts(bin_A, arcs.num_relations * width).view(arcs.num_relations, width)
+    return offsets, torch.tensor(arcs.num_roots, device=offsets.device)

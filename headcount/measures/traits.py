@@ -92,28 +92,26 @@ class Traits(Sums):
         """The sums over one batch."""
         sides = attention.sides
         shared, slots = sides.once(_Cases.of), sides.once(Slots.of)
-        rarest_BHQ2 = shared.rarest_BQ2[:, None]
+        key_BHQ = attention.peak_later_BHQ
+        rarest_B1Q, second_B1Q = shared.rarest_BQ2[:, None].unbind(-1)
         own_BHQ = attention.own_segment_BHQ
         weights = [
             attention.first_BHQ,
-            attention.mass("sep"),
-            attention.mass("punct"),
+            *attention.masses_BHQM.unbind(-1),
             torch.zeros_like(attention.first_BHQ) if own_BHQ is None else own_BHQ,
-            (attention.peak_later_BHQ[..., None] == rarest_BHQ2).any(-1),
+            (key_BHQ == rarest_B1Q) | (key_BHQ == second_B1Q),
         ]
-        found = [slots.sums(*each) for each in zip(weights, shared.is_case_TBQ, strict=True)]
-        second_UTH = torch.stack([each.second_UH for each in found], 1)
+        found = slots.sums(torch.stack(weights), shared.is_case_TBQ)
         is_query_BQ = sides.queries.is_token_BN
-        diagonals = attention.diagonals_BHQO.unbind(-1)
         return cls(
-            weight=torch.stack([each.halves() for each in found], 1),
-            moments=Moments.of(second_UTH, shared.cases_UT, slots),
+            weight=found.halves(),
+            moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
             cases=shared.cases,
             chance=shared.chance,
             near=shared.near,
             far=shared.far,
             rare_offsets=shared.rare_offsets,
-            diagonal=torch.stack([over_queries(each, is_query_BQ) for each in diagonals], -1),
+            diagonal=over_queries(attention.diagonals_BHQO, is_query_BQ),
             diagonal_queries=shared.diagonal_queries,
             queries=is_query_BQ.sum(),
             far_pairs=shared.far_pairs,
@@ -162,13 +160,13 @@ class _Cases:
             counted_TBQ = numbers_TBQ * is_case_TBQ
             return torch.stack([(counted_TBQ * each).sum((1, 2)) for each in is_half])
 
-        cases = slots.sums(is_case_TBQ.transpose(0, 1), queries.is_token_BN)
+        cases = slots.sums(is_case_TBQ[:, :, None], is_case_TBQ)
         near_TBQO = torch.stack([*near_of, torch.zeros_like(near_BQO)])
         return cls(
             is_case_TBQ=is_case_TBQ,
             rarest_BQ2=rarest_BQ2,
-            cases_UT=cases.second_UH.long(),
-            cases=cases.halves().long(),
+            cases_UT=cases.second_UKH[..., 0].long(),
+            cases=cases.halves()[..., 0].long(),
             chance=by_half(torch.stack([each.double() for each in chances])),
             near=torch.stack([by_half(each.long()) for each in near_TBQO.unbind(-1)], -1),
             far=by_half(torch.stack([*far, torch.zeros_like(visible_BQ)])),

@@ -49,6 +49,8 @@ class Slots:
     """Number of these rows that are in this batch."""
     has_one_each: bool
     """Whether each row is one unit, so that rows can be summed."""
+    has_open: bool
+    """Whether some units have rows in other batches."""
 
     @classmethod
     def of(cls, sides: Sides) -> "Slots":
@@ -67,13 +69,10 @@ class Slots:
         has_one_each = sides.with_context is None and bool(
             (is_same_BQ | ~queries.is_token_BN).all()
         )
-        return cls(
-            slot_BQ.masked_fill(~queries.is_token_BN, num_second + 1),
-            unit_U,
-            rows_U,
-            counts(pair_2P[0], num_second),
-            has_one_each,
-        )
+        slot_BQ.masked_fill_(~queries.is_token_BN, num_second + 1)
+        seen_U = counts(pair_2P[0], num_second)
+        has_open = bool((seen_U != rows_U).any())
+        return cls(slot_BQ, unit_U, rows_U, seen_U, has_one_each, has_open)
 
     @property
     def num_second(self) -> int:
@@ -85,26 +84,24 @@ class Slots:
         """Units that have rows in other batches."""
         return self.seen_U != self.rows_U
 
-    @cached_property
-    def has_open(self) -> bool:
-        """Whether there are such units."""
-        return bool(self.is_open_U.any())
-
     def sums(
-        self, numbers_BHQ: Shaped[Tensor, "batch head query"], is_case_BQ: Tensor
+        self,
+        numbers_KBHQ: Shaped[Tensor, "kind batch head query"],
+        is_case_KBQ: Bool[Tensor, "kind batch query"],
     ) -> "UnitSums":
-        """The sums of some numbers over the queries that are cases."""
-        cases_BHQ = numbers_BHQ * is_case_BQ[:, None]
-        num_heads = cases_BHQ.shape[1]
-        sum_SH = torch.zeros(
-            self.num_second + 2, num_heads, dtype=torch.float64, device=cases_BHQ.device
+        """The sums of several kinds of numbers over the queries that are cases of the kind."""
+        cases_KBHQ = numbers_KBHQ * is_case_KBQ[:, :, None]
+        num_kinds, _, num_heads, _ = cases_KBHQ.shape
+        sum_SKH = torch.zeros(
+            self.num_second + 2, num_kinds, num_heads, dtype=torch.float64, device=cases_KBHQ.device
         )
         if self.has_one_each:
-            sum_SH.index_add_(0, self.slot_BQ[:, 0], cases_BHQ.sum(2, dtype=torch.float64))
+            cases_BKH = cases_KBHQ.sum(3, dtype=torch.float64).transpose(0, 1)
+            sum_SKH.index_add_(0, self.slot_BQ[:, 0], cases_BKH)
         else:
-            by_query_NH = cases_BHQ.transpose(1, 2).reshape(-1, num_heads).double()
-            sum_SH.index_add_(0, self.slot_BQ.flatten(), by_query_NH)
-        return UnitSums(sum_SH[self.num_second], sum_SH[: self.num_second])
+            cases_NKH = cases_KBHQ.permute(1, 3, 0, 2).flatten(0, 1).double()
+            sum_SKH.index_add_(0, self.slot_BQ.flatten(), cases_NKH)
+        return UnitSums(sum_SKH[self.num_second], sum_SKH[: self.num_second])
 
 
 @final
@@ -112,12 +109,12 @@ class Slots:
 class UnitSums:
     """Sums over the first half, and over each unit of the second half."""
 
-    first_H: Float64[Tensor, " head"]
-    second_UH: Float64[Tensor, "unit head"]
+    first_KH: Float64[Tensor, "kind head"]
+    second_UKH: Float64[Tensor, "unit kind head"]
 
-    def halves(self) -> Float64[Tensor, "2 head"]:
+    def halves(self) -> Float64[Tensor, "2 kind head"]:
         """Sums over either half."""
-        return torch.stack([self.first_H, self.second_UH.sum(0)])
+        return torch.stack([self.first_KH, self.second_UKH.sum(0)])
 
 
 @final
@@ -185,24 +182,29 @@ class Moments:
         cls, hits_GC: Float64[Tensor, "group column"], groups: Groups, slots: Slots
     ) -> "Moments":
         """The moments of the units of one batch, from the hits of each group."""
-        open_G, places = slots.is_open_U[groups.slot_G], slots.is_open_U.cumsum(0) - 1
-        kind_G, size_G = groups.kind_G[~open_G], groups.size_G[~open_G]
-        closed_GC, zeros_K = hits_GC[~open_G], size_G.new_zeros(groups.num_kinds)
+        opens, open_U, places = slice(0), slice(0), slots.is_open_U.cumsum(0) - 1
+        closed = slice(None)  # without open units, no boolean index waits for a GPU
+        if slots.has_open:
+            open_U = slots.is_open_U
+            opens = open_U[groups.slot_G]
+            closed = ~opens
+        kind_G, size_G, closed_GC = groups.kind_G[closed], groups.size_G[closed], hits_GC[closed]
+        zeros_K = size_G.new_zeros(groups.num_kinds)
         zeros_KC = hits_GC.new_zeros(groups.num_kinds, hits_GC.shape[1])
-        num_open = int(slots.is_open_U.sum()) if slots.has_open else 0
-        index = places[groups.slot_G[open_G]], groups.kind_G[open_G]
-        open_hits = hits_GC.new_zeros(num_open, *zeros_KC.shape).index_put_(index, hits_GC[open_G])
-        open_cases = size_G.new_zeros(num_open, groups.num_kinds)
+        unit_O, index = slots.unit_U[open_U], (places[groups.slot_G[opens]], groups.kind_G[opens])
+        open_hits = hits_GC.new_zeros(len(unit_O), *zeros_KC.shape)
+        open_hits.index_put_(index, hits_GC[opens])
+        open_cases = size_G.new_zeros(len(unit_O), groups.num_kinds)
         return cls(
             squares=zeros_KC.index_add(0, kind_G, closed_GC**2),
             products=zeros_KC.index_add(0, kind_G, closed_GC * size_G[:, None]),
             cases_squares=zeros_K.index_add(0, kind_G, size_G**2),
             units=counts(kind_G, groups.num_kinds),
-            open_unit=slots.unit_U[slots.is_open_U],
-            open_rows=slots.rows_U[slots.is_open_U],
-            open_seen=slots.seen_U[slots.is_open_U],
+            open_unit=unit_O,
+            open_rows=slots.rows_U[open_U],
+            open_seen=slots.seen_U[open_U],
             open_hits=open_hits,
-            open_cases=open_cases.index_put_(index, groups.size_G[open_G]),
+            open_cases=open_cases.index_put_(index, groups.size_G[opens]),
         )
 
     @classmethod

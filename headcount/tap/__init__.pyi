@@ -44,6 +44,7 @@ from .placement import fetch as fetch
 from .placement import holder_of as holder_of
 from .placement import input_device as input_device
 from .placement import is_spread as is_spread
+from .placement import moved as moved
 from .placement import named_weights as named_weights
 from .placement import own_tensors as own_tensors
 from .placement import weight_away as weight_away

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int32, Int64
@@ -79,33 +79,39 @@ class Counted:
     """Those among them where the largest weight is looked for; the others are special."""
     offsets: tuple[int, ...]
     """Listed pairs: keys at these distances from each query."""
-    _special_keys: dict[tuple[int, int, int, int], tuple[Tensor, ...]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-    _near: dict[tuple[int, int, int, int], tuple[Tensor, Tensor]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-    _parts: dict[tuple[int, int], list[tuple[slice, int, int]]] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    host: "Counted | None" = None
+    """The same in main memory, where facts are found without waiting; None if these are there."""
+    _found: dict[tuple[object, ...], Any] = field(default_factory=dict, init=False, repr=False)
+    """What was found once of a place."""
+
+    @property
+    def known(self) -> "Counted":
+        """The same in main memory."""
+        return self.host or self
 
     @cached_property
     def has_content_first(self) -> bool:
         """Whether the first key of some row is content: models without a first special token."""
-        return bool(self.is_content_BK[:, 0].any())
+        return bool(self.known.is_content_BK[:, 0].any())
 
     @cached_property
     def has_padding(self) -> bool:
         """Whether some tokens that attend are padding."""
-        return not bool(self.is_attending_BQ.all())
+        return not bool(self.known.is_attending_BQ.all())
+
+    @cached_property
+    def is_first_special_B11(self) -> Bool[Tensor, "batch 1 1"]:
+        """Rows whose first key is no content."""
+        return ~self.is_content_BK[:, :1, None]
 
     @cached_property
     def special_BS(self) -> Int32[Tensor, "batch special"]:
         """Special keys of each row; -1 after the last."""
-        is_special_BK = self.is_key_BK & ~self.is_content_BK
+        is_special_BK = self.known.is_key_BK & ~self.known.is_content_BK
         most = int(is_special_BK.sum(1).max())
-        key_BK = torch.arange(is_special_BK.shape[1], device=is_special_BK.device)
-        return key_BK.where(is_special_BK, -1).topk(most, 1).values.int().contiguous()
+        key_BK = torch.arange(is_special_BK.shape[1])
+        key_BS = key_BK.where(is_special_BK, -1).topk(most, 1).values.int().contiguous()
+        return key_BS.to(self.is_key_BK.device)
 
     def parts(self, rows: slice) -> list[tuple[slice, int, int]]:
         """Cuts of some rows, each with its number of queries and keys up to the last token.
@@ -114,28 +120,38 @@ class Counted:
         cost more than padding, so there is one part.
         """
         place = (rows.start, rows.stop)
-        if place not in self._parts:
-            self._parts[place] = self._cut(rows)
-        return self._parts[place]
+        if place not in self._found:
+            self._found[place] = self._cut(rows)
+        return self._found[place]
 
     def _cut(self, rows: slice) -> list[tuple[slice, int, int]]:
-        is_query_BQ, is_key_BK = self.is_attending_BQ, self.is_key_BK
+        is_query_BQ, is_key_BK = self.known.is_attending_BQ, self.known.is_key_BK
         stop = min(rows.stop, len(is_key_BK))
         num_weights = (stop - rows.start) * is_query_BQ.shape[1] * is_key_BK.shape[1]
         num_parts = max(1, min(MAX_PARTS, num_weights // MIN_PART))
-        if is_key_BK.device.type != "cpu":
+        if self.is_key_BK.device.type != "cpu":
             num_parts = 1
         size = max(1, -(-(stop - rows.start) // num_parts))
         cuts = [slice(row, min(row + size, stop)) for row in range(rows.start, stop, size)]
         return [(cut, _longest(is_query_BQ[cut]), _longest(is_key_BK[cut])) for cut in cuts]
 
-    def special_keys(self, rows: slice, keys: slice) -> tuple[Tensor, ...]:
-        """Row and position, counted from the first ones, of special tokens among some keys."""
-        place = (rows.start, rows.stop, keys.start, keys.stop)
-        if place not in self._special_keys:
-            is_special_BK = self.is_key_BK[rows, keys] & ~self.is_content_BK[rows, keys]
-            self._special_keys[place] = is_special_BK.nonzero(as_tuple=True)
-        return self._special_keys[place]
+    def special_keys(self, rows: slice, keys: slice, first: bool = False) -> tuple[Tensor, ...]:
+        """Row and position, counted from the first ones, of special tokens among some keys.
+
+        Args:
+            rows: the rows.
+            keys: the keys.
+            first: whether the first token is one of them, whatever it is.
+        """
+        place = (rows.start, rows.stop, keys.start, keys.stop, first)
+        if place not in self._found:
+            known, device = self.known, self.is_key_BK.device
+            is_special_BK = known.is_key_BK[rows, keys] & ~known.is_content_BK[rows, keys]
+            if first and keys.start == 0:
+                is_special_BK[:, 0] = True
+            found = is_special_BK.nonzero(as_tuple=True)
+            self._found[place] = tuple(each.to(device) for each in found)
+        return self._found[place]
 
     def near(self, queries: slice, keys: slice) -> tuple[Tensor, Tensor]:
         """The key at each of the offsets from some queries, and whether it is among some keys.
@@ -143,13 +159,13 @@ class Counted:
         Keys are counted from the first of these.
         """
         place = (queries.start, queries.stop, keys.start, keys.stop)
-        if place not in self._near:
+        if place not in self._found:
             device, num_keys = self.is_key_BK.device, keys.stop - keys.start
             position_Q1 = torch.arange(queries.start, queries.stop, device=device)[:, None]
             key_QO = position_Q1 + torch.tensor(self.offsets, device=device) - keys.start
             is_key_QO = (key_QO >= 0) & (key_QO < num_keys)
-            self._near[place] = key_QO.clamp(0, num_keys - 1), is_key_QO
-        return self._near[place]
+            self._found[place] = key_QO.clamp(0, num_keys - 1), is_key_QO
+        return self._found[place]
 
     def first_content(self, begin: int) -> Int64[Tensor, " batch"]:
         """The first content key of each row from `begin` on; 0 if there is none."""
@@ -192,15 +208,22 @@ class Statistics:
         """Room for those of some reductions that a kernel fills in; padding stays zero."""
         batch, num_heads, num_keys, _ = value_BHKD.shape
         per_query = (batch, num_heads, counted.is_attending_BQ.shape[1])
-        zeros, numbers = value_BHKD.new_zeros, dict[Reduction, Tensor]()
-        for each in needs:
-            if each is Reduction.COLUMN:
-                numbers[each] = zeros(batch, num_heads, num_keys)
-            elif each is Reduction.DIAGONALS:
-                numbers[each] = zeros(len(counted.offsets), *per_query)
-            elif each.form in (Form.QUERY, Form.PAIRS) and each not in COLUMNS:
-                numbers[each] = zeros(per_query, dtype=torch.long if each in KEYS else None)
-        masses = None if columns_BHKC is None else zeros(*per_query, columns_BHKC.shape[-1])
+        zeros, by_query = value_BHKD.new_zeros, (Form.QUERY, Form.PAIRS)
+        single = {each for each in needs if each.form in by_query} - COLUMNS
+        keys, floats = [*single & KEYS], [*single - KEYS - {Reduction.DIAGONALS}]
+        num_offsets = len(counted.offsets) if Reduction.DIAGONALS in single else 0
+        num_columns = 0 if columns_BHKC is None else columns_BHKC.shape[-1]
+        # Few allocations: on a GPU each costs as much as a small operation
+        numbers = dict(zip(keys, zeros(len(keys), *per_query, dtype=torch.long), strict=True))
+        found_RBHQ = zeros(len(floats) + num_offsets + num_columns, *per_query)
+        numbers |= dict(zip(floats, found_RBHQ, strict=False))
+        if num_offsets:
+            numbers[Reduction.DIAGONALS] = found_RBHQ[len(floats) :][:num_offsets]
+        if Reduction.COLUMN in needs:
+            numbers[Reduction.COLUMN] = zeros(batch, num_heads, num_keys)
+        masses = None
+        if columns_BHKC is not None:
+            masses = found_RBHQ[len(floats) + num_offsets :].movedim(0, -1)
         return cls(columns_BHKC, counted, numbers, masses, needs_map)
 
     def with_map(self) -> "Statistics":

@@ -19,6 +19,8 @@ from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
+from headcount.tap.seen_keys import interval_mask
+
 _FIELD: Final = "_attn_implementation_internal"
 _FIELD_OF_MODULES: Final = "_attn_implementation"
 """Some modules keep the name that their configuration had when they were made."""
@@ -57,6 +59,7 @@ def dispatching(
     attend: Callable[..., Any],
     implementation: str | None = None,
     explicit: bool = True,
+    as_intervals: bool = False,
 ) -> Iterator[str]:
     """Send every attention call that the model dispatches through the interface to `attend`.
 
@@ -70,6 +73,7 @@ def dispatching(
         implementation: "sdpa" or "eager", which the model sees instead of its own.
         explicit: whether causal masks are always explicit under "sdpa"; otherwise, as in the stock
             model, there may be none for single queries and for whole texts without padding.
+        as_intervals: whether explicit masks of long texts are `IntervalMask` where they can be.
     """
     holders = [(vars(config), _FIELD) for config in configurations(model)]
     holders += [
@@ -82,7 +86,8 @@ def dispatching(
     names = {base: _Name(base) for base in ("sdpa", "eager")}
     for base, name in names.items():
         AttentionInterface.register(name, attend)
-        fused_mask = _explicit_mask if explicit else sdpa_mask
+        fused_mask = _mask_as_intervals if as_intervals else _explicit_mask
+        fused_mask = fused_mask if explicit else sdpa_mask
         AttentionMaskInterface.register(name, eager_mask if base == "eager" else fused_mask)
     try:
         for fields, field, stock in before:
@@ -127,3 +132,14 @@ def _known(name: str | None) -> str:
 
 def _explicit_mask(*args: Any, **kwargs: Any) -> Any:
     return sdpa_mask(*args, **(kwargs | {"allow_is_causal_skip": False}))
+
+
+def _mask_as_intervals(**kwargs: Any) -> Any:
+    """The mask by the model's own mask function, whole only if it must be."""
+    first = kwargs.get("q_offset", 0)
+
+    def part(start: int, stop: int) -> Any:
+        return _explicit_mask(**kwargs | {"q_length": stop - start, "q_offset": first + start})
+
+    found = interval_mask(part, kwargs["q_length"], kwargs["kv_length"])
+    return _explicit_mask(**kwargs) if found is None else found

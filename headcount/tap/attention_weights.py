@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import repeat_kv
 
 from headcount.core import ModelError
-from headcount.tap.seen_keys import STRIPS, MaskFacts, additive
+from headcount.tap.seen_keys import STRIPS, IntervalMask, MaskFacts, additive
 
 
 @final
@@ -148,6 +148,8 @@ def cut(
     bias: Tensor, rows: slice, heads: slice, queries: slice, keys: slice = slice(None)
 ) -> Tensor:
     """A block of a bias that may have size 1 along each axis."""
+    if isinstance(bias, IntervalMask):
+        return bias.block(rows, queries, keys)
     parts = (
         part if size > 1 else slice(None)
         for part, size in zip((rows, heads, queries, keys), bias.shape, strict=True)

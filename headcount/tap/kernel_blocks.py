@@ -100,8 +100,8 @@ class _Part:
     def fill(self) -> None:
         """Fill in what was asked for."""
         weights, place, numbers = self.weights, self.place, self.numbers
-        if Reduction.FIRST in numbers:
-            numbers[Reduction.FIRST][place] = weights[..., 0] * (self.block.first_key == 0)
+        if Reduction.FIRST in numbers and self.block.first_key == 0:
+            numbers[Reduction.FIRST][place] = weights[..., 0]
         if Reduction.NONE in numbers:
             numbers[Reduction.NONE][place] = 1 - weights.sum(-1)
         if self.statistics.masses_BHQC is not None:
@@ -110,7 +110,8 @@ class _Part:
             self._diagonals()
         if Reduction.ENTROPY in numbers:
             logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log_()
-            numbers[Reduction.ENTROPY][place] = -logs.mul_(weights).sum(-1)
+            entropy_BHQ = numbers[Reduction.ENTROPY][place]
+            entropy_BHQ -= logs.mul_(weights).sum(-1)
         if Reduction.COLUMN in numbers:
             column_BHK = numbers[Reduction.COLUMN][*place[:2], self.block.keys]
             column_BHK += self._measured().sum(-2)
@@ -135,36 +136,40 @@ class _Part:
     def _peaks(self) -> None:
         """The largest weights on special and on content keys."""
         weights, numbers, place = self.weights, self.numbers, self.place
-        rows, keys = self.counted.special_keys(self.block.rows, self.block.keys)
-        special_NHQ = None
-        if self.statistics.needs_map or Reduction.PEAK_SPECIAL in numbers:
+        where = (self.block.rows, self.block.keys)
+        if Reduction.PEAK_SPECIAL in numbers:
+            rows, keys = self.counted.special_keys(*where)
             special_NHQ = weights[rows, :, :, keys]
-        if special_NHQ is not None and Reduction.PEAK_SPECIAL in numbers:
             index_NHQ = rows[:, None, None].expand_as(special_NHQ)
             numbers[Reduction.PEAK_SPECIAL][place] = weights.new_zeros(
                 weights.shape[:3]
             ).scatter_reduce(0, index_NHQ, special_NHQ, "amax")
+        if not numbers.keys() & _PEAKS:
+            return
+        first = self._first()
+        rows, keys = self.counted.special_keys(*where, first is not None)
+        hidden_NHQ = weights[rows, :, :, keys] if self.statistics.needs_map else None
         weights[rows, :, :, keys] = -1
-        if numbers.keys() & KEYS:
-            peak = self._peak_keys()
-        else:
-            peak = weights.amax(-1) if Reduction.PEAK in numbers else None
-        if Reduction.PEAK in numbers and peak is not None:
+        peak = self._peak_keys(first) if numbers.keys() & KEYS else weights.amax(-1)
+        if Reduction.PEAK in numbers:
             numbers[Reduction.PEAK][place] = peak.clamp_min(0)
-        if special_NHQ is not None and self.statistics.needs_map:
-            weights[rows, :, :, keys] = special_NHQ
+        if hidden_NHQ is not None:
+            weights[rows, :, :, keys] = hidden_NHQ
 
-    def _peak_keys(self) -> Tensor:
+    def _first(self) -> Tensor | None:
+        """The weight on the first token, -1 where it is special; None if it always is."""
+        counted, block = self.counted, self.block
+        if block.first_key > 0 or not counted.has_content_first or not self.numbers.keys() & KEYS:
+            return None
+        return self.weights[..., 0].masked_fill(counted.is_first_special_B11[block.rows], -1)
+
+    def _peak_keys(self, first: Tensor | None) -> Tensor:
         """Find the keys of the largest weights, with and without the first token, in one search."""
-        weights, numbers, first = self.weights, self.numbers, None
-        if self.counted.has_content_first and self.block.first_key == 0:
-            first = weights[..., 0].clone()
-            weights[..., 0] = -1
-        peak, key = peaks(weights)
+        numbers = self.numbers
+        peak, key = peaks(self.weights)
         if Reduction.PEAK_LATER in numbers:
             numbers[Reduction.PEAK_LATER][self.place] = self._key(peak, key, begin=1)
         if first is not None:
-            weights[..., 0] = first
             key = key.masked_fill(first >= peak, 0)
             peak = torch.maximum(peak, first)
         if Reduction.PEAK_KEY in numbers:

@@ -9,6 +9,7 @@ its `input_device`, and what reads weights reads `weights_of` a module.
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 from weakref import finalize
 
@@ -55,6 +56,18 @@ class OnDevices(Generic[Moved]):
         if device not in self._copies:
             self._copies[device] = self._batch.to(device)
         return self._copies[device]
+
+
+def moved(facts: Any, device: torch.device) -> Any:
+    """Facts on a device: a tensor, or a tuple or dataclass with some; all else stays as it is."""
+    if isinstance(facts, Tensor):
+        return facts.to(device)
+    if isinstance(facts, tuple):
+        return tuple(moved(each, device) for each in facts)
+    if is_dataclass(facts) and not isinstance(facts, type):
+        names = [field.name for field in fields(facts) if field.init]
+        return replace(facts, **{name: moved(getattr(facts, name), device) for name in names})
+    return facts
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -6,17 +6,22 @@ begin and end, and the mask matters only near these ends: all queries of the blo
 between them.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Int, Int32
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 
 LEAST = 2**18
 """Number of weights of a head in a row from which unseen keys are looked for."""
+
+STRIP = 2**18
+"""Number of entries of a row's mask that are made at a time where a whole mask is not needed."""
 
 STRIPS = 8
 """Number of strips that queries are cut into where many keys are unseen. Under a causal mask, 9/16
@@ -50,6 +55,18 @@ class SeenKeys:
         is_gapless_BQ = count_BQ == stop_BQ - first_BQ
         return cls(first_BQ.cpu(), stop_BQ.cpu(), is_gapless_BQ.cpu(), count_BQ > 0, num_keys)
 
+    @classmethod
+    def join(cls, strips: Sequence["SeenKeys"]) -> "SeenKeys":
+        """Those of consecutive queries, one after another."""
+        names = ("first_BQ", "stop_BQ", "is_gapless_BQ", "sees_BQ")
+        joined = {name: torch.cat([getattr(each, name) for each in strips], 1) for name in names}
+        return cls(**joined, num_keys=strips[0].num_keys)
+
+    @cached_property
+    def has_no_gaps(self) -> bool:
+        """Whether every query sees all keys between its first and last one, or none."""
+        return bool((self.is_gapless_BQ | ~self.sees_BQ.cpu()).all())
+
     @cached_property
     def is_narrow(self) -> bool:
         """Whether strips of queries leave out many keys that a whole map would have."""
@@ -59,10 +76,9 @@ class SeenKeys:
     @cached_property
     def spans_2BQ(self) -> Int32[Tensor, "2 batch query"] | None:
         """Where the keys of each query begin and end, if it sees all between; both 0 if none."""
-        sees_BQ = self.sees_BQ.cpu()
-        if not (self.is_gapless_BQ | ~sees_BQ).all():
+        if not self.has_no_gaps:
             return None
-        return (torch.stack([self.first_BQ, self.stop_BQ]) * sees_BQ).int()
+        return (torch.stack([self.first_BQ, self.stop_BQ]) * self.sees_BQ.cpu()).int()
 
     def of_block(self, rows: slice, queries: slice) -> tuple[slice, list[slice]]:
         """The keys that some query of a block sees, and those among them that not all see."""
@@ -74,6 +90,78 @@ class SeenKeys:
             return seen, [seen]
         edges = [slice(seen.start, clear.start), slice(clear.stop, seen.stop)]
         return seen, [edge for edge in edges if edge.start < edge.stop]
+
+
+@final
+class IntervalMask(Tensor):
+    """A mask [batch, 1, query, key] of which only the interval of each query's keys is in memory.
+
+    It has the shape and type of the whole mask. Any operation on it makes the whole mask first.
+    """
+
+    seen: SeenKeys
+
+    @staticmethod
+    def __new__(cls, seen: SeenKeys) -> "IntervalMask":
+        """The mask that shows these keys, which have no gaps."""
+        batch, num_queries = seen.sees_BQ.shape
+        mask = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            (batch, 1, num_queries, seen.num_keys),
+            dtype=torch.bool,
+            device=seen.sees_BQ.device,
+        )
+        mask.seen = seen
+        return mask
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"IntervalMask({list(self.shape)})"
+
+    def block(self, rows: slice, queries: slice, keys: slice) -> Bool[Tensor, "row 1 query key"]:
+        """A part of the mask."""
+        seen = self.seen
+        rows = rows if len(seen.sees_BQ) > 1 else slice(None)
+        device = seen.sees_BQ.device
+        key_K = torch.arange(seen.num_keys, device=device)[keys]
+        first, stop = (
+            each[rows, queries, None].to(device) for each in (seen.first_BQ, seen.stop_BQ)
+        )
+        is_seen_BQK = (key_K >= first) & (key_K < stop) & seen.sees_BQ[rows, queries, None]
+        return is_seen_BQK[:, None]
+
+    def whole(self) -> Bool[Tensor, "row 1 query key"]:
+        """The whole mask."""
+        return self.block(slice(None), slice(None), slice(None))
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given = tree_map_only(IntervalMask, IntervalMask.whole, (args, kwargs or {}))
+        return function(*given[0], **given[1])
+
+
+def interval_mask(
+    part: Callable[[int, int], Tensor | None], num_queries: int, num_keys: int
+) -> IntervalMask | None:
+    """A mask as intervals, made in strips; None if it is small, shows all or has gaps.
+
+    Args:
+        part: makes the mask of some queries, from one to before another.
+        num_queries: number of all queries.
+        num_keys: number of keys.
+    """
+    if num_queries == 1 or num_queries * num_keys < LEAST:
+        return None
+    size, strips = max(1, STRIP // num_keys), list[SeenKeys]()
+    for start in range(0, num_queries, size):
+        mask = part(start, min(start + size, num_queries))
+        if mask is None or mask.shape[1] > 1:
+            return None
+        strips.append(SeenKeys.of(mask))
+        if not strips[-1].has_no_gaps:
+            return None
+    return IntervalMask(SeenKeys.join(strips))
 
 
 @final
@@ -132,6 +220,8 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _seen_keys(mask: Tensor, least: int) -> SeenKeys | None:
     """The keys that a mask shows, if it is one for all heads, not small, and nothing else."""
+    if isinstance(mask, IntervalMask):
+        return mask.seen
     _, heads, num_queries, num_keys = mask.shape
     if heads > 1 or num_queries == 1 or num_queries * num_keys < least:
         return None

@@ -119,7 +119,8 @@ class Tap:
     def __enter__(self) -> "Tap":
         self._outer = tap_on(self.model)
         name = self.anatomy.implementation
-        self._stack.enter_context(dispatching(self.model, self._attend, name))
+        lean = self.listener is not None and not self.blocked
+        self._stack.enter_context(dispatching(self.model, self._attend, name, as_intervals=lean))
         self._stack.enter_context(self._order.counting())
         if self._own_modules:
             self._stack.enter_context(self._own_softmaxes())

@@ -121,7 +121,7 @@ def test_what_nobody_needs_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(reducer.ArcHits, "__init__", refuse)
     monkeypatch.setattr(AttentionLayer, "output_root", refuse)
     attention = attend(batches("self")[0], needs=Confidence.needs)
-    assert attention.reduced.keys() == {Reduction.PEAK}
+    assert attention.reduced.keys() == {Reduction.PEAK, Reduction.FIRST}, "finite by FIRST"
     batch = _batch(5, (11, 6, 2))
     alone = _totals(batch, 2**19, [Confidence])
     monkeypatch.undo()

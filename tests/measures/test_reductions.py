@@ -1,6 +1,8 @@
 """The reductions that measures use, against plain NumPy over full maps."""
 
 from collections.abc import Collection
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from headcount.core import ModelError
 from headcount.measures import AttentionReducer, Sides
 from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention
+from headcount.measures.units import Slots
 from headcount.tap import AttentionLayer, Block, Reduction, asked
 from headcount.tap.kernel_blocks import peaks
 from headcount.vocabulary import DIRECTIONS
@@ -43,9 +47,12 @@ def _at(attention: Attention, row: int, example: Example) -> dict[str, np.ndarra
         "column": attention.column_BHK[row, :, :num_keys].numpy(),
         "value_norm": attention.value_norm_BHK[row, :, :num_keys].numpy(),
     } | {
-        name: of_kind(name)[row, :, :num_queries].numpy()
-        for names, of_kind in ((MASSES, attention.mass), (NORM_MASSES, attention.norm_mass))
-        for name in names
+        name: masses_BHQM[row, :, :num_queries, index].numpy()
+        for names, masses_BHQM in (
+            (MASSES, attention.masses_BHQM),
+            (NORM_MASSES, attention.norm_masses_BHQM),
+        )
+        for index, name in enumerate(names)
     }
 
 
@@ -96,7 +103,7 @@ def test_weight_on_the_own_segment(split: tuple[int, int, int]):
     seen = 0
     for batch in batches("self"):
         attention = attend(batch, split)
-        own_BHQ, segment_BN = attention.own_segment_BHQ, attention.segment_BN
+        own_BHQ, segment_BN = attention.own_segment_BHQ, attention.sides.segment_BN
         keys = [example.keys for example in batch]
         segments = [patterns.segments(side.is_sep, side.is_special) for side in keys]
         assert (own_BHQ is None) == (segment_BN is None) == (max(map(max, segments)) == 0)
@@ -151,8 +158,29 @@ def test_padding_does_not_count():
 
 def test_no_segments_and_no_arcs_where_queries_and_keys_are_two_sequences():
     attention = attend(batches("cross")[0])
-    assert attention.own_segment_BHQ is None and attention.segment_BN is None
+    assert attention.own_segment_BHQ is None and attention.sides.segment_BN is None
     assert attention.arc_hits_AHD is None
+
+
+def test_facts_of_tokens_are_found_in_main_memory_and_copied():
+    """What a GPU would be waited for: a tensor on the device "meta" has no numbers to ask for."""
+    here, device = attend(batches("self")[-1]).sides, torch.device("meta")
+    there = here.to(device)
+    assert here.to(torch.device("cpu")) is here and there.host is here and there.is_self
+    facts = [there.once(Slots.of), there.segment_BN, there.arcs, there.queries]
+    assert there.words is not None and here.words is not None
+    facts += [there.words.of_rows(slice(0, 2)), there.counted.special_keys(slice(2), slice(0, 5))]
+    found = [each for each in tree_leaves([*map(_parts, facts)]) if isinstance(each, torch.Tensor)]
+    assert len(found) > 30 and all(each.device == device for each in found)
+    assert there.words.num_words == here.words.num_words
+    for name in ("has_padding", "has_content_first"):
+        assert getattr(there.counted, name) == getattr(here.counted, name)
+    (part,), parts = there.counted.parts(slice(0, 3)), here.counted.parts(slice(0, 3))
+    assert part == (slice(0, 3), max(each[1] for each in parts), max(each[2] for each in parts))
+
+
+def _parts(facts: Any) -> Any:
+    return [getattr(facts, each.name) for each in fields(facts)] if is_dataclass(facts) else facts
 
 
 def test_parts_end_with_their_longest_row(monkeypatch: pytest.MonkeyPatch):

@@ -42,10 +42,9 @@ def moments(rows: list[int], grouped: bool) -> Moments:
     hits_BHQ, cases_BKQ = numbers(rows)
     all_of = side(rows)
     slots = Slots.of(Sides(all_of, all_of))
-    ones = torch.ones(len(rows), 1, LENGTH)
-    found = [slots.sums(hits_BHQ, cases_BKQ[:, kind]).second_UH for kind in range(2)]
-    counted = [slots.sums(ones, cases_BKQ[:, kind]).second_UH[:, 0] for kind in range(2)]
-    hits_UKC, cases_UK = torch.stack(found, 1), torch.stack(counted, 1).long()
+    cases_KBQ = cases_BKQ.transpose(0, 1)
+    hits_UKC = slots.sums(hits_BHQ.expand(2, -1, -1, -1), cases_KBQ).second_UKH
+    cases_UK = slots.sums(cases_KBQ[:, :, None], cases_KBQ).second_UKH[..., 0].long()
     if not grouped:
         return Moments.of(hits_UKC, cases_UK, slots)
     slot_G, kind_G = torch.cartesian_prod(torch.arange(len(slots.unit_U)), torch.arange(2)).T

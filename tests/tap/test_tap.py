@@ -1,14 +1,16 @@
 """The tap changes nothing, receives everything, gates every head, and leaves no trace."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, final
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     PreTrainedModel,
     T5Config,
@@ -550,3 +552,34 @@ def test_a_block_is_larger_on_a_device_where_calls_cost_more() -> None:
     assert Tap(model, anatomy, block=7).block == 7
     nn.Module.to(model, "meta")
     assert Tap(model, anatomy).block == DEVICE_BLOCK
+
+
+@final
+class _Named(TorchDispatchMode):
+    """Number of operations by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[str]()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        self.found[function.overloadpacket.__name__] += 1
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2", "marian"])
+def test_fused_attention_stays_in_use_for_outputs_and_for_gradients_of_gates(name: str) -> None:
+    model, anatomy = examined(name)
+    batch, counts = tiny.inputs(model), []
+    ones = {layer.layer_id: torch.ones(layer.num_heads) for layer in anatomy.layers}
+    for gates in (
+        None,
+        ones,
+        {place: each.clone().requires_grad_() for place, each in ones.items()},
+    ):
+        with _Named() as named, Tap(model, anatomy, gates=gates):
+            logits = model(**batch).logits
+        assert logits.isfinite().all() and not any("softmax" in each for each in named.found)
+        fused = [named.found[each] for each in named.found if "scaled_dot_product" in each]
+        counts.append(sum(fused))
+    assert counts == [len(anatomy.layers)] * 3

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import headcount
-from headcount import reports, results
+from headcount import models, reports, results
 
 project = "headcount"
 author = "the authors of headcount"
@@ -97,11 +97,12 @@ def draw_gallery(app: Sphinx, error: Exception | None) -> None:
         return
     gallery = Path(app.outdir, "gallery")
     copytree(Path(app.srcdir, "gallery"), gallery, dirs_exist_ok=True)
-    for record in gallery.glob("*/run.json"):
-        reports.write_report(record.parent)
-    reports.write_report(gallery / "en-de", headcount.models.place_of("headcount:en-de-36"))
-    plan = results.PlannedCache.read(gallery / "plan")
-    reports.write_documents(plan, reports.document_of(plan), gallery / "plan", ("svg",))
+    smaller = {"en-de": models.place_of("headcount:en-de-36")}
+    for folder in (each.parent for each in gallery.glob("*/run.json")):
+        reports.write_report(folder, smaller.get(folder.name))
+    for folder in (each.parent for each in gallery.glob("*/cache.json")):
+        plan = results.PlannedCache.read(folder)
+        reports.write_documents(plan, reports.document_of(plan), folder, ("svg",))
     for page in gallery.glob("*/*.html"):
         if page.stat().st_size > LARGEST:
             raise ValueError(f"{page} has {page.stat().st_size:,} bytes")

@@ -14,6 +14,7 @@ from gguf import GGMLQuantizationType, quants
 
 import headcount as hc
 from headcount.core import ModelError, Plan
+from headcount.models.gguf_file import gguf_of
 from tests import tiny, tiny_tokenizers
 from tests.packaged import inside
 
@@ -179,6 +180,8 @@ def test_a_folder_with_other_weights_is_read_as_ever(tmp_path: Path) -> None:
     model, tokenizer = write(tmp_path / "tiny.gguf")
     model.save_pretrained(tmp_path)
     assert hc.load(tmp_path).tokenizer is None, "the file was not read"
+    assert gguf_of(tmp_path / "model.safetensors") is None
+    assert gguf_of(tmp_path / "tiny.gguf") == tmp_path / "tiny.gguf"
 
 
 @pytest.mark.slow

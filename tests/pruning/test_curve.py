@@ -14,7 +14,7 @@ from headcount.pruning.methods.learned import L0, Subset
 from headcount.reports import CurveFacts, document_of, write_documents
 from headcount.reports.documents.curve import curve_document, numbers_table, sentences
 from headcount.reports.figures.curves import curve_figures
-from headcount.results import ALL, Curve, CurvePoints
+from headcount.results import ALL, Curve, CurvePoints, Signature
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate, some
 from headcount.training import FinetuneConfig, TrainingRun, finetune
@@ -95,6 +95,9 @@ def test_budgets_are_of_the_heads_that_may_go() -> None:
     given = context("translation-Marian", sites=["encoder.self"])
     heads = given.loaded.heads.counts
     trial = Trial(given, given.train, scores=False)
+    parts = Signature.parse(replace(trial, test=given.train).signature)
+    data = [parts.get("corpus"), parts.get("dev"), parts.get("test")]
+    assert [*map(len, filter(None, data))] == [12] * 3 and len({*data}) == 1
     frame = curve(trial, {"norm": method("norm")}, [4, 1]).frame
     assert (
         list(frame["keep"])

@@ -77,6 +77,7 @@ def test_it_learns(tmp_path: Path) -> None:
     job = PretrainingConfig("translation", recipe, data, hold_out=(20,), save_every=200)
     started = time.monotonic()
     trained = train(job, tmp_path / "out", tell=output_moments.append)
+    took = time.monotonic() - started
     loaded = load(tmp_path / "out")
     dev = Translation(loaded, tmp_path / "out" / "dev.tsv")
     score = dev.score(evaluate(loaded.model, dev, texts=True))
@@ -86,7 +87,7 @@ def test_it_learns(tmp_path: Path) -> None:
     last = [moment for moment in output_moments if "loss" in moment.numbers][-1]
     assert last.epoch == pytest.approx(12 * last.step / last.steps) and last.tokens_per_second > 0
     assert output_moments[0].seconds_left > last.seconds_left
-    assert 0 < trained.result.seconds <= time.monotonic() - started + 0.1
+    assert took / 2 < trained.result.seconds <= took + 0.1
 
 
 @pytest.mark.parametrize("objective", ["translation", "masked-lm", "causal-lm"])

@@ -4,7 +4,8 @@ Heads are read block by block, so that a layer never holds all of its weights. W
 the square of a text's length is
 
 - the mask, if there is one: what may be seen, its opposite, and numbers to add, 1 + 1 + 4 bytes for
-  each pair of tokens. Causal models always have one, others if texts of a batch differ in length;
+  each pair of tokens. Causal models always have one, others if texts of a batch differ in length.
+  Where attention is measured and a mask has no gaps, it is made in strips and needs less;
 - the bias of each distance, in models such as T5: 12 bytes for each pair and head;
 - all weights of a layer, in modules that take a softmax of their own and where a layer is read in
   one block: 16 bytes for each pair and head, of scores, weights and copies of both.

@@ -148,7 +148,9 @@ def test_every_quantity_of_two_models_and_their_figures(
     assert {"pwcca-next-layer.svg", "words-masked-lm.svg", "tags-masked-lm.svg"} <= names
     text = (out / "evolution.md").read_text(encoding="utf-8")
     assert (
-        "In a plane: the by position" in text and "at layer 2" in text and "evolution.md" in output
+        "In a plane: the by position" in text
+        and "at layer 2" in text
+        and "evolution.html" in output
     )
 
 

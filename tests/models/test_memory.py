@@ -83,7 +83,8 @@ print((peak - before) / attention_bytes(model, 1, length))
 def test_a_run_needs_what_was_planned_or_more(name: str):
     output, errors = Forked("-c", MEASURED, name).communicate()
     assert output, errors
-    assert 0.7 < float(output) < 3, "blocks and outputs come on top"
+    least = 0.3 if name == "llama" else 0.7  # whose mask a listener has as intervals
+    assert least < float(output) < 3, "blocks and outputs come on top"
 
 
 def test_what_can_not_fit_is_refused_before_the_model_reads_anything(

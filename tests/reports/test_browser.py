@@ -9,6 +9,8 @@ from playwright.sync_api import Page, expect
 from headcount.reports.page import assets, grid_view, heads_view
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
+from tests.reports.test_html import data
+from tests.reports.test_html import page as parsed_page
 
 pytestmark = pytest.mark.browser
 
@@ -238,7 +240,7 @@ def test_what_a_head_is_worth_colours_the_grid_and_is_on_its_card(
     first = page.locator("#worth .effects a.head").first
     head = first.inner_text()
     page.select_option("#colour-by", "ablation_delta")
-    values = page.evaluate("JSON.parse(document.getElementById('data').textContent)")
+    values = data(parsed_page(translator))
     shown = next(each for each in values["maps"] if each["key"] == "ablation_delta")
     assert values["heads"][shown["values"].index(max(shown["values"]))] == head
     first.click()

@@ -86,9 +86,9 @@ def test_a_measure_recolours_the_cells_and_back(plain: Path, open_page: Open):
     page = open_page(plain)
     before = page.inner_html(".cells")
     page.select_option("#colour-by", "confidence")
-    values = page.evaluate("JSON.parse(document.getElementById('data').textContent).maps[0].values")
+    given = data(parsed_page(plain))
+    values, heads = given["maps"][0]["values"], given["heads"]
     order = sorted(range(len(values)), key=values.__getitem__)
-    heads = page.evaluate("JSON.parse(document.getElementById('data').textContent).heads")
     lowest, highest = heads[order[0]], heads[order[-1]]
     assert colour(page, lowest) != colour(page, highest)
     assert page.inner_text("#scale-low") == page.inner_text(f'[data-head="{lowest}"]')

@@ -22,7 +22,7 @@ from headcount.core import visible
 PACKAGE = "headcount.reports.page"
 """The package of the report, whose templates all pages share."""
 
-LARGE = 1_000_000
+LARGE = 500_000
 """Number of characters from which the data of a page is compressed."""
 
 

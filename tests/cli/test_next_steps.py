@@ -132,15 +132,18 @@ def point(method: str, keep: int, score: float, **more: bool) -> CurvePoint:
         ({("norm", 6): 30.1, ("norm", 4): 30.2, ("sink", 4): 40.0, ("sink", 2): 90}, False, 4, 0),
     ],
 )
+@pytest.mark.parametrize("chosen", ["norm", "sink"])
 def test_the_fewest_heads_that_are_close(
-    scores: dict[tuple[str, int], float], higher: bool, best: int, recover: int
+    scores: dict[tuple[str, int], float], higher: bool, best: int, recover: int, chosen: str
 ) -> None:
-    points = [point(ALL, 8, 30.0), point(RANDOM, 2, 30.0), point("sink", 2, 30.0, is_control=True)]
-    points += [point(method, keep, score) for (method, keep), score in scores.items()]
+    other = {"norm": "sink", "sink": "norm"}[chosen]
+    names = {"norm": chosen, "sink": other}
+    points = [point(ALL, 8, 30.0), point(RANDOM, 2, 30.0), point(other, 2, 30.0, is_control=True)]
+    points += [point(names[method], keep, score) for (method, keep), score in scores.items()]
     lines = list(after_curve(ON, CurvePoints(tuple(points)), "bleu", higher))
     (found,) = commands(lines)
     assert isinstance(found, Prune) and found.on == ON
-    assert (found.method, found.recover) == ("norm", recover)
+    assert (found.method, found.recover) == (chosen, recover)
     assert found.to_keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
     untested = replace(ON, test=())
     (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from headcount.core import Chart
 from headcount.reports import document_of
 from headcount.results import (
     Alignment,
@@ -75,6 +76,14 @@ def test_clusters_in_words() -> None:
 @pytest.mark.parametrize(("p", "same"), [(0.2, 0.2), (0.01, 0.4)])
 def test_layers_that_are_not_near_are_not_said_to_be(p: float, same: float) -> None:
     assert "Heads of one layer are not clearly nearer" in told(clusters(p, same))
+
+
+def test_figures_of_clusters_are_details_of_the_page() -> None:
+    charts = [each for each in document_of(clusters(0.01)).blocks if isinstance(each, Chart)]
+    assert [(each.name, each.is_detail) for each in charts] == [
+        ("clusters", True),
+        ("distances", True),
+    ]
 
 
 def test_one_layer_has_no_test() -> None:

@@ -108,7 +108,7 @@ class Explain(
 
     def show(self, read: "models.Loaded", found: "results.Explained") -> None:
         """Print the document; of one prompt, the page draws the text."""
-        if len(found.prompts) == 1 and not self.how.chat:
+        if found.shows_text:
             try:
                 reports.show_explained(read, found).save(self.out / found.DOCUMENTS[1])
             except InputError as error:

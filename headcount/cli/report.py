@@ -57,8 +57,12 @@ class Report(Command):
             reports.write_figures(self.out, self.formats)
         for kind in written:
             found = kind.read(self.out)
-            reports.write_documents(found, document_of(found, self.out), self.out, self.formats)
-            console.print(f"Page: {self.out / kind.DOCUMENTS[1]}", soft_wrap=True)
+            shown, page = document_of(found, self.out), self.out / kind.DOCUMENTS[1]
+            if isinstance(found, results.Explained) and found.shows_text and page.exists():
+                shown.write(self.out / kind.DOCUMENTS[0], self.formats)  # its page needs the model
+            else:
+                reports.write_documents(found, shown, self.out, self.formats)
+            console.print(f"Page: {page}", soft_wrap=True)
         if drawn := [*(self.out / "figures").glob("*")]:
             number = amount(len(drawn), "figure")
             console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)

@@ -5,6 +5,7 @@ from typing import final
 
 from headcount.core import SITES
 from headcount.results.circuits import AreaRow, CircuitRow, FaithfulnessRow
+from headcount.results.signature import Signature
 from headcount.results.store import Record, Result, table
 
 SPLIT_FROM = 4
@@ -208,6 +209,11 @@ class Explained(Result[ExplanationRecord]):
         """The tokens that a head promotes and demotes most."""
         rows = [row for row in self.written if row.head == head]
         return [row for row in rows if row.value > 0], [row for row in rows if row.value < 0]
+
+    @property
+    def shows_text(self) -> bool:
+        """Whether a page can show the only prompt, as it was given, in the model's attention."""
+        return len(self.prompts) == 1 and Signature.parse(self.record.signature).get("chat") is None
 
     @property
     def is_split(self) -> bool:

@@ -29,7 +29,10 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert len(found.effects) == len(pd.read_parquet(out / "effects.parquet"))
     assert found.measured == ("attribution", "zero", "mean")
     assert f"Page: {out / 'explanation.html'}" in output
-    assert "gives “ barked” a log-probability of" in (out / "explanation.html").read_text()
+    page = (out / "explanation.html").read_text()
+    assert "gives “ barked” a log-probability of" in page
+    assert headcount("report", out, "--formats", "svg")[0] == 0
+    assert (out / "explanation.html").read_text() == page, "it was drawn with the model"
     assert (out / "explanation.md").read_text().startswith("# Which heads made the prediction")
 
 

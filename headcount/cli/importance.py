@@ -79,6 +79,15 @@ class Importance(
         self._check_same_ways(loaded, task)
         return loaded, task
 
+    @property
+    def _has_analysis(self) -> bool:
+        return (self.out / results.RunRecord.FILE).exists()
+
+    @property
+    def _page(self) -> Path:
+        """The page that shows the scores."""
+        return self.out / ("report.html" if self._has_analysis else results.ImportanceRecord.PAGE)
+
     def start_over(self) -> None:
         """Delete the losses so far of an earlier run."""
         importance.forget_sweep(self.out)
@@ -95,20 +104,18 @@ class Importance(
         """Write the scores and the record, and the page of an analysis again."""
         table, _, record = found
         importance.write_scores(self.out, table, record)
-        if (self.out / "run.json").exists():
+        if self._has_analysis:
             reports.write_report(self.out)
         else:
             shown, rows = _document(record, table), results.head_rows(table)
-            reports.write_page(self.out / "importance.html", shown, record.COMMAND, rows)
+            reports.write_page(self._page, shown, record.COMMAND, rows)
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""
         console = plain_console(soft_wrap=False)
         table, _, record = found
         print_worth(record, table, console)
-        has_analysis = (self.out / "run.json").exists()
-        page = "report.html" if has_analysis else "importance.html"
-        console.print(f"Page: {self.out / page}", soft_wrap=True)
+        console.print(f"Page: {self._page}", soft_wrap=True)
 
     def next_steps(
         self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"

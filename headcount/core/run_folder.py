@@ -97,9 +97,8 @@ def marked(state: Path) -> str | None:
 
 def remove_state(state: Path) -> None:
     """Remove a state folder, its mark last, so that a half-removed folder remains ours."""
-    with suppress(
-        FileNotFoundError, NotADirectoryError
-    ):  # another process of this run may be first
+    # Another process of this run may be first
+    with suppress(FileNotFoundError, NotADirectoryError):
         for path in state.iterdir():
             if path.is_dir():
                 rmtree(path, ignore_errors=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXAMPLES, TARGETS, CONFIRMATION = "examples.json", "targets.txt", "confirmation.md"
-SCORES = ("importance.json", "importance.html", "evaluation.json", "translations.txt")
+SCORES = (ImportanceRecord.FILE, ImportanceRecord.PAGE, "evaluation.json", "translations.txt")
 """Files of other commands: the importance of the heads and the scores of the model."""
 LISTS = ("roles", "tendencies")
 """Columns of the table of heads that hold lists."""

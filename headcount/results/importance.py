@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
 from headcount.results.causal_gates import CausalGates
@@ -162,6 +162,7 @@ class ImportanceRecord(Record):
     """The assessment of a model: everything that is not in the table of heads."""
 
     FILE = "importance.json"
+    PAGE: ClassVar[str] = "importance.html"
     COMMAND = "headcount importance"
 
     signature: str = ""

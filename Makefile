@@ -48,16 +48,20 @@ transformers-%: .versions/%/installed FORCE
 	.versions/$*/bin/pip install --quiet transformers==$*
 	touch $@
 
-kernels: .kernels/installed  ## the kernel for GPUs in Triton's interpreter, and compiled for an H100 that is not there
-	TRITON_INTERPRET=1 .kernels/bin/python -m pytest -p no:cacheprovider -k triton \
-		tests/tap/test_kernel_triton.py tests/measures/test_laws.py tests/analysis/test_analysis.py
-	TRITON_CACHE_DIR=.kernels/cache .kernels/bin/python benchmarks/registers.py
+# What the oldest torch that pyproject.toml allows brings along, and the newest
+TRITONS := 3.6.0 $(shell sed -n 's/^triton==//p' constraints.txt)
 
-.kernels/installed: constraints.txt .venv/installed  ## triton, 0.7 GB, beside what is in .venv
-	$(PYTHON) -m venv .kernels
+kernels: $(TRITONS:%=.kernels/%/installed)  ## the kernel for GPUs in Triton's interpreter, and compiled for an H100 that is not there
+	TRITON_INTERPRET=1 .kernels/$(lastword $(TRITONS))/bin/python -m pytest -p no:cacheprovider -k triton \
+		tests/tap/test_kernel_triton.py tests/measures/test_laws.py tests/analysis/test_analysis.py
+	set -e; for version in $(TRITONS); do \
+		TRITON_CACHE_DIR=.kernels/$$version/cache .kernels/$$version/bin/python benchmarks/registers.py; done
+
+.kernels/%/installed: .venv/installed  ## triton, 0.7 GB, beside what is in .venv
+	$(PYTHON) -m venv .kernels/$*
 	echo "import site; site.addsitedir('$$($(BIN)/python -c $(PACKAGES))')" \
-		> $$(.kernels/bin/python -c $(PACKAGES))/others.pth
-	.kernels/bin/pip install --quiet --no-deps --constraint constraints.txt triton
+		> $$(.kernels/$*/bin/python -c $(PACKAGES))/others.pth
+	.kernels/$*/bin/pip install --quiet --no-deps triton==$*
 	touch $@
 
 device: .venv/installed  ## on a machine with a GPU: the kernel against the blocks, and what measuring costs, in device.md

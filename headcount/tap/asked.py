@@ -109,7 +109,7 @@ class Counted:
         """Special keys of each row; -1 after the last."""
         is_special_BK = self.known.is_key_BK & ~self.known.is_content_BK
         most = int(is_special_BK.sum(1).max())
-        key_BK = torch.arange(is_special_BK.shape[1])
+        key_BK = torch.arange(is_special_BK.shape[1], device=is_special_BK.device)
         key_BS = key_BK.where(is_special_BK, -1).topk(most, 1).values.int().contiguous()
         return key_BS.to(self.is_key_BK.device)
 

@@ -3,7 +3,8 @@
 A program takes a tile of queries of one head, and the keys that they see a tile at a time. Given
 the log-sum-exp L of a query's scores z, its weights are exp(z - L), and nothing is rescaled. Sums
 over queries are integers in units of 2^-40, which add up to the same in any order. What belongs to
-listed pairs is computed from products of their own. A pointer that is None is not compiled.
+listed pairs is computed from products of their own. A pointer that is None is not compiled; no
+function returns one, and tuples are flat, as triton 3.6 needs.
 
 It needs triton, which CUDA builds of torch bring along.
 """
@@ -28,19 +29,22 @@ _NONE = tl.constexpr(-float("inf"))
 
 
 @_jit
-def _seen(products, row, k, spans, biases):
+def _seen(products, row, k, spans, biases, starts):
     """Scores of products of a tile's rows and keys; minus infinity where such a key is not seen."""
     first, stop = spans
-    scale, cap, position, position_q, position_k, mask, mask_q, mask_k = biases
+    scale, cap, position, position_h, position_q, position_k = biases[:6]
+    mask, mask_b, mask_h, mask_q, mask_k = biases[6:]
+    position_start, mask_start = starts
     scores = products * scale
     if cap is not None:  # its hyperbolic tangent
         scores = cap * (2 * tl.sigmoid(2 * scores / cap) - 1)
     is_seen = (k >= first) & (k < stop)
     if position is not None:
-        at = position + row * position_q + k * position_k
+        at = position + position_start + row * position_q + k * position_k
         scores += tl.load(at, mask=is_seen, other=0).to(tl.float32)
     if mask is not None:
-        shown = tl.load(mask + row * mask_q + k * mask_k, mask=is_seen, other=0)
+        at = mask + mask_start + row * mask_q + k * mask_k
+        shown = tl.load(at, mask=is_seen, other=0)
         if shown.dtype == tl.int8:
             is_seen = is_seen & (shown != 0)
         else:
@@ -59,9 +63,9 @@ def _loaded(pointer, rows, stride, num_rows, dim, DIM: tl.constexpr):
 
 
 @_jit
-def _scores(tile, k, DIM: tl.constexpr, IS_INTERPRETED: tl.constexpr):
+def _scores(tile, biases, k, DIM: tl.constexpr, IS_INTERPRETED: tl.constexpr):
     """Scores of a tile of queries and a tile of keys."""
-    query, row, spans, keys, biases = tile
+    query, row, spans, keys, starts = tile
     key, stride, num_keys, dim = keys
     first, stop = spans
     vectors = tl.trans(_loaded(key, k, stride, num_keys, dim, DIM))
@@ -69,16 +73,18 @@ def _scores(tile, k, DIM: tl.constexpr, IS_INTERPRETED: tl.constexpr):
         products = tl.dot(query.to(tl.float32), vectors.to(tl.float32))
     else:
         products = tl.dot(query, vectors, input_precision="ieee")
-    return _seen(products, row[:, None], k[None, :], (first[:, None], stop[:, None]), biases)
+    spans = (first[:, None], stop[:, None])
+    return _seen(products, row[:, None], k[None, :], spans, biases, starts)
 
 
 @_jit
-def _pair(tile, k, lse, DIM: tl.constexpr):
+def _pair(tile, biases, k, lse, DIM: tl.constexpr):
     """Weights of listed pairs: of a tile of queries, on a key for each."""
-    query, row, spans, keys, biases = tile
+    query, row, spans, keys, starts = tile
     key, stride, num_keys, dim = keys
     vectors = _loaded(key, k, stride, num_keys, dim, DIM).to(tl.float32)
-    scores = _seen(tl.sum(query.to(tl.float32) * vectors, 1), row, k, spans, biases)
+    products = tl.sum(query.to(tl.float32) * vectors, 1)
+    scores = _seen(products, row, k, spans, biases, starts)
     return tl.where(scores > _NONE, tl.exp(scores - lse), tl.where(lse == lse, 0, lse))
 
 
@@ -88,8 +94,8 @@ def _begin(queries, keys, seen, biases, QUERIES: tl.constexpr, DIM: tl.constexpr
     query, query_b, query_h, query_n, heads, num_queries = queries
     key, key_b, key_h, key_n, shared, num_keys, dim = keys
     spans, spans_side, spans_b, attending = seen
-    scale, cap, position, position_h, position_q, position_k, masks = biases
-    mask, mask_b, mask_h, mask_q, mask_k = masks
+    scale, cap, position, position_h, position_q, position_k = biases[:6]
+    mask, mask_b, mask_h, mask_q, mask_k = biases[6:]
     unit = tl.program_id(1).to(tl.int64)
     b, h = unit // heads, unit % heads
     start, row = tl.program_id(0).to(tl.int64) * QUERIES, tl.arange(0, QUERIES)
@@ -98,13 +104,9 @@ def _begin(queries, keys, seen, biases, QUERIES: tl.constexpr, DIM: tl.constexpr
     attends = tl.load(attending + b * num_queries + q, mask=q < num_queries, other=0) != 0
     first = tl.load(spans + b * spans_b + q, mask=attends, other=_FAR)
     stop = tl.load(spans + b * spans_b + spans_side + q, mask=attends, other=0)
-    if position is not None:
-        position += h * position_h + start * position_q
-    if mask is not None:
-        mask += b * mask_b + h * mask_h + start * mask_q
+    starts = (h * position_h + start * position_q, b * mask_b + h * mask_h + start * mask_q)
     its_keys = (key + b * key_b + (h // shared) * key_h, key_n, num_keys, dim)
-    its_biases = (scale, cap, position, position_q, position_k, mask, mask_q, mask_k)
-    tile = (vectors, row, (first, stop), its_keys, its_biases)
+    tile = (vectors, row, (first, stop), its_keys, starts)
     return (b, h, unit * num_queries + q, q), attends & (first < stop), tile
 
 
@@ -127,7 +129,7 @@ def log_sums(
     total = tl.zeros([QUERIES], tl.float32)
     begin, end = _range(tile, KEYS)
     for start in range(begin, end, KEYS):
-        scores = _scores(tile, start + tl.arange(0, KEYS), DIM, IS_INTERPRETED)
+        scores = _scores(tile, biases, start + tl.arange(0, KEYS), DIM, IS_INTERPRETED)
         larger = tl.maximum(most, tl.max(scores, 1))
         shift = tl.where(larger > _NONE, larger, 0)
         total = total * tl.exp(most - shift) + tl.sum(tl.exp(scores - shift[:, None]), 1)
@@ -137,22 +139,22 @@ def log_sums(
 
 
 @_jit
-def _store_pairs(place, attends, tile, lse, listed, found, DIM: tl.constexpr):
+def _store_pairs(place, attends, tile, biases, lse, listed, found, DIM: tl.constexpr):
     """Weights of listed pairs: on the first key, at offsets, and the largest on a special key."""
     b, h, at, q = place
     special, num_special, offsets, num_offsets, size = listed
     first, diagonals, peak_special = found
     if first is not None:
-        tl.store(first + at, _pair(tile, q * 0, lse, DIM), mask=attends)
+        tl.store(first + at, _pair(tile, biases, q * 0, lse, DIM), mask=attends)
     if diagonals is not None:
         for o in range(0, num_offsets):
-            weight = _pair(tile, q + tl.load(offsets + o), lse, DIM)
+            weight = _pair(tile, biases, q + tl.load(offsets + o), lse, DIM)
             tl.store(diagonals + o * size + at, weight, mask=attends)
     if peak_special is not None:
         largest = tl.zeros_like(lse)
         for s in range(0, num_special):
             k = q * 0 + tl.load(special + b * num_special + s)
-            largest = tl.maximum(largest, _pair(tile, k, lse, DIM))
+            largest = tl.maximum(largest, _pair(tile, biases, k, lse, DIM))
         tl.store(peak_special + at, largest, mask=attends)
 
 
@@ -207,7 +209,7 @@ def sweep(
     value, value_b, value_h, value_k, masses, masses_q, masses_c, num_columns = columns
     heads, num_queries, num_keys = queries[4], queries[5], keys[5]
     its_lse = tl.load(lse + at, mask=attends, other=0)
-    _store_pairs(place, attends, tile, its_lse, listed, pairs, DIM)
+    _store_pairs(place, attends, tile, biases, its_lse, listed, pairs, DIM)
     counts = attends
     if measured is not None:
         counts = tl.load(measured + b * num_queries + q, mask=attends, other=0) != 0
@@ -220,7 +222,7 @@ def sweep(
     begin, end = _range(tile, KEYS)
     for start in range(begin, end, KEYS):
         k = start + tl.arange(0, KEYS)
-        z = _scores(tile, k, DIM, IS_INTERPRETED) - its_lse[:, None]
+        z = _scores(tile, biases, k, DIM, IS_INTERPRETED) - its_lse[:, None]
         weights = tl.where(z > _NONE, tl.exp(z), 0)
         total += tl.sum(weights, 1)
         weighted += tl.sum(weights * tl.where(weights > 0, z, 0), 1)

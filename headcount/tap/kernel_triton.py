@@ -7,6 +7,7 @@ them where they are. Sums of the weights, which must be 1, are a check of every 
 It was compiled and compared with the blocks in Triton's interpreter, but not run on a device yet.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -297,7 +298,7 @@ class _Sweeping:
             (query, *query.stride()[:3], heads, num_queries),
             (key, *key.stride()[:3], shared, key.shape[2], dim),
             (spans_2BQ, spans_2BQ.stride(0), spans_b, attending_BQ),
-            (float(call.scaling), None if cap is None else float(cap), *position, masks),
+            (float(call.scaling), None if cap is None else float(cap), *position, *masks),
         )
 
     def _statistics(self, fixed: Tensor | None, wrong: Tensor) -> tuple[Any, ...]:
@@ -305,7 +306,7 @@ class _Sweeping:
         tokens, its = self._tokens, self._asked.numbers.get
         special_BS, offsets = tokens.special_BS, tokens.offsets
         facts = (tokens.first_content_2B, tokens.measured_BQ, len(special_BS))
-        listed = (special_BS, special_BS.shape[1], offsets, len(offsets), self._size.numel())
+        listed = (special_BS, special_BS.shape[1], offsets, len(offsets), math.prod(self._size))
         peaks = (its(Reduction.PEAK), its(Reduction.PEAK_KEY), its(Reduction.PEAK_LATER))
         at = (its(Reduction.FIRST), its(Reduction.DIAGONALS), its(Reduction.PEAK_SPECIAL))
         content = None if all(each is None for each in peaks) else tokens.content_BK

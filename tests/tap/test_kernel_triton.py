@@ -12,6 +12,7 @@ from headcount.tap import Reduction, Statistics, chosen, examine
 from headcount.tap import kernel_triton as kernel_triton_module
 from headcount.tap.kernel_triton import IS_INTERPRETED, LogSums, Triton
 from tests import tiny
+from tests.pretended import ONE, Devices
 from tests.tap.kernel_cases import CASES, NEEDS
 from tests.tap.triton_cases import TRITONS, by_definition, call_on, check, swept
 
@@ -24,8 +25,9 @@ interpreted = pytest.mark.skipif(
 @interpreted
 @pytest.mark.parametrize("name", TRITONS)
 def test_triton_finds_what_the_blocks_and_numpy_find(name: str) -> None:
-    """Numbers to 1e-5, and the same keys."""
-    check(name)
+    """Numbers to 1e-5, and the same keys, on a pretended device."""
+    with Devices():
+        check(name, device=str(ONE))
 
 
 @interpreted

@@ -34,6 +34,7 @@ from headcount.core import (
     processes,
     silent,
     spread,
+    works_as_one,
 )
 from headcount.corpora import (
     FIRST_TOKENS,
@@ -64,7 +65,7 @@ from headcount.models import (
     signature,
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
-from headcount.tap import chosen
+from headcount.tap import check_not_split, chosen
 from headcount.vocabulary import inputs_of
 
 
@@ -159,6 +160,8 @@ class _Analyzing:
         if corpus.is_images:
             options.check_fits_images()
         check_has_heads(loaded)
+        if options.null:
+            check_not_split(loaded.model, "a copy with random weights")
         check_batch_sizes(options.max_tokens, options.pool)
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
         self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
@@ -282,8 +285,9 @@ class _Analyzing:
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""
-        in_all = round(self.census.num_rows / processes().num_processes)
-        sharing = CorpusUnits(
+        sharing = 1 if works_as_one() else processes().num_processes
+        in_all = round(self.census.num_rows / sharing)
+        units = CorpusUnits(
             loaded.model,
             self.anatomy,
             self.measures,
@@ -294,7 +298,7 @@ class _Analyzing:
             # Other processes have got about as far as this one, close enough for a progress bar
             progress=lambda done: self.progress(stage, done, in_all),
         )
-        return sharing.measured(self._units())
+        return units.measured(self._units())
 
     def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
         model = random_copy(self.loaded.model, self.options.seed)
@@ -305,7 +309,7 @@ class _Analyzing:
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         chosen = candidates(self.corpus)
-        if not chosen or not processes().is_main_process:
+        if not chosen or not (processes().is_main_process or works_as_one()):
             return {head: [] for head in roles}
         self.progress("examples", 0, len(roles))
         if isinstance(self.encoder, ImageEncoder):

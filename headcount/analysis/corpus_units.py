@@ -9,7 +9,15 @@ from typing import final
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import Measuring, Totals, load_state, run, save_state
-from headcount.core import UnitFiles, check_everyone_lives, forget, shared, sound, told_by_all
+from headcount.core import (
+    UnitFiles,
+    check_everyone_lives,
+    forget,
+    shared,
+    sound,
+    told_by_all,
+    works_as_one,
+)
 from headcount.corpora import Batch
 from headcount.measures import Sums
 from headcount.tap import Anatomy, Kernel
@@ -72,7 +80,7 @@ class CorpusUnits:
         totals = Totals()
         for _, each in shared(every, self._files, lambda name: forget(self._begun(name))):
             totals += each
-        return totals, sum(told_by_all(self._read), start=Totals())
+        return totals, sum([self._read] if works_as_one() else told_by_all(self._read), Totals())
 
     def _begun(self, name: str) -> Path:
         """The file of the sums so far of a unit that is measured."""
@@ -80,7 +88,9 @@ class CorpusUnits:
 
     def _measured(self, name: str, batches: Iterator[Batch]) -> Totals:
         begun, saved = self._begun(name), monotonic()
-        latest = resumed = (sound(begun, self._load) if begun.exists() else None) or Totals()
+        # What has one model takes the same batches, wherever each process was stopped
+        goes_on = begun.exists() and not works_as_one()
+        latest = resumed = (sound(begun, self._load) if goes_on else None) or Totals()
 
         def after_batch(totals: Totals) -> None:
             nonlocal latest, saved

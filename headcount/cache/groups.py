@@ -8,7 +8,7 @@ from transformers.cache_utils import DynamicLayer
 from headcount.cache.plan import RECENT, SINK, CachePlan, Group
 from headcount.core import InputError, ModelError, amount
 from headcount.models import check_revision, max_length, revision
-from headcount.tap import Anatomy, AnyModel, AttentionLayer, examined
+from headcount.tap import Anatomy, AnyModel, AttentionLayer, check_not_split, examined
 
 SITE = "decoder.self"
 """The only site of a model whose cache can stream."""
@@ -121,6 +121,7 @@ def check_can_stream(model: PreTrainedModel, anatomy: Anatomy) -> None:
     Raises:
         ModelError: if they can't; says why.
     """
+    check_not_split(model, "a cache that streams")
     kind, layers = type(model).__name__, layers_of(anatomy)
     own = [each.module for each in layers if each.by_own_softmax]
     why = None

@@ -45,7 +45,8 @@ class DeviceArguments(TrustArguments):
     """How models are loaded."""
 
     device: str = field(default="cpu", kw_only=True)
-    """Device to run on, e.g. cuda; auto spreads a model over all GPUs, then memory and disk."""
+    """Device to run on, e.g. cuda; auto spreads a model over all GPUs, then memory and disk; tp
+    splits its layers over the processes of torchrun."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = field(
         default="float32", kw_only=True
     )

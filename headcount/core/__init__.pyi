@@ -19,6 +19,8 @@ from .distributed import own_unit as own_unit
 from .distributed import processes as processes
 from .distributed import told_by_all as told_by_all
 from .distributed import wait_for_everyone as wait_for_everyone
+from .distributed import work_as_one as work_as_one
+from .distributed import works_as_one as works_as_one
 from .document import Block as Block
 from .document import Chart as Chart
 from .document import Code as Code

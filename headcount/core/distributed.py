@@ -161,7 +161,7 @@ def taken(units: Iterable[T]) -> Iterator[T]:
     Args:
         units: all units, which all processes list in the same order.
     """
-    if is_alone():
+    if is_alone() or works_as_one():
         yield from units
         return
     numbers = _meeting().numbers()
@@ -171,6 +171,23 @@ def taken(units: Iterable[T]) -> Iterator[T]:
             yield unit
             check_everyone_lives()
             mine = next(numbers)
+
+
+def work_as_one() -> None:
+    """From now on all processes of this run do every unit, together: they have one model.
+
+    Nothing else changes: each has its own state, and the main process writes.
+    """
+    global _work_as_one
+    _work_as_one = True
+
+
+def works_as_one() -> bool:
+    """Whether the processes of this run have one model, which is split over them."""
+    return _work_as_one
+
+
+_work_as_one = False
 
 
 def own_folder(folder: Path) -> Path:

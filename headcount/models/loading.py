@@ -45,6 +45,7 @@ from headcount.models.model_files import (
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
+from headcount.models.split import TP, check_can_split, read_split
 from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
 from headcount.models.stated import (
     check_plausible,
@@ -76,7 +77,8 @@ def load(
         name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
             `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`; `auto` spreads it over all GPUs, then over the CPU's
-            memory and disk.
+            memory and disk; `tp` splits every layer over the processes of torchrun, each with a
+            GPU if there are any (tensor parallelism), which then do all work together.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target language of a multilingual translator, by its tokenizer's
             names.
@@ -96,7 +98,7 @@ def load(
     """
     check_is_name(name)
     places = AUTO if device == AUTO and device_map is None else device_map
-    where = None if places is not None else _device(device)
+    where = None if places is not None or device == TP else _device(device)
     place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
@@ -105,9 +107,14 @@ def load(
             options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
         attention = stock_attention(config, trust_remote_code)
+        if device == TP:
+            check_can_split(config, options)
         read = partial(_read, place, config, dtype, options)
         layout = None if places is None else _checked_map(config, places, options)
-        model = read(attention) if layout is None else read_spread(read, layout, attention)
+        if device == TP:
+            model = read_split(read, attention)
+        else:
+            model = read(attention) if layout is None else read_spread(read, layout, attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import ModelError
 from headcount.models.spread import laid_out_as
-from headcount.tap import is_packed, is_spread
+from headcount.tap import check_not_split, is_packed, is_spread
 
 _NAMESPACE = ".quantized."
 """Part of the names of torch's modules that hold packed weights which are no parameters."""
@@ -25,8 +25,9 @@ def check_not_quantized(model: PreTrainedModel) -> None:
     """Check that a model's weights are plain numbers, which can be cut and trained.
 
     Raises:
-        ModelError: if some are packed; names the first.
+        ModelError: if some are packed; names the first. If the model is split over processes.
     """
+    check_not_split(model, "new weights")
     packed = _first_module(model) or _first_parameter(model)
     if packed is not None:
         raise ModelError(
@@ -94,7 +95,12 @@ def _first_parameter(model: PreTrainedModel) -> str | None:
 
 
 def random_copy(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
-    """The same class and configurations, newly initialised; global random state is kept."""
+    """The same class and configurations, newly initialised; global random state is kept.
+
+    Raises:
+        ModelError: if the model is split over processes.
+    """
+    check_not_split(model, "a copy with random weights")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # In the model's number format, except for tables that the class keeps in another

@@ -28,6 +28,7 @@ from headcount.tap import (
     Anatomy,
     AnyModel,
     AttentionLayer,
+    check_not_split,
     dispatching,
     evaluating,
     examined,
@@ -103,9 +104,10 @@ def model_flops(model: PreTrainedModel, anatomy: Anatomy, length: int = 128) -> 
 
     Raises:
         InputError: If the length is below 1 or too large for the model.
-        ModelError: If the model reads no text.
+        ModelError: If the model reads no text, or is split over processes.
     """
     check_takes_text(model)
+    check_not_split(model, "counts of FLOPs")
     limit = max_length(model, None)
     if length < 1 or (limit is not None and length > limit):
         most = "" if limit is None else f" and at most {limit}"

@@ -67,3 +67,6 @@ from .states import state_ids as state_ids
 from .tap import Replacement as Replacement
 from .tap import Returned as Returned
 from .tap import Tap as Tap
+from .tensor_parallel import check_divides as check_divides
+from .tensor_parallel import check_not_split as check_not_split
+from .tensor_parallel import head_group as head_group

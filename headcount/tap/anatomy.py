@@ -160,7 +160,7 @@ class Anatomy:
 
 def is_packed(weight: Tensor) -> bool:
     """Whether a weight is quantized: packed in a tensor of another class, or in single bytes."""
-    is_plain = type(weight) in (Tensor, nn.Parameter)
+    is_plain = type(weight) in (Tensor, nn.Parameter) or hasattr(weight, "full_tensor")
     return not (is_plain and weight.is_floating_point() and weight.element_size() > 1)
 
 

@@ -23,6 +23,7 @@ from headcount.tap.attention_interface import dispatching, implementation_of, pl
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
+from headcount.tap.tensor_parallel import head_group
 from headcount.tap.vision import Parts
 
 
@@ -54,6 +55,7 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
     encoder_decoder = model.config.is_encoder_decoder and has_sides
     layers: list[AttentionLayer] = []
     hollow, dead = dead_modules(model), dict[LayerId, str]()
+    parts_of_heads = _parts_of_heads(model, calls)
     for call in calls:
         site = _site(call, encoder_decoder, others[-1].num_queries, parts)
         number = sum(each == site for each, _ in [*dead, *(at.layer_id for at in layers)])
@@ -66,8 +68,8 @@ def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None)
                 number,
                 call.module,
                 call=sum(layer.module == call.module for layer in layers),
-                num_heads=call.num_heads,
-                num_key_value_heads=call.num_key_value_heads,
+                num_heads=call.num_heads * parts_of_heads,
+                num_key_value_heads=call.num_key_value_heads * parts_of_heads,
                 head_dim=call.head_dim,
                 output=call.output,
                 by_own_softmax=call.by_own_softmax,
@@ -308,6 +310,25 @@ class _Recorder:
                 )
                 return True
         return False
+
+
+def _parts_of_heads(model: PreTrainedModel, calls: list[_Call]) -> int:
+    """Over how many processes the heads of every layer are split: 1 if the model is whole."""
+    group = head_group(model)
+    if group is None:
+        return 1
+    for call in calls:
+        width = call.num_heads * call.head_dim
+        projection = None if call.output is None else model.get_submodule(call.output)
+        inputs = getattr(projection, "in_features", None)
+        if call.by_own_softmax or inputs != width * group.size:
+            raise ModelError(
+                f"Expected a {type(model).__name__} with the heads of every layer split over "
+                f"{group.size} processes, but those of {call.module} are not: its output "
+                f"projection takes {inputs} numbers, and the heads here give {width}. Load it "
+                "without tp_plan, or with device='auto'."
+            )
+    return group.size
 
 
 def _check_attributed(model: PreTrainedModel, recorder: _Recorder) -> tuple[str, ...]:

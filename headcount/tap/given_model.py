@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from headcount.core import InputError, ModelError
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.placement import weight_away
+from headcount.tap.tensor_parallel import head_group
 
 
 class Holder(ABC):
@@ -88,7 +89,7 @@ _SHARDED = {"FullyShardedDataParallel", "FSDPModule"}
 
 def _check_is_whole(model: PreTrainedModel) -> None:
     """Check that this process has all heads and all of each weight."""
-    mesh, kind = getattr(model, "_device_mesh", None), type(model).__name__
+    kind = type(model).__name__
     sharder = None
     if any(_class_names(module) & _SHARDED for module in model.modules()):
         sharder = "FSDP"
@@ -100,12 +101,13 @@ def _check_is_whole(model: PreTrainedModel) -> None:
             f"by {sharder}: each process holds a part of every weight. Pass the model before it "
             "was sharded."
         )
-    is_split = mesh is not None and mesh.size() > 1  # older transformers keep plain parameters
-    if is_split or any("DTensor" in _class_names(each) for each in model.parameters()):
+    if head_group(model) is not None:
+        return
+    if any("DTensor" in _class_names(each) for each in model.parameters()):
         raise ModelError(
             f"Expected a model that is whole in this process, got {_article(kind)} {kind} split "
-            "over several (tensor parallelism: tp_plan, parallelize_module): each process has some "
-            "of the heads, and counts them from 0. Load it without tp_plan, in one process."
+            "over several by parallelize_module: each process has some of the heads, and counts "
+            "them from 0. Load it with device='tp' or transformers' tp_plan."
         )
 
 

@@ -3,7 +3,8 @@
 A model may be spread over devices (`device_map`), and weights may wait in the CPU's memory or on
 disk until their layer runs. Hooks of accelerate do this: they move what a layer is given to the
 layer's device, and hold the numbers of weights that are away. What gives a model inputs asks for
-its `input_device`, and what reads weights reads `weights_of` a module.
+its `input_device`, and what reads weights reads `weights_of` a module. Weights of which each
+process has a part (`tensor_parallel.py`) are put together there, by all processes at once.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import torch
 from accelerate.hooks import remove_hook_from_module
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from headcount.tap.tensor_parallel import whole_numbers
 
 
 def input_device(model: PreTrainedModel) -> torch.device:
@@ -171,9 +174,9 @@ def weight_away(model: nn.Module, *, lost: bool = False) -> str | None:
 
 
 def _with_numbers(module: nn.Module, name: str, tensor: Tensor) -> Tensor:
-    """The tensor, or what accelerate holds in its place."""
+    """The tensor, whole, or what accelerate holds in its place."""
     if not tensor.is_meta:
-        return tensor
+        return whole_numbers(tensor)
     held = (_held(hook) for hook in _hooks(module))
     numbers = next((each[name] for each in held if each is not None), tensor)
     return numbers.to(tensor.dtype)

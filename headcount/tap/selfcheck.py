@@ -29,6 +29,7 @@ from headcount.tap.modes import evaluating, exact_products
 from headcount.tap.placement import input_device, named_weights
 from headcount.tap.sample_inputs import ERRORS, sample_runs
 from headcount.tap.tap import Tap
+from headcount.tap.tensor_parallel import head_group
 
 
 def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
@@ -332,13 +333,15 @@ def _zeroed(
 ) -> Iterator[None]:
     """Inside, output projections receive zeros where a head's gate is 0."""
     order, layers = CallOrder(model), dict[Any, list[AttentionLayer]]()
+    group = head_group(model)
     for layer in anatomy.layers:
         if layer.output is not None:
             layers.setdefault(model.get_submodule(layer.output), []).append(layer)
 
     def before(projection: Any, given: Tensor) -> Tensor:
         layer = order.next(projection, layers[projection])
-        return given * gates[layer.layer_id].repeat_interleave(layer.head_dim).to(given)
+        gate = gates[layer.layer_id].repeat_interleave(layer.head_dim).to(given)
+        return given * (gate if group is None else group.own(gate, 0))
 
     with order.counting(), intercepted(layers, before):
         yield

@@ -22,6 +22,7 @@ from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
 from headcount.tap.hooks import intercepted
 from headcount.tap.tap import Tap, tap_on
+from headcount.tap.tensor_parallel import head_group
 
 
 @final
@@ -125,6 +126,7 @@ def _head_outputs(
     model: PreTrainedModel, anatomy: Anatomy, listener: HeadOutputListener
 ) -> Iterator[None]:
     order, projected = CallOrder(model), dict[nn.Module, list[AttentionLayer]]()
+    group = head_group(model)
     without: dict[LayerId, AttentionLayer] = {}
     for layer in anatomy.layers:
         if layer.output is None:
@@ -134,8 +136,12 @@ def _head_outputs(
 
     def before(projection: nn.Module, given: Tensor) -> Tensor | None:
         layer = order.next(projection, projected[projection])
-        rows = _in_rows(given).unflatten(-1, (layer.num_heads, layer.head_dim))
-        return _answer(given, rows, listener(layer, rows))
+        rows = _in_rows(given).unflatten(-1, (-1, layer.head_dim))
+        if group is None:
+            return _answer(given, rows, listener(layer, rows))
+        rows = group.all(rows, 2)
+        answer = _answer(rows, rows, listener(layer, rows))
+        return None if answer is None else group.own(answer, 2).reshape(given.shape)
 
     def returned(layer: AttentionLayer, output: Tensor) -> Tensor | None:
         unprojected = without.get(layer.layer_id)

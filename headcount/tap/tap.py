@@ -37,6 +37,7 @@ from headcount.tap.kernels import BLOCKS, Attending, Kernel
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks
+from headcount.tap.tensor_parallel import head_group
 
 BLOCK = 2**21
 """Number of weights in a block (8 MiB in float32): small blocks cost calls, large ones memory."""
@@ -112,7 +113,7 @@ class Tap:
         self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
         self._order = CallOrder(model)
         self._returning: list[Returned] = []
-        self._masks = Masks()
+        self._masks, self._group = Masks(), head_group(model)
         self._outer: Tap | None = None
         self._stack = ExitStack()
 
@@ -163,6 +164,10 @@ class Tap:
         if module in self._dead:  # zeros, whatever the arithmetic
             return plain_attention(module, query, key, value, mask, **kwargs)
         layer, seen, empty = self._layer_of(module), mask, None
+        group = self._group if self._group is not None and self._sees_all() else None
+        if group is not None:
+            _check_gathers(kwargs, mask, type(self.model).__name__)
+            query, key, value = (group.all(each, 1) for each in (query, key, value))
         if (blocked := self._blocking(layer)) is not None:
             seen, empty = narrowed(mask, blocked.to(query.device), query, key)
         fused = not self.anatomy.eager and kwargs.get("softcap") is None
@@ -177,7 +182,13 @@ class Tap:
                 module, query, key, value, seen, kwargs, facts, empty, self.anatomy.eager
             )
             output = self._listen(layer, call)
-        return self._heard(layer, self._gated(layer, output, value, mask)), None
+        output = self._heard(layer, self._gated(layer, output, value, mask))
+        return (output if group is None else group.own(output, 2)), None
+
+    def _sees_all(self) -> bool:
+        """Whether more is done in this tap, or one outside it, than to gate each head."""
+        parts = (self.listener, self._returning, self.replacement, self.blocked)
+        return any(map(_is_given, parts)) or (self._outer is not None and self._outer._sees_all())
 
     def _blocking(self, layer: AttentionLayer) -> Tensor | None:
         """The layer's scores that are masked by this tap or by a tap outside it."""
@@ -213,7 +224,9 @@ class Tap:
         if gate is None:
             return None
         gate = gate.to(output)
-        return gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]
+        gate = gate[..., None] if gate.ndim == 3 else gate[..., None, :, None]
+        is_part = self._group is not None and output.shape[2] < layer.num_heads
+        return self._group.own(gate, -2) if self._group is not None and is_part else gate
 
     @contextmanager
     def _own_softmaxes(self) -> Iterator[None]:
@@ -312,6 +325,22 @@ class Tap:
         if sees_BQ is None or call.kwargs.get("position_bias") is not None:
             return output
         return output * sees_BQ[..., None, None]
+
+
+def _is_given(part: object) -> bool:
+    """Whether a listener or a function is there, or something to block or to call."""
+    return part is not None and part != {} and part != []
+
+
+def _check_gathers(kwargs: dict[str, Any], mask: Tensor | None, kind: str) -> None:
+    """Check that what a process knows of its heads is all in their queries, keys and values."""
+    has_more = any(kwargs.get(name) is not None for name in ("s_aux", "position_bias"))
+    if has_more or (mask is not None and mask.ndim > 1 and mask.shape[1] != 1):
+        raise ModelError(
+            f"Expected heads of {kind} that differ in queries, keys and values alone, but they "
+            "have sinks or biases of their own, which are not gathered under tensor parallelism. "
+            "Load it without tp_plan, or with device='auto'."
+        )
 
 
 def tap_on(model: PreTrainedModel) -> Tap | None:

@@ -16,7 +16,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId
-from headcount.tap import Anatomy, AttentionLayer, block_of, intercepted, replaced
+from headcount.tap import (
+    Anatomy,
+    AttentionLayer,
+    block_of,
+    head_group,
+    intercepted,
+    replaced,
+)
 
 
 def repeated(output: Any, num_rows: int, times: int) -> Any:
@@ -131,6 +138,7 @@ class Attentions:
             if layer.module in alone and layer.output is not None
         }
         self._kept: dict[AttentionLayer, _Kept] = {}
+        self._group = head_group(model)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -188,8 +196,8 @@ class Attentions:
         times = len(gate_RH) // num_rows
         if kept.ctx is None or not (first is kept.ctx or first is kept.projected):
             return None
-        heads = (layer.num_heads, layer.head_dim)
-        ctx_RNHD = repeated(kept.ctx, num_rows, times).unflatten(-1, heads)
+        ctx_RNHD = repeated(kept.ctx, num_rows, times).unflatten(-1, (-1, layer.head_dim))
+        gate_RH = gate_RH if self._group is None else self._group.own(gate_RH, 1)
         ctx_RNW = (ctx_RNHD * gate_RH[:, None, :, None].to(ctx_RNHD)).flatten(-2)
         first = ctx_RNW if first is kept.ctx else projection(ctx_RNW)
         return (first, *repeated(tuple(rest), num_rows, times)) if is_tuple else first

@@ -43,7 +43,16 @@ from headcount.core import MAX_TOKENS, InputError, LayerId, spread
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rule_sets import listener
-from headcount.tap import Anatomy, AnyModel, StateId, Tap, examined, heard, input_device
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    StateId,
+    Tap,
+    check_not_split,
+    examined,
+    heard,
+    input_device,
+)
 from headcount.tasks import (
     IGNORED,
     CausalLanguageModelling,
@@ -200,6 +209,7 @@ def relevance(
         InputError: If the rule set is unknown, or it is unknown where relevance starts.
     """
     (model, anatomy), start = examined(model, anatomy), start or start_of(task)
+    check_not_split(model, "relevance")
     sums: dict[LayerId, Tensor] = {}
     num_steps = 0
 

@@ -1,0 +1,53 @@
+"""Split: models of which each process has some heads of every layer (tensor parallelism).
+
+transformers splits the weights while it reads them, by a plan that the class of the model has.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.distributed import DistributedConfig
+
+from headcount.core import InputError, is_alone, processes, work_as_one
+from headcount.models.compact_checkpoint import is_compact
+from headcount.models.gguf_file import OPTION as GGUF
+from headcount.tap import check_divides
+
+TP: Final = "tp"
+"""The name of the device that stands for all processes of a run."""
+
+
+def check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
+    """Check that a model can be split over the processes of this run.
+
+    Args:
+        config: its configuration.
+        options: transformers' options to read it.
+
+    Raises:
+        InputError: if there is one process, or it is a GGUF file or a compact model.
+        ModelError: if its heads can't be shared equally.
+    """
+    if is_alone():
+        raise InputError(
+            "Expected several processes for --device tp, which splits every layer over them, got "
+            "one. Start them with torchrun --nproc-per-node N"
+        )
+    if GGUF in options or is_compact(config):
+        kind = "a GGUF file" if GGUF in options else "a compact model, whose layers differ in heads"
+        raise InputError(
+            f"Expected safetensors files of a whole model for --device tp, got {kind}. Load it on "
+            "one device"
+        )
+    check_divides(config, processes().num_processes)
+
+
+def read_split(
+    read: Callable[[Mapping[str, Any]], PreTrainedModel], options: Mapping[str, Any]
+) -> PreTrainedModel:
+    """What a function reads with transformers' options for tensor parallelism."""
+    split = DistributedConfig(tp_size=processes().num_processes)
+    model = read({**options, "distributed_config": split})
+    work_as_one()
+    return model

@@ -21,9 +21,12 @@ LLAMA = "LlamaForCausalLM"
 SAME = {
     **{"measure": 1e-6, "induction_scores": 1e-6, "importance.norm": 1e-6},
     **{"gated": 1e-5, "gates.gating": 1e-5, "explain": 1e-5},
-    **{"importance.ablation": 1e-6, "importance.gradient": 1e-5},
+    **{"importance.ablation": 2e-5, "importance.gradient": 1e-5},
 }
-"""Public functions, with the largest difference as a share of the largest number."""
+"""Public functions, with the largest difference as a share of the largest number.
+
+Effects of ablation are small differences of losses, which are rounded in float32.
+"""
 REFUSED = {
     "compact": "whole in this process for new weights",
     "importance.relevance": "whole in this process for relevance",

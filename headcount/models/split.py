@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from transformers import PreTrainedConfig, PreTrainedModel
-from transformers.distributed import DistributedConfig
+from transformers.distributed.configuration_utils import DistributedConfig
 
 from headcount.core import InputError, is_alone, processes, work_as_one
 from headcount.models.compact_checkpoint import is_compact

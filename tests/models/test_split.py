@@ -1,6 +1,7 @@
 """A model that is split over two processes: its numbers are those of the whole model."""
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def numbers(found: Any) -> np.ndarray:
         return found.double().numpy().ravel()
     if isinstance(found, pd.DataFrame):
         return found.select_dtypes("number").to_numpy(float).ravel()
-    if hasattr(found, "values") and callable(found.values):
+    if isinstance(found, Mapping):
         return np.concatenate([*map(numbers, found.values())])
     return np.asarray(found, dtype=float).ravel()
 

@@ -55,7 +55,7 @@ def main(arguments: Arguments) -> None:
         found = cluster(loaded, corpus, options)
         compared.append(time.process_time() - start)
     ratio = min(compared) / min(plain)
-    print(f"| sentences | {census.num_sentences:,} |")
+    print(f"| sentences | {census.counts.sentences:,} |")
     print(f"| plain forward passes | {min(plain):.1f} s of CPU time, peak {before:.2f} GB |")
     print(f"| distances | {min(compared):.1f} s of CPU time, peak {peak():.2f} GB |")
     print(f"| ratio | {ratio:.2f} |")

@@ -20,7 +20,7 @@ from headcount.analysis.profiles import profile_table, with_rows
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import find_roles, judged, tendencies
-from headcount.analysis.run_facts import counts_of, timings_of, versions, warnings_of
+from headcount.analysis.run_facts import timings_of, versions, warnings_of
 from headcount.analysis.streaming import Totals, run
 from headcount.analysis.tables import head_table, offset_table, relation_table
 from headcount.analysis.untested import Conditions
@@ -94,19 +94,12 @@ def measure(
     if measures is None:
         measures = measures_of(loaded.anatomy, corpus.is_images)
     census = take_census(corpus, encoder)
-    _check_fits(loaded, census, MAX_TOKENS)
+    check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS)
     work = units(corpus, encoder, census)
-    longest = max(census.longest, census.longest_target)
-    its = chosen(kernel, loaded.model, loaded.anatomy, longest).kernel
+    its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
     of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
     totals = sum(spread(of_unit, work), start=Totals())
     return head_table(loaded.heads, totals, measures)
-
-
-def _check_fits(loaded: Loaded, census: Census, max_tokens: int) -> None:
-    """Check that the longest texts fit into memory, before the model reads one."""
-    longest = max(census.longest, census.longest_target)
-    check_memory(loaded, longest, census.num_rows, max_tokens)
 
 
 def analyze(
@@ -169,8 +162,8 @@ class _Analyzing:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", self._census)
-        _check_fits(loaded, self.census, options.max_tokens)
-        longest = max(self.census.longest, self.census.longest_target)
+        longest = self.census.longest
+        check_memory(loaded, longest, self.census.num_rows, options.max_tokens)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):
@@ -327,7 +320,7 @@ class _Analyzing:
         return signature(
             self.loaded,
             self.census.sha256,
-            n=self.census.num_sentences,
+            n=self.census.counts.sentences,
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
             **self.corpus.signed,
@@ -357,7 +350,7 @@ class _Analyzing:
             thresholds=self.options.thresholds,
             induction=self.options.induction,
             no_induction=self.no_induction,
-            truncated=0 if self.census.num_target_tokens else self.census.num_truncated,
+            truncated=0 if self.census.counts.target_tokens else self.census.counts.truncated,
         )
         return conditions.untested(profiles)
 
@@ -386,7 +379,7 @@ class _Analyzing:
             model=name_of(self.loaded.name),
             model_type=self.loaded.model.config.model_type,
             corpora=tuple(self.corpus.names),
-            counts=counts_of(self.census),
+            counts=self.census.counts,
             grid=self.grid,
             sites=self.anatomy.heads.counts,
             roles={head: tuple(found) for head, found in roles.items()},

@@ -118,7 +118,7 @@ def estimate(
     reading_s = factor * (perf_counter() - start)
     encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
     spread = Corpus.from_sentences(found.sentences)
-    for_letter = take_census(spread, encoder).num_tokens / sum(map(_letters, spread))
+    for_letter = take_census(spread, encoder).counts.tokens / sum(map(_letters, spread))
     share = min(1.0, BATCHES * options.max_tokens / (for_letter * sum(map(_letters, spread))))
     few = [*found.sentences[:: max(1, int(1 / share))], found.longest]
     plain = replace(options, limit_tokens=None)

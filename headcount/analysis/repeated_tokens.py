@@ -16,15 +16,15 @@ from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
 from headcount.skills import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.statistics import ClusteredRates
-from headcount.vocabulary import TRAITS, Thresholds
+from headcount.vocabulary import TEXT_TRAITS, Thresholds
 
-REPEATED = {"induction": "induction", "duplicate": "duplicate_token"}
-"""The pattern of each trait. Looking at the previous token is a trait of the corpus already."""
+REPEATED = tuple(each for each in TEXT_TRAITS if each.needs == "repeats")
+"""The traits. Looking at the previous token is a trait of the corpus already."""
 
 PREVIOUS = "previous"
 """Looking at the token before, as a role on random tokens only."""
 
-REPEATED_ROLES = (*REPEATED, PREVIOUS)
+REPEATED_ROLES = (*(each.role.name for each in REPEATED), PREVIOUS)
 """The roles that a head can have on repeated random tokens."""
 
 LENGTH, TEXTS = 25, 64
@@ -77,13 +77,13 @@ def _profiles(
     loaded: Loaded, tokens: RepeatedTokens, repeated_PTH: np.ndarray, other_PTH: np.ndarray
 ) -> pd.DataFrame:
     rows = [
-        ProfileRow(head, TRAITS[trait], cell)
-        for trait, pattern in REPEATED.items()
+        ProfileRow(head, trait, cell)
+        for trait in REPEATED
         for head, cell in zip(
             loaded.heads,
             _cells(
-                repeated_PTH[PATTERNS.index(pattern)],
-                other_PTH[PATTERNS.index(pattern)],
+                repeated_PTH[PATTERNS.index(trait.skill)],
+                other_PTH[PATTERNS.index(trait.skill)],
                 tokens.length,
             ),
             strict=True,

@@ -25,13 +25,11 @@ def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.D
     """The profiles with `p_holm` and `verdict` by some thresholds; the papers' if None."""
     limits = thresholds or Thresholds()
     score = profiles["score"].to_numpy(dtype=float, copy=True)
-    is_syntactic = (profiles["role"] == "syntactic").to_numpy()
+    is_gain = np.array([ROLES[role].is_gain for role in profiles["role"]], dtype=bool)
     pairs = zip(profiles["share"], profiles["chance"], strict=True)
     gains = np.array([limits.syntactic_excess(*pair) for pair in pairs], dtype=float)
-    score[is_syntactic] = gains[is_syntactic]
-    least = np.where(
-        is_syntactic, max(limits.syntactic_cases, limits.test_cases), limits.test_cases
-    )
+    score[is_gain] = gains[is_gain]
+    least = np.where(is_gain, max(limits.syntactic_cases, limits.test_cases), limits.test_cases)
     is_tested = (profiles["cases"].to_numpy(dtype=float) >= least) & (
         profiles["units"].to_numpy(dtype=float) >= limits.test_sentences
     )

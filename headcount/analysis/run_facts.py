@@ -1,4 +1,4 @@
-"""Facts about a run that its tables do not hold: counts, timings, versions and warnings."""
+"""Facts about a run that its tables do not hold: timings, versions and warnings."""
 
 import platform
 from importlib.metadata import version
@@ -6,26 +6,7 @@ from importlib.metadata import version
 from headcount import __version__
 from headcount.analysis.streaming import Totals
 from headcount.corpora import Census
-from headcount.results import Counts
 from headcount.tap import Anatomy
-
-
-def counts_of(census: Census) -> Counts:
-    """The amounts that were measured and left out."""
-    return Counts(
-        sentences=census.num_sentences,
-        tokens=census.num_tokens,
-        target_tokens=census.num_target_tokens,
-        words=census.num_words,
-        truncated=census.num_truncated,
-        words_cut=census.num_words_cut,
-        words_lost=census.num_words_lost,
-        longest=census.longest,
-        windowed=census.num_windowed,
-        windows=census.num_windows,
-        out_of_reach=census.num_out_of_reach,
-        arcs_inside=census.num_arcs_inside,
-    )
 
 
 def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:

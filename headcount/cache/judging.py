@@ -8,7 +8,7 @@ the keys and values there, under the same masks. Questions about one text share 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, final
 
@@ -152,10 +152,10 @@ def judged(
                     name,
                     kind,
                     length,
-                    *_bounds(_share(right, len(np.unique(text_Q[chosen_Q])))),
+                    *_share(right, len(np.unique(text_Q[chosen_Q])))[:3],
                     float(loss_Q[chosen_Q].mean()),
-                    *_bounds(less.within(-1.0, 1.0)),
-                    *_bounds(more.within(-1.0, 1.0)),
+                    *less.within(-1.0, 1.0)[:3],
+                    *more.within(-1.0, 1.0)[:3],
                     int(chosen_Q.sum()),
                 )
 
@@ -178,8 +178,4 @@ def _share(found: Estimate, num_texts: int) -> Estimate:
     if found.low < found.high:
         return found.within(0.0, 1.0)
     low, high = wilson_interval(found.value, num_texts)
-    return replace(found, low=low, high=high)
-
-
-def _bounds(found: Estimate) -> tuple[float, float, float]:
-    return found.value, found.low, found.high
+    return found._replace(low=low, high=high)

@@ -235,10 +235,10 @@ def units(
             pools = _pools(part, maker, pool, first, number)
             yield (maker.batch(group) for groups in pools for group in groups())
         return
-    num_pools = max(1, -(-census.num_sentences // pool))
-    least_batches = max(census.num_tokens, census.num_target_tokens) // max_tokens
+    num_pools = max(1, -(-census.counts.sentences // pool))
+    least_batches = max(census.counts.tokens, census.counts.target_tokens) // max_tokens
     together, num_shares = num_pools // MOST_UNITS, min(LEAST_UNITS, least_batches) // num_pools
-    pools = enumerate(_pools(corpus, maker, pool, counted=census.num_sentences))
+    pools = enumerate(_pools(corpus, maker, pool, counted=census.counts.sentences))
     for _, run in groupby(pools, lambda each: each[0] // max(1, together)):
         if num_shares < 2:
             yield (maker.batch(group) for _, groups in run for group in groups())

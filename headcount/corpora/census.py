@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from headcount.core import amount
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.sentence import Encoded, Sentence
+from headcount.results import Counts
 
 MOST_NAMED = 3
 """Largest number of sentences that a warning names."""
@@ -79,22 +80,10 @@ class Misread:
 class Census:
     """Counts over a corpus as one tokenizer reads it; tokens include special ones, not padding."""
 
-    num_sentences: int
-    num_tokens: int
-    """Number of source tokens after truncation; in windows, of those that are measured."""
-    num_target_tokens: int
-    """Number of tokens read by the decoder of an encoder-decoder; 0 for other models."""
-    num_words: int
-    """Number of treebank words; running text has none."""
-    num_truncated: int
-    """Number of sentences with a side too long for the model."""
-    num_words_cut: int
-    """Number of words that truncation removed completely."""
-    num_words_lost: int
-    """Number of words that the tokenizer turns into no piece at all."""
-    longest: int
-    """Number of tokens of the longest source after truncation."""
+    counts: Counts
+    """Amounts that are read, truncated, left out and read in windows."""
     longest_target: int
+    """Number of tokens of the longest target after truncation."""
     relations: tuple[str, ...]
     """Every relation in the trees, sorted, without the root arc."""
     baseline_offsets: Mapping[str, int]
@@ -106,16 +95,8 @@ class Census:
     """Number of times each token id is a content token of a target."""
     sha256: str
     """Hash of the bytes of the corpus."""
-    num_windowed: int = 0
-    """Number of sentences that are read in windows."""
-    num_windows: int = 0
-    """Number of windows that they are read in."""
-    num_out_of_reach: int = 0
-    """Number of arcs that connect words without a common window."""
     num_unknown: int = 0
     """Number of content tokens of both sides that are the tokenizer's unknown token."""
-    num_arcs_inside: int = 0
-    """Number of arcs between words that share a piece (see `written`)."""
     misread: Misread = Misread()
     """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
     text_hashes: Int64[np.ndarray, " text"] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -124,9 +105,14 @@ class Census:
     """Number of sentences of each part of the corpus."""
 
     @property
+    def longest(self) -> int:
+        """Number of tokens of the longest side after truncation."""
+        return max(self.counts.longest, self.longest_target)
+
+    @property
     def num_rows(self) -> int:
         """Number of rows in all batches."""
-        return self.num_sentences - self.num_windowed + self.num_windows
+        return self.counts.sentences - self.counts.windowed + self.counts.windows
 
     @property
     def source_frequencies(self) -> Frequencies:
@@ -140,16 +126,16 @@ class Census:
 
     def warnings(self, limit: int | None) -> Iterator[str]:
         """Warnings about long sentences, unknown tokens, and words that do not fit the text."""
-        if self.num_truncated:
+        if self.counts.truncated:
             yield (
                 f"sentences longer than the model's limit of {limit} tokens, truncated: "
-                f"{self.num_truncated:,} of {self.num_sentences:,}"
+                f"{self.counts.truncated:,} of {self.counts.sentences:,}"
             )
-        if self.num_windowed:
+        if self.counts.windowed:
             yield (
                 f"sentences longer than a window of {limit} tokens, read in windows: "
-                f"{self.num_windowed:,} of {self.num_sentences:,}, in "
-                f"{amount(self.num_windows, 'window')}"
+                f"{self.counts.windowed:,} of {self.counts.sentences:,}, in "
+                f"{amount(self.counts.windows, 'window')}"
             )
         num_content = int(self.source_counts.sum() + self.target_counts.sum())
         if self.num_unknown > MOST_UNKNOWN * num_content:
@@ -161,20 +147,21 @@ class Census:
 
     def arc_warnings(self) -> Iterator[str]:
         """Warnings about arcs and words of treebanks that are not counted."""
-        if self.num_words_cut or self.num_words_lost:
-            cut = "longer than a window" if self.num_windowed else "cut off by truncation"
+        if self.counts.words_cut or self.counts.words_lost:
+            cut = "longer than a window" if self.counts.windowed else "cut off by truncation"
             yield (
-                f"dependency arcs are not counted for {amount(self.num_words_cut, 'word')} {cut} "
-                f"and {amount(self.num_words_lost, 'word')} without a piece in the model's "
+                "dependency arcs are not counted for "
+                f"{amount(self.counts.words_cut, 'word')} {cut} and "
+                f"{amount(self.counts.words_lost, 'word')} without a piece in the model's "
                 "vocabulary"
             )
-        if self.num_out_of_reach:
+        if self.counts.out_of_reach:
             yield (
                 "dependency arcs between words without a common window, not counted: "
-                f"{self.num_out_of_reach:,}"
+                f"{self.counts.out_of_reach:,}"
             )
-        if self.num_arcs_inside:
+        if self.counts.arcs_inside:
             yield (
                 "dependency arcs between words that share the model's pieces, not counted: "
-                f"{self.num_arcs_inside:,}"
+                f"{self.counts.arcs_inside:,}"
             )

@@ -18,9 +18,10 @@ from headcount.corpora.frequencies import add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
-from headcount.results import MOST_TEXTS
+from headcount.results import MOST_TEXTS, Counts
 
 SENTENCES_AT_ONCE = 1000
+_nothing = partial(np.zeros, 0, np.int64)
 
 
 def take_census(
@@ -33,14 +34,14 @@ def take_census(
         encoder: makes the model's inputs.
         reading: called with the number of sentences so far.
     """
-    parts, found = corpus.parts, _Counts()
+    parts, found = corpus.parts, _Totals()
     if len(parts) == 1:
         found.read(corpus, encoder, reading)
         return found.census(corpus, encoder)
     for part in spread(partial(_counted, encoder=encoder), parts):
         found.add(part)
-        reading(found.num_sentences)
-    if not found.num_sentences:
+        reading(found.counts.sentences)
+    if not found.counts.sentences:
         next(iter(corpus))  # its error says that it is empty
     return found.census(corpus, encoder)
 
@@ -57,9 +58,9 @@ def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> 
     return num_sentences
 
 
-def _counted(corpus: Corpus, encoder: AnyEncoder) -> "_Counts":
-    """The counts of a part."""
-    found = _Counts()
+def _counted(corpus: Corpus, encoder: AnyEncoder) -> "_Totals":
+    """The totals of a part."""
+    found = _Totals()
     found.read(corpus, encoder)
     return found
 
@@ -76,52 +77,17 @@ def text_hash(sentence: Sentence) -> int:
 
 @final
 @dataclass
-class _Side:
-    """Running sums over one side of the corpus."""
+class _Totals:
+    """Running totals of a corpus; those of its parts can be added in order."""
 
-    num_tokens: int = 0
-    num_words_cut: int = 0
-    num_words_lost: int = 0
-    longest: int = 0
-    counts_V: Int64[np.ndarray, " id"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def count(self, encoded: Sequence[Encoded]) -> None:
-        """Count some rows."""
-        ids = np.array([token for one in encoded for token in one.measured(one.ids)], np.int64)
-        special = np.array([flag for one in encoded for flag in one.measured(one.is_special)], bool)
-        self.counts_V = add_counts(self.counts_V, np.bincount(ids[~special]))
-        self.num_tokens += len(ids)
-        self.num_words_cut += sum(one.num_words_cut for one in encoded)
-        self.num_words_lost += sum(one.num_words_lost for one in encoded)
-        self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
-
-    def add(self, other: "_Side") -> None:
-        """Add the sums over another part."""
-        self.counts_V = add_counts(self.counts_V, other.counts_V)
-        self.num_tokens += other.num_tokens
-        self.num_words_cut += other.num_words_cut
-        self.num_words_lost += other.num_words_lost
-        self.longest = max(self.longest, other.longest)
-
-
-@final
-@dataclass
-class _Counts:
-    """Running counts of a corpus; those of its parts can be added in order."""
-
-    source: _Side = field(default_factory=_Side)
-    target: _Side = field(default_factory=_Side)
-    num_sentences: int = 0
-    num_words: int = 0
-    num_truncated: int = 0
-    num_windows: int = 0
-    num_windowed: int = 0
-    num_out_of_reach: int = 0
-    num_arcs_inside: int = 0
+    counts: Counts = Counts(sentences=0, tokens=0)
+    longest_target: int = 0
+    source_counts: Int64[np.ndarray, " source_id"] = field(default_factory=_nothing)
+    target_counts: Int64[np.ndarray, " target_id"] = field(default_factory=_nothing)
     misread: Misread = Misread()
     relations: set[str] = field(default_factory=set[str])
     offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
-    text_hashes: Int64[np.ndarray, " text"] = field(default_factory=lambda: np.zeros(0, np.int64))
+    text_hashes: Int64[np.ndarray, " text"] = field(default_factory=_nothing)
     total: int = 0
     """Sum of the hashes of a stream's sentences."""
     parts: tuple[int, ...] = ()
@@ -135,41 +101,17 @@ class _Counts:
     ) -> None:
         """Count a corpus, or a part of one."""
         for sentences in chunks(corpus, SENTENCES_AT_ONCE):
-            pairs = encoder.encode(sentences)
-            self._count(sentences, pairs)
+            self.add(_totals(sentences, encoder.encode(sentences)))
             self.total += sum(map(number_of, sentences if corpus.has_parts else ()))
-            reading(self.num_sentences)
-        self.parts = (self.num_sentences,)
+            reading(self.counts.sentences)
+        self.parts = (self.counts.sentences,)
 
-    def _count(self, sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> None:
-        self.source.count([pair.source for pair in pairs])
-        self.target.count([pair.target for pair in pairs if pair.target is not None])
-        self.num_sentences += len(sentences)
-        self.num_words += sum(len(sentence.words or ()) for sentence in sentences)
-        self.num_truncated += sum(_is_truncated(pair) for pair in pairs)
-        self.relations.update(*map(_relations, sentences))
-        texts = _windowed(pairs)
-        self.num_windowed += len(texts)
-        self.num_windows += sum(map(len, texts))
-        self.num_out_of_reach += sum(map(_out_of_reach, texts))
-        _add_offsets(self.offsets, pairs)
-        firsts = [pair for pair in pairs if pair.source.first_token == 0]
-        self.num_arcs_inside += sum(pair.num_arcs_inside for pair in firsts)
-        self.misread = self.misread.add(sentences, [pair.source for pair in firsts])
-        more_T = np.array([text_hash(sentence) for sentence in sentences], np.int64)
-        self.text_hashes = np.union1d(self.text_hashes, more_T)[:MOST_TEXTS]
-
-    def add(self, other: "_Counts") -> None:
-        """Add the counts of the next part."""
-        self.source.add(other.source)
-        self.target.add(other.target)
-        self.num_sentences += other.num_sentences
-        self.num_words += other.num_words
-        self.num_truncated += other.num_truncated
-        self.num_windows += other.num_windows
-        self.num_windowed += other.num_windowed
-        self.num_out_of_reach += other.num_out_of_reach
-        self.num_arcs_inside += other.num_arcs_inside
+    def add(self, other: "_Totals") -> None:
+        """Add the totals of the next part."""
+        self.counts += other.counts
+        self.longest_target = max(self.longest_target, other.longest_target)
+        self.source_counts = add_counts(self.source_counts, other.source_counts)
+        self.target_counts = add_counts(self.target_counts, other.target_counts)
         self.misread += other.misread
         self.relations |= other.relations
         for name, counts in other.offsets.items():
@@ -180,37 +122,71 @@ class _Counts:
 
     def census(self, corpus: Corpus, encoder: AnyEncoder) -> Census:
         """The counts of the whole."""
-        source, target = self.source, self.target
         return Census(
-            num_sentences=self.num_sentences,
-            num_tokens=source.num_tokens,
-            num_target_tokens=target.num_tokens,
-            num_words=self.num_words,
-            num_truncated=self.num_truncated,
-            num_words_cut=source.num_words_cut,
-            num_words_lost=source.num_words_lost,
-            longest=source.longest,
-            longest_target=target.longest,
+            counts=self.counts,
+            longest_target=self.longest_target,
             relations=tuple(sorted(self.relations)),
             baseline_offsets={name: _most_frequent(each) for name, each in self.offsets.items()},
-            source_counts=source.counts_V,
-            target_counts=target.counts_V,
+            source_counts=self.source_counts,
+            target_counts=self.target_counts,
             sha256=hash_of_stream(self.total) if corpus.has_parts else corpus.sha256(),
-            num_windowed=self.num_windowed,
-            num_windows=self.num_windows,
-            num_out_of_reach=self.num_out_of_reach,
-            num_unknown=_unknown(source, encoder) + _unknown(target, encoder),
-            num_arcs_inside=self.num_arcs_inside,
+            num_unknown=sum(
+                int(each[encoder.unknown_id : encoder.unknown_id + 1].sum())
+                for each in (self.source_counts, self.target_counts)
+                if encoder.unknown_id is not None
+            ),
             misread=self.misread,
             text_hashes=self.text_hashes,
             parts=self.parts,
         )
 
 
-def _unknown(side: _Side, encoder: AnyEncoder) -> int:
-    """Number of content tokens of a side that are the unknown token, if there is one."""
-    token = encoder.unknown_id
-    return 0 if token is None or token >= len(side.counts_V) else int(side.counts_V[token])
+def _totals(sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Totals:
+    """The totals of some sentences, all windows of which are given."""
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs if pair.target is not None]
+    firsts = [pair for pair in pairs if pair.source.first_token == 0]
+    texts, offsets = _windowed(pairs), dict[str, Counter[int]]()
+    _add_offsets(offsets, pairs)
+    counts = Counts(
+        sentences=len(sentences),
+        tokens=_num_tokens(sources),
+        target_tokens=_num_tokens(targets),
+        words=sum(len(sentence.words or ()) for sentence in sentences),
+        truncated=sum(_is_truncated(pair) for pair in pairs),
+        words_cut=sum(one.num_words_cut for one in sources),
+        words_lost=sum(one.num_words_lost for one in sources),
+        longest=_longest(sources),
+        windowed=len(texts),
+        windows=sum(map(len, texts)),
+        out_of_reach=sum(map(_out_of_reach, texts)),
+        arcs_inside=sum(pair.num_arcs_inside for pair in firsts),
+    )
+    return _Totals(
+        counts,
+        _longest(targets),
+        _content_counts(sources),
+        _content_counts(targets),
+        Misread().add(sentences, [pair.source for pair in firsts]),
+        {name for sentence in sentences for name in _relations(sentence)},
+        offsets,
+        np.unique(np.array([text_hash(sentence) for sentence in sentences], np.int64)),
+    )
+
+
+def _num_tokens(encoded: Sequence[Encoded]) -> int:
+    return sum(len(one.measured(one.ids)) for one in encoded)
+
+
+def _longest(encoded: Sequence[Encoded]) -> int:
+    return max((len(one.ids) for one in encoded), default=0)
+
+
+def _content_counts(encoded: Sequence[Encoded]) -> Int64[np.ndarray, " id"]:
+    """Number of times each token id is a content token."""
+    ids = np.array([token for one in encoded for token in one.measured(one.ids)], np.int64)
+    special = np.array([flag for one in encoded for flag in one.measured(one.is_special)], bool)
+    return np.bincount(ids[~special])
 
 
 def _is_truncated(pair: EncodedPair) -> bool:

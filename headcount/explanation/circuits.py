@@ -180,17 +180,8 @@ class Curve:
         for level in LEVELS:
             row = next(each for each in rows if each.value >= level)
             best = dict.fromkeys(" ".join(each[: row.heads]) for each in self.names)
-            yield CircuitRow(
-                ranking=row.ranking,
-                level=level,
-                heads=row.heads,
-                value=row.value,
-                low=row.low,
-                high=row.high,
-                shared=row.shared,
-                chance=row.heads**2 / rows[-1].heads,
-                names=" | ".join(best),
-            )
+            chance = row.heads**2 / rows[-1].heads
+            yield CircuitRow(**vars(row), level=level, chance=chance, names=" | ".join(best))
 
     def area(self) -> AreaRow:
         """CPR and CMD."""

@@ -18,11 +18,11 @@ one above.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from headcount import models, numbers, tap, tasks
-from headcount.core import MAX_TOKENS
-from headcount.importance.gate_options import CausalGatesOptions
+from headcount.core import MAX_TOKENS, InputError
 from headcount.importance.score import Measured, Score, score_column
 from headcount.vocabulary import ColumnEntry
 
@@ -32,14 +32,46 @@ if TYPE_CHECKING:
 NAM = "Nam et al., NeurIPS 2025, arXiv:2505.13737, section 3"
 
 
+@dataclass(frozen=True)
+class CausalGatesOptions:
+    """How gates are trained."""
+
+    starts: int = 2
+    """Causal gates: number of sets of gates that are trained on each half of the examples, all in
+    one batch, from other random gates."""
+    updates: int = 200
+    """Causal gates: number of updates in each of the three stages."""
+    update_examples: int = 16
+    """Causal gates: number of examples in an update."""
+    reward: float = 0.1
+    """Causal gates: lambda, the weight of the reward for open or closed gates in the loss."""
+    rate: float = 1.0
+    """Causal gates: learning rate of the gates' logits (Adam)."""
+
+
+def check_causal_gates(options: CausalGatesOptions) -> None:
+    """Check the options of causal gates.
+
+    Raises:
+        InputError: If one is out of its range.
+    """
+    for name in ("starts", "updates", "update_examples"):
+        if (number := getattr(options, name)) < 1:
+            raise InputError(
+                f"Expected {name.replace('_', '-')} of at least 1 for causal gates, got {number}."
+            )
+    for name in ("reward", "rate"):
+        if not 0 < (number := getattr(options, name)) < inf:
+            raise InputError(
+                f"Expected a finite {name} above 0 for causal gates, got {number}. The default is "
+                f"{getattr(CausalGatesOptions, name)}."
+            )
+
+
 def causal_gates(
     model: "tap.AnyModel",
     task: "tasks.Task",
-    starts: int = CausalGatesOptions.starts,
-    updates: int = CausalGatesOptions.updates,
-    update_examples: int = CausalGatesOptions.update_examples,
-    reward: float = CausalGatesOptions.reward,
-    rate: float = CausalGatesOptions.rate,
+    options: CausalGatesOptions | None = None,
     anatomy: "tap.Anatomy | None" = None,
     max_tokens: int = MAX_TOKENS,
 ) -> "Scores":
@@ -48,11 +80,7 @@ def causal_gates(
     Args:
         model: Model to score.
         task: Task that defines the loss.
-        starts: Number of sets of gates trained on each half of the examples.
-        updates: Number of updates in each of the three stages.
-        update_examples: Number of examples in an update.
-        reward: Weight of the reward for open or closed gates in the loss.
-        rate: Learning rate of the gates' logits.
+        options: How gates are trained.
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
 
@@ -61,8 +89,7 @@ def causal_gates(
     """
     from headcount.importance.gate_sets import gate_sets  # only here: it needs torch
 
-    options = CausalGatesOptions(starts, updates, update_examples, reward, rate)
-    return gate_sets(model, task, options, anatomy, max_tokens).scores()
+    return gate_sets(model, task, options or CausalGatesOptions(), anatomy, max_tokens).scores()
 
 
 def _beside(key: str, label: str, about: str) -> ColumnEntry:
@@ -75,7 +102,6 @@ class CausalGatesScore(CausalGatesOptions, Score):
     """How far a head facilitates the task, minus how far it interferes."""
 
     name = "causal-gates"
-    measure = staticmethod(causal_gates)
     column = score_column(
         "causal_gates",
         "causal gate",
@@ -101,6 +127,12 @@ class CausalGatesScore(CausalGatesOptions, Score):
         "examples."
     )
     needs_gradients = True
+
+    def of(
+        self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
+    ) -> "Scores":
+        """The score of every head."""
+        return causal_gates(loaded.model, task, self, loaded.anatomy, max_tokens)
 
     def measured(
         self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
-from headcount.importance.causal_gates_score import CausalGatesScore
+from headcount.importance.causal_gates_score import (
+    CausalGatesOptions,
+    CausalGatesScore,
+    check_causal_gates,
+)
 from headcount.importance.choices import Average, DeltaOf, Instead, Level, ScoreTest
 from headcount.importance.fisher_score import FisherScore
-from headcount.importance.gate_options import CausalGatesOptions, check_causal_gates
 from headcount.importance.gradient_score import GradientOptions, GradientScore
 from headcount.importance.norm_score import NormScore
 from headcount.importance.relevance_score import RelevanceOptions, RelevanceScore

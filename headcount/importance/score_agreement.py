@@ -31,8 +31,7 @@ def correlation(
     one: Float[np.ndarray, " head"], other: Float[np.ndarray, " head"], ranks: bool = True
 ) -> Correlation:
     """Spearman's or Pearson's correlation of two scores, with its interval."""
-    found = correlated(one, other, ranks)
-    return Correlation(found.value, found.low, found.high, found.cases)
+    return Correlation(*correlated(one, other, ranks))
 
 
 @final

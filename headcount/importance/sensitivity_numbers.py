@@ -105,8 +105,7 @@ def _named(
 ) -> Iterator[SensitivityRow]:
     kinds = [(name, kind) for name in names for kind in KINDS]
     for (name, kind), one in zip(kinds, found, strict=True):
-        numbers = (one.value, one.low, one.high, one.cases)
-        yield SensitivityRow(place.site, place.layer, name, kind, metric, *numbers)
+        yield SensitivityRow(place.site, place.layer, name, kind, metric, *one)
 
 
 def _by_metric(

@@ -39,7 +39,6 @@ WIDTH = 2 * REACH + 1
 class Looks(Sums):
     """Hits and cases of every offset up to `REACH`, by half of the corpus and by unit."""
 
-    columns = ()
     needs = frozenset({Reduction.PEAK_LATER})
 
     hits: Int[Tensor, "half head bin"]
@@ -67,10 +66,6 @@ class Looks(Sums):
         bin_BHQ = (key_BHQ - first_Q).clamp_(-1, WIDTH) % (WIDTH + 1)  # -1 is WIDTH, too
         sums = hit_sums(bin_BHQ, is_target_BHQ, shared.cases_SO, slots)
         return cls(*sums, shared.chance, shared.far_pairs, shared.queries)
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/profiles.py`."""
-        return {}
 
 
 @final

@@ -23,7 +23,7 @@ from torch import Tensor
 from headcount.measures.grid_places import Places, displacements
 from headcount.measures.looks import case_sums, hit_sums, later
 from headcount.measures.reductions import Attention, Sides
-from headcount.measures.sums import Sums
+from headcount.measures.sums import ImageSums
 from headcount.measures.units import Moments, Slots
 from headcount.tap import Reduction
 
@@ -36,10 +36,9 @@ DISPLACEMENTS = tuple(displacements(REACH))
 
 @final
 @dataclass(frozen=True)
-class PatchLooks(Sums):
+class PatchLooks(ImageSums):
     """Hits and cases of every displacement up to `REACH`, by half of the corpus and by unit."""
 
-    columns = ()
     needs = frozenset({Reduction.PEAK_LATER})
 
     hits: Int[Tensor, "half head bin"]
@@ -54,11 +53,6 @@ class PatchLooks(Sums):
     """Number of patches."""
 
     @classmethod
-    def applies(cls, attention: Attention) -> bool:
-        """Images only."""
-        return attention.sides.grid is not None
-
-    @classmethod
     def of(cls, attention: Attention) -> "PatchLooks":
         """The sums over one batch."""
         shared, slots = attention.sides.once(_Cases.of), attention.sides.once(Slots.of)
@@ -68,10 +62,6 @@ class PatchLooks(Sums):
         is_hit_BHQ = shared.is_query_BQ[:, None].expand(key_BHQ.shape)
         sums = hit_sums(bin_BHQ, is_hit_BHQ, shared.cases_SO, slots)
         return cls(*sums, shared.chance, shared.queries)
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/patch_profiles.py`."""
-        return {}
 
 
 @final

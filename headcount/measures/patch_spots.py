@@ -18,17 +18,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headcount.measures.reductions import Attention
-from headcount.measures.sums import Sums
+from headcount.measures.sums import ImageSums
 from headcount.measures.units import Moments
 from headcount.tap import Reduction
 
 
 @final
 @dataclass(frozen=True)
-class PatchSpots(Sums):
+class PatchSpots(ImageSums):
     """Weight on every place of the grid, by half of the images."""
 
-    columns = ()
     needs = frozenset({Reduction.COLUMN})
 
     weight: Float[Tensor, "half head patch"]
@@ -37,11 +36,6 @@ class PatchSpots(Sums):
     """Moments of that weight over images of the second half, by patch and head."""
     tokens: Int[Tensor, " half"]
     """Number of queries."""
-
-    @classmethod
-    def applies(cls, attention: Attention) -> bool:
-        """Images only."""
-        return attention.sides.grid is not None
 
     @classmethod
     def of(cls, attention: Attention) -> "PatchSpots":
@@ -59,7 +53,3 @@ class PatchSpots(Sums):
             Moments.of_closed(second_BPH, tokens_B1[halves[1]].expand(-1, num_patches)),
             torch.stack([queries.is_token_BN[each].sum() for each in halves]),
         )
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/patch_profiles.py`."""
-        return {}

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from headcount.measures.grid_places import GridColumns, Places
 from headcount.measures.reductions import Attention, Sides
-from headcount.measures.sums import Sums, over_queries
+from headcount.measures.sums import ImageSums, over_queries
 from headcount.measures.units import Moments, Slots
 from headcount.tap import Reduction
 
@@ -38,10 +38,9 @@ PATCH_TRAITS = ("class", "row", "column", "near")
 
 @final
 @dataclass(frozen=True)
-class PatchTraits(Sums):
+class PatchTraits(ImageSums):
     """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
 
-    columns = ()
     needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
 
     weight: Float[Tensor, "half trait head"]
@@ -64,11 +63,6 @@ class PatchTraits(Sums):
     """Sum over all patches of the weight on patches at other displacements."""
     far_pairs: Int[Tensor, ""]
     """Number of pairs of two patches at other displacements."""
-
-    @classmethod
-    def applies(cls, attention: Attention) -> bool:
-        """Images only."""
-        return attention.sides.grid is not None
 
     @classmethod
     def of(cls, attention: Attention) -> "PatchTraits":
@@ -99,10 +93,6 @@ class PatchTraits(Sums):
             far_weight=over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
             far_pairs=shared.far_pairs,
         )
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/patch_profiles.py`."""
-        return {}
 
 
 @final

@@ -24,14 +24,14 @@ from torch import Tensor
 
 from headcount.measures.grid_places import BESIDE, displacements
 from headcount.measures.reductions import OFFSETS, Attention
-from headcount.measures.sums import Sums, over_queries
+from headcount.measures.sums import ImageSums, over_queries
 from headcount.tap import Reduction
 from headcount.vocabulary import TRAITS
 
 
 @final
 @dataclass(frozen=True)
-class PatchWeights(Sums):
+class PatchWeights(ImageSums):
     """Mean weight on eight kinds of keys, and mean attention distance in patches."""
 
     columns = (
@@ -59,11 +59,6 @@ class PatchWeights(Sums):
     """Number of queries that are patches."""
     measured: Int[Tensor, " head"]
     """Number of patches that give any weight to patches, whose distance is known."""
-
-    @classmethod
-    def applies(cls, attention: Attention) -> bool:
-        """Images only."""
-        return attention.sides.grid is not None
 
     @classmethod
     def of(cls, attention: Attention) -> "PatchWeights":

@@ -36,7 +36,6 @@ WIDTH = 2 * REACH + 1
 class RelationTests(Sums):
     """Hits and gains by relation and direction, by half of the corpus and by sentence."""
 
-    columns = ()
     needs = frozenset({Reduction.ARC_HITS, Reduction.WORD_LOOKS})
 
     hits: Float[Tensor, "half relation head direction"]
@@ -81,10 +80,6 @@ class RelationTests(Sums):
     def moments_of(self, direction: int) -> Moments:
         """The moments of one direction, by relation and head."""
         return self.moments.of_columns(slice(direction, None, self.hits.shape[-1]))
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/profiles.py`."""
-        return {}
 
 
 @final

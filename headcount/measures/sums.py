@@ -22,8 +22,9 @@ class Sums(ABC):
     `value` divides at the very end, so that everything is micro-averaged over the corpus.
     """
 
-    columns: ClassVar[tuple[str, ...]]
-    """Names of the numbers in `value`, which are columns of the head table."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Names of the numbers in `value`, which are columns of the head table; those of measures that
+    only `analysis/profiles.py` reads have none."""
     needs: ClassVar[frozenset[Reduction]] = frozenset()
     """Reductions that `of` reads. Others are not computed, unless another measure needs them."""
 
@@ -37,9 +38,10 @@ class Sums(ABC):
     def of(cls, attention: Attention) -> "Sums":
         """The sums over one batch."""
 
-    @abstractmethod
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """The measured numbers by column name; NaN if there was no case."""
+        assert not self.columns, f"{type(self).__name__} has columns, but no `value`."
+        return {}
 
     def __add__(self, other: "Sums") -> "Sums":
         assert type(self) is type(other)
@@ -111,6 +113,15 @@ class Sums(ABC):
     def to(self, device: torch.device | str) -> "Sums":
         """The same sums on another device."""
         return self.of_state({name: each.to(device) for name, each in self.state().items()})
+
+
+class ImageSums(Sums):
+    """Sums over the patches of images; on other corpora there are none."""
+
+    @classmethod
+    def applies(cls, attention: Attention) -> bool:
+        """Images only."""
+        return attention.sides.grid is not None
 
 
 def _add(a: Any, b: Any) -> Any:

@@ -42,7 +42,6 @@ _SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
 class Syntactic(Sums):
     """Correct predictions by relation and direction, and the offsets for the baseline."""
 
-    columns = ()
     needs = frozenset({Reduction.ARC_HITS})
 
     correct: Float[Tensor, "relation head direction"]
@@ -66,10 +65,6 @@ class Syntactic(Sums):
         correct = hits_AHD.new_zeros(arcs.num_relations, *hits_AHD.shape[1:])
         correct.index_add_(0, arcs.relation_A, hits_AHD)
         return cls(correct, *attention.sides.once(_offsets_and_roots))
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `table`."""
-        return {}
 
     def table(self, relations: tuple[str, ...]) -> pd.DataFrame:
         """Rows `index relation direction accuracy correct cases baseline baseline_offset`.

@@ -53,7 +53,6 @@ NEAR = max(OFFSETS)
 class Traits(Sums):
     """Weight on classes of keys, by half of the corpus and by unit, and chance's share."""
 
-    columns = ()
     needs = frozenset(
         {
             Reduction.FIRST,
@@ -116,10 +115,6 @@ class Traits(Sums):
             queries=is_query_BQ.sum(),
             far_pairs=shared.far_pairs,
         )
-
-    def value(self) -> dict[str, Float[Tensor, " head"]]:
-        """Nothing for the head table: see `analysis/profiles.py`."""
-        return {}
 
 
 @final

@@ -71,7 +71,7 @@ def measure_contributions(
     check_has_heads(loaded)
     watch, encoder = Stopwatch(), loaded.encoder()
     census = take_census(corpus, encoder)
-    total = census.num_sentences
+    total = census.counts.sentences
     work = batches(corpus, encoder, census, max_tokens=max_tokens)
     if share_masked:
         work = masked(work, share_masked, mask_id_of(loaded), seed)
@@ -89,7 +89,7 @@ def measure_contributions(
         corpora=corpus.names,
         sentences=total,
         heads=len(loaded.heads),
-        truncated=census.num_truncated,
+        truncated=census.counts.truncated,
         share_masked=share_masked,
         warnings=tuple(_warnings(census, encoder.max_length, rows)),
         timings=watch.lap("intervals"),
@@ -112,7 +112,7 @@ def _warnings(
     census: Census, max_length: int | None, rows: tuple[ContributionRow, ...]
 ) -> Iterator[str]:
     yield from census.warnings(max_length)
-    yield from few_clusters(census.num_sentences, "sentence")
+    yield from few_clusters(census.counts.sentences, "sentence")
     own = {row.site for row in rows if row.metric == "mixing"}
     for method, what in (
         ("attnres-n", "the residual"),
@@ -146,7 +146,7 @@ def _row(
     bootstrap: Bootstrap, site: str, layer: int, metric: str, kind: str, number: Number
 ) -> ContributionRow:
     one = bootstrap.interval(number.value, number.drawn_R, number.cases)
-    return ContributionRow(site, layer, metric, kind, one.value, one.low, one.high, one.cases)
+    return ContributionRow(site, layer, metric, kind, *one)
 
 
 def _numbers(

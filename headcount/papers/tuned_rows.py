@@ -21,14 +21,14 @@ def map_rows(found: Mapping[LayerId, MapsOfLayer], bootstrap: Bootstrap) -> Iter
         layers = {place.layer: each for place, each in found.items() if place.site == site}
         for layer, each in layers.items():
             yield from _patterns(site, layer, [each], bootstrap)
-            yield _row(site, layer, "all", "cosine", "", _mean(each.cosine_SH, bootstrap))
+            yield TunedRow(site, layer, "all", "cosine", "", *_mean(each.cosine_SH, bootstrap))
             for index, cosine_S in enumerate(each.cosine_SH.T):
                 name, one = str(Head(site, layer, index)), _mean(cosine_S[:, None], bootstrap)
-                yield _row(site, layer, name, "cosine", "", one)
+                yield TunedRow(site, layer, name, "cosine", "", *one)
         every = list(layers.values())
         yield from _patterns(site, ALL, every, bootstrap)
         cosine_SH = np.concatenate([each.cosine_SH for each in every], 1)
-        yield _row(site, ALL, "all", "cosine", "", _mean(cosine_SH, bootstrap))
+        yield TunedRow(site, ALL, "all", "cosine", "", *_mean(cosine_SH, bootstrap))
 
 
 def _patterns(
@@ -42,11 +42,11 @@ def _patterns(
     for metric, pattern_SH in named.items():
         for number, pattern in enumerate(PATTERNS):
             one = _mean(pattern_SH == number, bootstrap)
-            yield _row(site, layer, "all", metric, pattern, one)
+            yield TunedRow(site, layer, "all", metric, pattern, *one)
     same = _mean(named["after"] == named["trained"], bootstrap)
-    yield _row(site, layer, "all", "agreement", "", same)
+    yield TunedRow(site, layer, "all", "agreement", "", *same)
     one = kappa(named["after"], named["trained"], bootstrap)
-    yield _row(site, layer, "all", "kappa", "", one)
+    yield TunedRow(site, layer, "all", "kappa", "", *one)
 
 
 def kappa(a_SH: np.ndarray, b_SH: np.ndarray, bootstrap: Bootstrap) -> Estimate:
@@ -78,10 +78,6 @@ def _mean(
     return one
 
 
-def _row(site: str, layer: int, head: str, metric: str, kind: str, one: Estimate) -> TunedRow:
-    return TunedRow(site, layer, head, metric, kind, one.value, one.low, one.high, one.cases)
-
-
 def word_rows(
     metric: str, found: Mapping[LayerId, WordAttention], bootstrap: Bootstrap
 ) -> Iterator[TunedRow]:
@@ -95,10 +91,10 @@ def word_rows(
             queries_SC = np.repeat(some[0].queries_S[:, None] * heads, len(WORD_CLASSES), 1)
             estimates = bootstrap.ratios(weight_SC, queries_SC)
             for name, one in zip(WORD_CLASSES, estimates, strict=True):
-                yield _row(site, layer, "all", metric, name, one)
+                yield TunedRow(site, layer, "all", metric, name, *one)
         first = next(iter(layers.values()))
         queries_SC = np.repeat(first.queries_S[:, None], len(WORD_CLASSES), 1)
         if metric == "words-after":
             shares = bootstrap.ratios(first.tokens_SC, queries_SC)
             for name, one in zip(WORD_CLASSES, shares, strict=True):
-                yield _row(site, ALL, "all", "words", name, one)
+                yield TunedRow(site, ALL, "all", "words", name, *one)

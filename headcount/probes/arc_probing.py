@@ -91,17 +91,7 @@ class ArcTest:
         """Rows of one metric, from whether each word of each sentence is right."""
         found = attachment(self.sentences, right, metric, self.bootstrap, self.min_cases)
         for relation, name, ratio in found:
-            estimate = ratio.within(0.0, 1.0)
-            yield ProbeRow(
-                probe=probe,
-                variant=variant,
-                metric=name,
-                value=estimate.value,
-                low=estimate.low,
-                high=estimate.high,
-                cases=estimate.cases,
-                relation=relation,
-            )
+            yield ProbeRow(probe, variant, name, *ratio.within(0.0, 1.0), relation=relation)
 
 
 def probe_arcs(

@@ -143,7 +143,7 @@ def cluster(
     watch = Stopwatch()
     encoder = loaded.encoder(windows=options.windows, window=options.window)
     census = take_census(corpus, encoder)
-    longest = max(census.longest, census.longest_target)
+    longest = census.longest
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     check_memory(loaded, longest, census.num_rows, most)
@@ -166,12 +166,12 @@ def cluster(
         ),
         model=name_of(loaded.name),
         corpora=corpus.names,
-        sentences=census.num_sentences,
+        sentences=census.counts.sentences,
         queries={site: each.num_queries for site, each in sums.items()},
-        truncated=census.num_truncated,
+        truncated=census.counts.truncated,
         within=options.within,
         tests=tuple(tests),
-        warnings=(*census.warnings(encoder.max_length), *_rough(census.num_sentences)),
+        warnings=(*census.warnings(encoder.max_length), *_rough(census.counts.sentences)),
         timings=watch.lap("arrange"),
     )
     return Clusters(record, tuple(places), _frame(names, distances))
@@ -180,7 +180,7 @@ def cluster(
 def _signed(options: ClusterOptions, census: Census, encoder: Encoder) -> dict[str, Any]:
     """What the numbers depend on, beside model and corpus."""
     return {
-        "n": census.num_sentences,
+        "n": census.counts.sentences,
         "max_length": encoder.max_length,
         "windows": encoder.windows or None,
         "within": options.within,

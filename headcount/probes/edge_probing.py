@@ -247,16 +247,7 @@ class _Measured:
         each = self.bootstrap.ratio(
             self._by_sentence(value_P * cases_P), self._by_sentence(cases_P)
         ).within(0.0, 1.0)
-        return ProbeRow(
-            probe="edges",
-            variant=variant,
-            metric=metric,
-            value=each.value,
-            low=each.low,
-            high=each.high,
-            cases=each.cases,
-            relation=relation,
-        )
+        return ProbeRow("edges", variant, metric, *each, relation=relation)
 
     def _by_class(self, variant: str, right_P: np.ndarray) -> list[ProbeRow]:
         present = set(self.pairs.class_P.tolist())

@@ -15,6 +15,7 @@ Departure: classifiers are linear, not MLPs over pooled spans; each dimension of
 is scaled to variance 1, so that s does not depend on the norms of layers.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
@@ -220,29 +221,10 @@ def _accuracy(
     hits_S = np.bincount(test.sentence_N, right_N.astype(float), num_sentences)
     cases_S = np.bincount(test.sentence_N, minlength=num_sentences).astype(float)
     each = bootstrap.ratio(hits_S, cases_S).within(0.0, 1.0)
-    metric = f"{asked}-accuracy"
-    return ProbeRow(
-        probe="layers",
-        variant=variant,
-        metric=metric,
-        value=each.value,
-        low=each.low,
-        high=each.high,
-        cases=each.cases,
-        layer=state,
-    )
+    return ProbeRow("layers", variant, f"{asked}-accuracy", *each, layer=state)
 
 
 def _number(asked: Asked, metric: str, value: float, cases: int, state: int | None) -> ProbeRow:
     """A number of the mix, which has no interval over test sentences."""
-    unknown = float("nan")
-    return ProbeRow(
-        probe="layers",
-        variant=MIX,
-        metric=f"{asked}-{metric}",
-        value=value,
-        low=unknown,
-        high=unknown,
-        cases=cases,
-        layer=state,
-    )
+    numbers = (value, math.nan, math.nan, cases)
+    return ProbeRow("layers", MIX, f"{asked}-{metric}", *numbers, layer=state)

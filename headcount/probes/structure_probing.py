@@ -65,17 +65,7 @@ def probe_structure(
         **depth_scores(test, depth_DR, bootstrap),
     }
     rows = [
-        ProbeRow(
-            probe="structure",
-            variant=variant,
-            metric=metric,
-            value=each.value,
-            low=each.low,
-            high=each.high,
-            cases=each.cases,
-            layer=test.state,
-            rank=rank,
-        )
+        ProbeRow("structure", variant, metric, *each, layer=test.state, rank=rank)
         for metric, each in found.items()
     ]
     return rows, distance_DR

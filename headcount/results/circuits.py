@@ -22,7 +22,6 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Shares of the prediction that the smallest circuits keep."""
 
 
-@final
 @dataclass(frozen=True)
 class FaithfulnessRow:
     """How much of the prediction is left with a number of best heads."""
@@ -44,24 +43,11 @@ class FaithfulnessRow:
 
 @final
 @dataclass(frozen=True)
-class CircuitRow:
+class CircuitRow(FaithfulnessRow):
     """The smallest set of best heads that keeps a share of the prediction."""
 
-    ranking: str
-    """Effect or score by which heads are the best, or `random`."""
     level: float
     """The share of the prediction."""
-    heads: int
-    """Number of heads."""
-    value: float
-    """Faithfulness of the set."""
-    low: float
-    """Lower end of its 95 % interval over prompts."""
-    high: float
-    """Upper end."""
-    shared: float
-    """Number of these heads that both halves of the prompts chose; of random ones, a mean.
-    NaN for scores of other data, which choose the same heads for both."""
     chance: float
     """Number of heads that two random sets of this size share on average."""
     names: str

@@ -41,22 +41,21 @@ class BothHalves:
 
         Both halves have about as many texts, so their standard errors are taken to be equal.
         """
-        is_syntactic = row.role == "syntactic"
-        has_interval = kind_of_trait(row).role.has_certainty
-        if not has_interval or row.verdict == "untested" or row.units < 2 or not row.share:
+        role = kind_of_trait(row).role
+        if not role.has_certainty or row.verdict == "untested" or row.units < 2 or not row.share:
             return None
-        scale = 1.0 if is_syntactic else row.score / row.share
-        null = (row.chance if is_syntactic else row.null) * scale
+        scale = 1.0 if role.is_gain else row.score / row.share
+        null = (row.chance if role.is_gain else row.null) * scale
         margin = (row.high - row.low) / 2 * (row.attainable - row.null) * scale
         error = margin / float(student.isf(ALPHA, row.units - 1)) / math.sqrt(2)
         gain = (row.share * scale - null + row.first_gain) / 2
-        most = math.inf if is_syntactic else row.attainable * scale
+        most = math.inf if role.is_gain else row.attainable * scale
         return cls(null, gain, error, most) if math.isfinite(gain + error) else None
 
     def score(self, limits: Thresholds, row: TraitStrength, gain: float | None = None) -> float:
         """The score for the gain, or for another one."""
         gain = self.gain if gain is None else gain
-        if row.role == "syntactic":
+        if kind_of_trait(row).role.is_gain:
             return limits.syntactic_excess(row.chance + gain, row.chance)
         return min(self.null + gain, self.most)
 

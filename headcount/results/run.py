@@ -45,6 +45,15 @@ class Counts:
     arcs_inside: int = omitted(0)
     """Number of dependency arcs between words that share a piece, or a multiword token."""
 
+    def __add__(self, other: "Counts") -> "Counts":
+        """The amounts of both; the longest of either.
+
+        >>> (Counts(sentences=1, tokens=7, longest=7) + Counts(sentences=2, tokens=9)).longest
+        7
+        """
+        both = {name: each + getattr(other, name) for name, each in vars(self).items()}
+        return Counts(**both | {"longest": max(self.longest, other.longest)})
+
 
 @final
 @dataclass(frozen=True)

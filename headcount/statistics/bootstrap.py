@@ -16,9 +16,8 @@ Reference: What Teachers Should Know About the Bootstrap (Hesterberg, 2015), sec
 """
 
 import math
-from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -27,9 +26,7 @@ from headcount.core import amount
 from headcount.statistics.significance import normal
 
 
-@final
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its 95 % interval."""
 
     value: float
@@ -50,7 +47,7 @@ class Estimate:
             return self
         low = least if math.isnan(self.low) else max(self.low, least)
         high = most if math.isnan(self.high) else min(self.high, most)
-        return replace(self, low=low, high=high)
+        return self._replace(low=low, high=high)
 
 
 def middle(drawn_D: Float[np.ndarray, " draw"]) -> tuple[float, float]:

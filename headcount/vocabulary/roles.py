@@ -42,6 +42,8 @@ class RoleEntry:
     """Text colour readable on `colour`."""
     starts: int = 1
     """Rank among the heads to start with: syntax before the others, sinks last."""
+    is_gain: bool = False
+    """Whether its score is the gain over the best fixed offset, not a share."""
     has_certainty: bool = True
     """Whether the interval of the strength is that of the number that the threshold is for."""
 
@@ -104,6 +106,7 @@ ROLES: Mapping[str, RoleEntry] = {
             f"{VOITA}, section 5.2; {CLARK}, section 4.2",
             "syntax grammar relation dependency tree",
             starts=0,
+            is_gain=True,
         ),
         RoleEntry(
             "rare",
@@ -293,7 +296,7 @@ class Thresholds:
         if row["verdict"] != "role" or not ROLES[row["role"]].has_certainty:
             return None
         share = row["null"] + row["low"] * (row["attainable"] - row["null"])
-        if row["role"] == "syntactic":
+        if ROLES[row["role"]].is_gain:
             score = self.syntactic_excess(share, row["chance"])
         else:
             score = row["score"] * share / row["share"] if row["share"] else 0.0

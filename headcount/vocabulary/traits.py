@@ -54,6 +54,8 @@ class TraitEntry:
     """Column of the head table with the paper's number; empty for the share over all cases."""
     needs: Literal["", "later tokens", "pairs", "trees", "repeats"] = ""
     """What not every model or corpus has."""
+    skill: str = ""
+    """Skill that is the weight on its target in repeated random tokens, if it is tested there."""
     no_case: tuple[str, str] = ("few", "no token is a case")
     """Kind of the reason, and the reason, why a corpus has no case."""
 
@@ -94,10 +96,11 @@ def _at_place(key: str, letter: str, direction: str, place: tuple[int, int]) -> 
     return _at_offset(key, letter, label, f"the {label}", place=place, **said)
 
 
-def _copies(key: str, letter: str, label: str, target: str) -> TraitEntry:
+def _copies(key: str, letter: str, label: str, target: str, skill: str) -> TraitEntry:
     """A trait that is tested on repeated random tokens."""
     null = dict.fromkeys(("by_chance", "by_position"), "without a copy it gives")
-    return TraitEntry(key, ROLES[key], letter, label, target, needs="repeats", **null)
+    more = {"needs": "repeats", "skill": skill, **null}
+    return TraitEntry(key, ROLES[key], letter, label, target, **more)
 
 
 def _line(key: str, letter: str) -> TraitEntry:
@@ -183,8 +186,8 @@ TEXT_TRAITS = (
             "no token is rare, or the first token of each text is one of its two rarest",
         ),
     ),
-    _copies("induction", "I", "induction", "the token after an earlier copy"),
-    _copies("duplicate", "D", "duplicate token", "an earlier copy of the token"),
+    _copies("induction", "I", "induction", "the token after an earlier copy", "induction"),
+    _copies("duplicate", "D", "duplicate token", "an earlier copy of the token", "duplicate_token"),
 )
 """The traits of sentences, in the order in which they are measured."""
 

@@ -28,11 +28,11 @@ def test_counts(bank: Path, tokenizer: PreTrainedTokenizerBase) -> None:
     corpus, encoder = Corpus(bank), Encoder(tokenizer)
     encoded = encoder.sources(list(corpus))
     census = take_census(corpus, encoder)
-    assert (census.num_sentences, census.num_words) == (3, 17)
-    assert census.num_tokens == sum(len(one.ids) for one in encoded)
-    assert census.longest == max(len(one.ids) for one in encoded)
-    assert (census.num_truncated, census.num_words_cut, census.num_words_lost) == (0, 0, 0)
-    assert census.num_target_tokens == census.longest_target == 0
+    assert (census.counts.sentences, census.counts.words) == (3, 17)
+    assert census.counts.tokens == sum(len(one.ids) for one in encoded)
+    assert census.counts.longest == max(len(one.ids) for one in encoded)
+    assert (census.counts.truncated, census.counts.words_cut, census.counts.words_lost) == (0, 0, 0)
+    assert census.counts.target_tokens == census.longest_target == 0
     content = Counter(
         token
         for one in encoded
@@ -61,7 +61,7 @@ def test_relations_are_sorted_without_the_root(bank: Path, tokenizers: Tokenizer
 
 def test_running_text_has_no_words_and_no_relations(tokenizers: Tokenizers) -> None:
     census = take_census(Corpus.from_sentences(["a dog", "Hund"]), Encoder(tokenizers["t5"]))
-    assert (census.num_sentences, census.num_words, census.relations) == (2, 0, ())
+    assert (census.counts.sentences, census.counts.words, census.relations) == (2, 0, ())
 
 
 def test_targets_are_counted_without_the_start_token(tokenizers: Tokenizers) -> None:
@@ -71,7 +71,7 @@ def test_targets_are_counted_without_the_start_token(tokenizers: Tokenizers) -> 
     tokenizer = tokenizers["marian"]
     census = take_census(corpus, Encoder(tokenizer, start_id=0))
     labels = [tokenizer(text_target=text)["input_ids"] for text in ("Der Hund.", "b")]
-    assert census.num_target_tokens == sum(map(len, labels))
+    assert census.counts.target_tokens == sum(map(len, labels))
     assert census.longest_target == max(map(len, labels))
     assert as_dict(census.target_counts) == Counter(labels[0][:-1] + labels[1][:-1])
 
@@ -87,14 +87,14 @@ def test_truncation_and_lost_words_are_counted(tokenizers: Tokenizers) -> None:
     )
     encoder = Encoder(tokenizers["wordpiece"], max_length=7)
     census = take_census(corpus, encoder)
-    assert (census.num_truncated, census.num_words_cut, census.num_words_lost) == (2, 6, 1)
-    assert census.longest == 7
+    assert (census.counts.truncated, census.counts.words_cut, census.counts.words_lost) == (2, 6, 1)
+    assert census.counts.longest == 7
 
 
 def test_a_long_target_truncates_a_sentence(tokenizers: Tokenizers) -> None:
     corpus = Corpus.from_sentences([Sentence("a", target="der Hund " * 9)])
     census = take_census(corpus, Encoder(tokenizers["t5"], max_length=7, start_id=0))
-    assert (census.num_truncated, census.longest_target) == (1, 7)
+    assert (census.counts.truncated, census.longest_target) == (1, 7)
 
 
 def test_the_size_of_chunks_does_not_matter(
@@ -105,7 +105,7 @@ def test_the_size_of_chunks_does_not_matter(
     monkeypatch.setattr("headcount.corpora.counting.SENTENCES_AT_ONCE", 2)
     parts = take_census(corpus, encoder)
     assert np.array_equal(whole.source_counts, parts.source_counts)
-    assert (whole.num_tokens, whole.relations) == (parts.num_tokens, parts.relations)
+    assert (whole.counts, whole.relations) == (parts.counts, parts.relations)
 
 
 def test_unknown_tokens_are_counted_and_warned_of(tokenizers: Tokenizers) -> None:

@@ -79,7 +79,7 @@ def test_an_image_is_known_by_its_bytes(tmp_path: Path):
 def test_batches_of_images(tmp_path: Path):
     corpus = Corpus(pictures.write_images(tmp_path, 5))
     census = take_census(corpus, encoder())
-    assert (census.num_sentences, census.num_tokens, census.longest) == (5, 5 * 21, 21)
+    assert (census.counts.sentences, census.counts.tokens, census.counts.longest) == (5, 5 * 21, 21)
     made = list(batches(corpus, encoder(), census, max_tokens=42))
     assert [len(batch.sentences) for batch in made] == [2, 2, 1]
     batch, grid = made[0], encoder().grid

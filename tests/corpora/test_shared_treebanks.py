@@ -37,10 +37,10 @@ def test_every_word_and_every_arc_arrives(
         for row, word_N in enumerate(batch.source.word_BN):
             at = batch.words_at(row)
             num_words += sum(len(at[int(place)]) for place in word_N[word_N >= 0].unique())
-    assert census.num_sentences == LIMIT
-    assert num_words == census.num_words - census.num_words_lost
-    assert num_tokens == census.num_tokens
+    assert census.counts.sentences == LIMIT
+    assert num_words == census.counts.words - census.counts.words_lost
+    assert num_tokens == census.counts.tokens
     # Every word but the root of its sentence depends on another word.
-    assert census.num_words_lost == 0
-    assert num_arcs == census.num_words - census.num_sentences - census.num_arcs_inside
-    assert not as_words or census.num_arcs_inside == 0
+    assert census.counts.words_lost == 0
+    assert num_arcs == census.counts.words - census.counts.sentences - census.counts.arcs_inside
+    assert not as_words or census.counts.arcs_inside == 0

@@ -116,20 +116,24 @@ def test_the_census_counts_windows_and_arcs_out_of_reach() -> None:
     census = take_census(Corpus.from_sentences(sentences), encoder)
     made = encoder.encode(sentences)
     plain = take_census(Corpus.from_sentences(sentences), Encoder(tokenizer))
-    assert (census.num_sentences, census.num_windowed, census.num_windows) == (2, 1, len(made) - 1)
+    assert (census.counts.sentences, census.counts.windowed, census.counts.windows) == (
+        2,
+        1,
+        len(made) - 1,
+    )
     assert census.num_rows == len(made) >= 4
-    assert census.num_tokens == plain.num_tokens + 2 * (census.num_windows - 1), (
+    assert census.counts.tokens == plain.counts.tokens + 2 * (census.counts.windows - 1), (
         "special ones again"
     )
-    assert (census.longest, plain.longest) == (16, pieces)
+    assert (census.counts.longest, plain.counts.longest) == (16, pieces)
     np.testing.assert_array_equal(census.source_counts, plain.source_counts)
-    assert (census.num_truncated, census.num_words_cut) == (0, 0)
+    assert (census.counts.truncated, census.counts.words_cut) == (0, 0)
     in_first = len({*made[1].source.word_of} - {-1, 0})
-    assert census.num_out_of_reach == 29 - in_first > 0
+    assert census.counts.out_of_reach == 29 - in_first > 0
     (warning,) = census.warnings(16)
     assert warning == (
         "sentences longer than a window of 16 tokens, read in windows: 1 of 2, in "
-        f"{census.num_windows} windows"
+        f"{census.counts.windows} windows"
     )
 
 
@@ -164,8 +168,8 @@ def test_batches_of_windows(max_tokens: int) -> None:
         arcs, roots = arcs + len(batch.arcs.head_A), roots + batch.arcs.num_roots
     has_short = any(batch.is_measured_BN is None for batch in made)
     assert has_short == (max_tokens == 16), "short sentences are no windows"
-    assert (measured, roots) == (census.num_tokens, 3)
-    assert arcs == 2 + 29 + 4 - census.num_out_of_reach
+    assert (measured, roots) == (census.counts.tokens, 3)
+    assert arcs == 2 + 29 + 4 - census.counts.out_of_reach
     moved = made[-1].to("meta").is_measured_BN
     assert moved is not None and moved.device.type == "meta"
 
@@ -197,7 +201,7 @@ def test_without_long_texts_nothing_changes() -> None:
     for limit in (None, 64):
         plain, windows = Encoder(tokenizer, limit), Encoder(tokenizer, limit, windows=True)
         assert windows.encode(sentences) == plain.encode(sentences)
-        assert take_census(corpus, windows).num_windows == 0
+        assert take_census(corpus, windows).counts.windows == 0
 
 
 @pytest.mark.parametrize("name", ["wordpiece", "llama", "byt5", "t5"])

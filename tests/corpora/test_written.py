@@ -83,7 +83,7 @@ def test_words_that_share_a_piece_are_merged(
         enumerate(["She", "didn't", "bark", ",", "no", "."])
     )
     arcs = batch.arcs
-    assert arcs is not None and arcs.num_roots == 1 and census.num_arcs_inside == 0
+    assert arcs is not None and arcs.num_roots == 1 and census.counts.arcs_inside == 0
     ends = zip(arcs.dependent_A.tolist(), arcs.head_A.tolist(), strict=True)
     assert sorted(ends) == [(0, 2), (1, 2), (1, 2), (3, 2), (4, 2), (5, 2)]
     # Offsets are those between merged words
@@ -108,12 +108,12 @@ def test_words_of_a_multiword_token_share_its_pieces(tokenizer: PreTrainedTokeni
     assert batch.words_at(0)[zum] == [2, 3]
     pieces = [token for token, at in zip(one.ids, one.word_of, strict=True) if at == zum]
     assert "zum" in "".join(map(encoder.source_piece, pieces)) or len(pieces) > 1
-    assert census.num_arcs_inside >= 1
+    assert census.counts.arcs_inside >= 1
     arcs = batch.arcs
     assert arcs is not None
     ends = {*zip(arcs.dependent_A.tolist(), arcs.head_A.tolist(), strict=True)}
     assert (zum, one.place(4)) in ends and (zum, zum) not in ends
-    num_arcs = len(arcs.head_A) + census.num_arcs_inside + arcs.num_roots
+    num_arcs = len(arcs.head_A) + census.counts.arcs_inside + arcs.num_roots
     assert num_arcs == len(ZUM.words or ())
 
 
@@ -170,7 +170,7 @@ class Backwards(ByT5Tokenizer):
 def test_a_sentence_that_can_not_be_mapped_is_named_and_counted() -> None:
     corpus, encoder = Corpus.from_sentences([DIDNT] * 5), Encoder(Backwards())
     census = take_census(corpus, encoder)
-    assert census.misread.unmapped.count == 5 and census.num_words_lost == 35
+    assert census.misread.unmapped.count == 5 and census.counts.words_lost == 35
     assert [*census.warnings(None)][-1] == (
         "sentences whose words can't be found in the tokenizer's pieces, so that nothing is known "
         "of their words: 5 (bank.conllu:3, bank.conllu:3, bank.conllu:3, ...)"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
-from headcount.importance import Options, assess, causal_gates, write_assessment
+from headcount.importance import CausalGatesOptions, Options, assess, causal_gates, write_assessment
 from headcount.importance.gate_checks import gate_facts
 from headcount.importance.gate_sets import GateSets, split
 from headcount.models import Loaded
@@ -84,8 +84,8 @@ def test_scores_are_those_of_a_loop_over_sets_examples_and_heads(
     """Grouped queries, cross-attention, two rows for an example, several rows for a prompt."""
     loaded, task = TASKS[name]()
     task = louder(task, factor)
-    how: Any = {"update_examples": 2, "reward": REWARD, "rate": RATE, "max_tokens": max_tokens}
-    found = causal_gates(loaded, task, 2, UPDATES, **how)
+    options = CausalGatesOptions(2, UPDATES, update_examples=2, reward=REWARD, rate=RATE)
+    found = causal_gates(loaded, task, options, max_tokens=max_tokens)
     drawn = torch.rand((2, len(loaded.heads)), generator=torch.Generator().manual_seed(0))
     expected = []
     for half in halves(task.num_examples)[:2]:
@@ -217,7 +217,7 @@ def test_progress_counts_updates() -> None:
     loaded, task = TASKS["classes-bert"]()
     seen: list[tuple[int, int]] = []
     watched: Task = task.watched(lambda done, total: seen.append((done, total)))
-    causal_gates(loaded, watched, updates=2)
+    causal_gates(loaded, watched, CausalGatesOptions(updates=2))
     assert seen == [(done, 12) for done in range(13)]
 
 
@@ -235,7 +235,7 @@ def test_options_out_of_their_range(options: dict[str, Any], message: str) -> No
     with pytest.raises(InputError, match=message):
         Options(("causal-gates",), **options)
     with pytest.raises(InputError, match=message):
-        causal_gates(loaded, task, **options)
+        causal_gates(loaded, task, CausalGatesOptions(**options))
 
 
 def test_too_few_examples() -> None:

@@ -89,7 +89,7 @@ def layers(request: pytest.FixtureRequest) -> tuple[list[Case], tuple[str, ...]]
     made = [*batches(corpus, encoder, census, max_tokens=120)]
     assert len(made) > 2 and any(len(batch.sentences) > 1 for batch in made)
     assert any(one.merged for batch in made for one in batch.encoded)
-    assert census.num_arcs_inside > 0
+    assert census.counts.arcs_inside > 0
     totals = run(model, examine(model), made, MEASURES)
     assert (totals.num_batches, totals.num_sentences) == (len(made), 15)
     with softmax_in_double():

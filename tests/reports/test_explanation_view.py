@@ -94,9 +94,8 @@ def made_circuits() -> dict[str, Any]:
         for level in LEVELS:
             here = [row for row in rows if row.ranking == ranking]
             row = next(each for each in here if each.value >= level)
-            ends = (row.heads, row.value, row.low, row.high, row.shared, row.heads**2 / 12)
             said = "" if ranking == "random" else f"{names} | {names}"
-            circuits.append(CircuitRow(ranking, level, *ends, said))
+            circuits.append(CircuitRow(*vars(row).values(), level, row.heads**2 / 12, said))
     areas = tuple(AreaRow(ranking, 0.7, 0.6, 0.8, 0.3, 0.2, 0.4) for ranking in curves)
     return {"faithfulness": rows, "circuits": tuple(circuits), "areas": areas}
 

@@ -131,7 +131,7 @@ def measure_tuned_maps(
     watch.lap("classifier")
     corpus, encoder = case.corpus(), case.before.encoder()
     census = take_census(corpus, encoder)
-    total = census.num_sentences
+    total = census.counts.sentences
     work = batches(corpus, encoder, census, max_tokens=max_tokens)
     maps = compare_maps(
         case.before, case.after, work, classifier, lambda number: progress("maps", number, total)
@@ -181,12 +181,12 @@ def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:
         return [], 0
     corpus, encoder = case.words(), case.before.encoder()
     census = take_census(corpus, encoder)
-    bootstrap = Bootstrap(census.num_sentences, case.samples, 0)
+    bootstrap = Bootstrap(census.counts.sentences, case.samples, 0)
     rows = []
     for metric, loaded in (("words-before", case.before), ("words-after", case.after)):
         work = batches(corpus, encoder, census, max_tokens=max_tokens)
         rows += word_rows(metric, attention_to_words(loaded, work), bootstrap)
-    return rows, census.num_sentences
+    return rows, census.counts.sentences
 
 
 def _disabled(

@@ -264,7 +264,7 @@ def _expected(run: Analysis, trait: TraitStrength) -> str:
     if trait.verdict != "role" or expected is None:
         return ""
     measured = trait.score
-    if trait.role == "syntactic":
+    if kind_of_trait(trait).role.is_gain:
         is_relative = run.record.thresholds.syntactic_relative
         gain = expected * trait.chance if is_relative else expected
         measured, expected = trait.share, trait.chance + gain

@@ -24,7 +24,7 @@ import tyro
 
 import headcount
 from headcount.core import Head, Plan
-from headcount.importance.causal_gates_score import CausalGatesOptions
+from headcount.importance.choices import CausalGatesOptions
 from headcount.importance.gate_sets import gate_sets
 from headcount.models import Loaded
 from headcount.statistics import rank_correlations

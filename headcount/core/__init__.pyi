@@ -47,8 +47,10 @@ from .figure_style import PAPER as PAPER
 from .figure_style import SITE_COLOURS as SITE_COLOURS
 from .figure_style import SITE_MARKERS as SITE_MARKERS
 from .figure_style import new_figure as new_figure
+from .figure_style import panel_grid as panel_grid
 from .figure_style import plain_grid as plain_grid
 from .figure_style import save as save
+from .figure_style import save_all as save_all
 from .figure_style import say as say
 from .figure_style import styled as styled
 from .figure_style import svg_of as svg_of
@@ -103,6 +105,7 @@ from .plan import kept_sha256 as kept_sha256
 from .progress import Progress as Progress
 from .progress import ProgressBars as ProgressBars
 from .progress import Steps as Steps
+from .progress import Stopwatch as Stopwatch
 from .progress import silent as silent
 from .progress import silent_steps as silent_steps
 from .run_folder import MODEL_FILES as MODEL_FILES
@@ -121,7 +124,6 @@ from .sharing import Passing as Passing
 from .sharing import by_one as by_one
 from .sharing import shared as shared
 from .sharing import spread as spread
-from .timing import Stopwatch as Stopwatch
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind

@@ -162,6 +162,11 @@ class Chart:
     is_detail: bool = False
     """Whether it adds to what others show: a page folds it."""
 
+    @cached_property
+    def figure(self) -> "Figure | None":
+        """The figure, drawn once for files and page; read it in the context `styled`."""
+        return self.draw()
+
 
 Block = Heading | Text | Warned | Code | Table | Chart
 
@@ -189,7 +194,7 @@ class Document:
     @property
     def charts(self) -> "dict[str, Figure | None]":
         """The figures, drawn, by the names of their files; read it in the context `styled`."""
-        return {each.name: each.draw() for each in self.blocks if isinstance(each, Chart)}
+        return {each.name: each.figure for each in self.blocks if isinstance(each, Chart)}
 
     def markdown(self) -> str:
         """The document as Markdown, without its figures."""

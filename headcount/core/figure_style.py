@@ -69,6 +69,27 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def panel_grid(
+    number: int, in_a_row: int, size: tuple[float, float], room: tuple[float, float], **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of small panels in rows, the last of which may be shorter.
+
+    Args:
+        number: number of panels.
+        in_a_row: largest number of panels side by side.
+        size: width and height of a panel in inches.
+        room: width and height around all of them.
+        shared: what panels share, as for `subplots`.
+    """
+    columns = min(in_a_row, number)
+    rows = -(-number // columns)
+    figure = new_figure(size[0] * columns + room[0], size[1] * rows + room[1])
+    grid = figure.subplots(rows, columns, squeeze=False, **shared)
+    for axes in grid.flat[number:]:
+        axes.set_visible(False)
+    return figure, list(grid.flat[:number])
+
+
 _SIGN = "\ufffd"
 """Sign of a control character, which the font of figures has."""
 
@@ -159,18 +180,33 @@ def write_document(
         formats: formats of the figures, the linked one first.
         folder: folder of the figures beside the document; `.` for its own.
     """
+    save_all(figures or {}, path.parent / folder, formats)
     for name, figure in (figures or {}).items():
-        files = {kind: path.parent / folder / f"{name}.{kind}" for kind in FORMATS}
+        place = (Path(folder) / f"{name}.{formats[0]}").as_posix()
+        text += "" if figure is None else f"\n![{name}]({place})\n"
+    write_readable(path, text)
+    return path
+
+
+def save_all(
+    figures: Mapping[str, Figure | None], folder: Path, formats: Sequence[str]
+) -> list[Path]:
+    """Save figures by their names, and remove those of an earlier run without numbers now.
+
+    Args:
+        figures: the figures; None for those without numbers.
+        folder: their folder.
+        formats: their formats.
+    """
+    paths = []
+    for name, figure in figures.items():
+        files = {kind: folder / f"{name}.{kind}" for kind in FORMATS}
         if figure is None:
             for file in files.values():
                 file.unlink(missing_ok=True)
-            continue
-        for kind in formats:
-            save(figure, files[kind])
-        place = (Path(folder) / f"{name}.{formats[0]}").as_posix()
-        text += f"\n![{name}]({place})\n"
-    write_readable(path, text)
-    return path
+        else:
+            paths += [save(figure, files[kind]) for kind in formats]
+    return paths
 
 
 def plain_grid(axes: Axes, rows: int, columns: int) -> None:

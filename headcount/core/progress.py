@@ -5,7 +5,7 @@ Progress bars: how far a long run is, in a notebook.
 
 from collections.abc import Callable
 from html import escape
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, final
 
 from headcount.core.errors import InputError
@@ -80,3 +80,20 @@ def silent_steps(done: int, total: int) -> None:
 
 def silent(stage: str, done: int, total: int) -> None:
     """The progress of a run that nobody watches."""
+
+
+@final
+class Stopwatch:
+    """Times steps that follow each other."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        """Seconds of each step, to the millisecond, by its name and `_s`."""
+        self._since = perf_counter()
+
+    def lap(self, name: str) -> dict[str, float]:
+        """End a step; returns the seconds of all."""
+        now = perf_counter()
+        self.seconds[f"{name}_s"] = round(now - self._since, 3)
+        self._since = now
+        return self.seconds

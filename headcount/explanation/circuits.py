@@ -1,6 +1,6 @@
 r"""Circuits: what is left of predictions with the best heads by each ranking.
 
-What is measured is defined in results/circuits.py. A prompt's best heads are those by the mean
+What is measured is defined in results/explanation.py. A prompt's best heads are those by the mean
 effects over the other half of the prompts, so no prompt chooses its own circuit; scores that were
 measured on other data choose the same heads for all. Faithfulness is a ratio of means over prompts,
 whose interval comes from its linearisation (Cochran, 1977, Sampling Techniques, section 6.3)

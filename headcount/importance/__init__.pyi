@@ -13,10 +13,10 @@ from .assessment import assess as assess
 from .assessment import assessed as assessed
 from .assessment import write_assessment as write_assessment
 from .attention_gradient import attention_gradients as attention_gradients
-from .causal_gates_score import CausalGatesOptions as CausalGatesOptions
 from .causal_gates_score import CausalGatesScore as CausalGatesScore
 from .causal_gates_score import causal_gates as causal_gates
 from .choices import Average as Average
+from .choices import CausalGatesOptions as CausalGatesOptions
 from .choices import DeltaOf as DeltaOf
 from .choices import Instead as Instead
 from .choices import Level as Level

@@ -18,11 +18,11 @@ one above.
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING
 
 from headcount import models, numbers, tap, tasks
-from headcount.core import MAX_TOKENS, InputError
+from headcount.core import MAX_TOKENS
+from headcount.importance.choices import CausalGatesOptions
 from headcount.importance.score import Measured, Score, score_column
 from headcount.vocabulary import ColumnEntry
 
@@ -30,42 +30,6 @@ if TYPE_CHECKING:
     from headcount.importance.scores import Scores
 
 NAM = "Nam et al., NeurIPS 2025, arXiv:2505.13737, section 3"
-
-
-@dataclass(frozen=True)
-class CausalGatesOptions:
-    """How gates are trained."""
-
-    starts: int = 2
-    """Causal gates: number of sets of gates that are trained on each half of the examples, all in
-    one batch, from other random gates."""
-    updates: int = 200
-    """Causal gates: number of updates in each of the three stages."""
-    update_examples: int = 16
-    """Causal gates: number of examples in an update."""
-    reward: float = 0.1
-    """Causal gates: lambda, the weight of the reward for open or closed gates in the loss."""
-    rate: float = 1.0
-    """Causal gates: learning rate of the gates' logits (Adam)."""
-
-
-def check_causal_gates(options: CausalGatesOptions) -> None:
-    """Check the options of causal gates.
-
-    Raises:
-        InputError: If one is out of its range.
-    """
-    for name in ("starts", "updates", "update_examples"):
-        if (number := getattr(options, name)) < 1:
-            raise InputError(
-                f"Expected {name.replace('_', '-')} of at least 1 for causal gates, got {number}."
-            )
-    for name in ("reward", "rate"):
-        if not 0 < (number := getattr(options, name)) < inf:
-            raise InputError(
-                f"Expected a finite {name} above 0 for causal gates, got {number}. The default is "
-                f"{getattr(CausalGatesOptions, name)}."
-            )
 
 
 def causal_gates(

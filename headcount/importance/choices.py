@@ -1,6 +1,13 @@
-"""The words that options of scores and of ablations take. Needs no torch."""
+"""The words that options of scores and of ablations take, and how causal gates are trained.
 
+Needs no torch.
+"""
+
+from dataclasses import dataclass
+from math import inf
 from typing import Literal
+
+from headcount.core import InputError
 
 Level = Literal["token", "sample", "batch"]
 """Unit over which gradients are summed before the absolute value is taken."""
@@ -20,3 +27,39 @@ DeltaOf = Literal["loss", "score"]
 
 ScoreTest = Literal["randomization", "sacrebleu"]
 """Test of a score's change: paired approximate randomization, or sacreBLEU's bootstrap."""
+
+
+@dataclass(frozen=True)
+class CausalGatesOptions:
+    """How gates are trained."""
+
+    starts: int = 2
+    """Causal gates: number of sets of gates that are trained on each half of the examples, all in
+    one batch, from other random gates."""
+    updates: int = 200
+    """Causal gates: number of updates in each of the three stages."""
+    update_examples: int = 16
+    """Causal gates: number of examples in an update."""
+    reward: float = 0.1
+    """Causal gates: lambda, the weight of the reward for open or closed gates in the loss."""
+    rate: float = 1.0
+    """Causal gates: learning rate of the gates' logits (Adam)."""
+
+
+def check_causal_gates(options: CausalGatesOptions) -> None:
+    """Check the options of causal gates.
+
+    Raises:
+        InputError: If one is out of its range.
+    """
+    for name in ("starts", "updates", "update_examples"):
+        if (number := getattr(options, name)) < 1:
+            raise InputError(
+                f"Expected {name.replace('_', '-')} of at least 1 for causal gates, got {number}."
+            )
+    for name in ("reward", "rate"):
+        if not 0 < (number := getattr(options, name)) < inf:
+            raise InputError(
+                f"Expected a finite {name} above 0 for causal gates, got {number}. The default is "
+                f"{getattr(CausalGatesOptions, name)}."
+            )

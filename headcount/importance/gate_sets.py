@@ -25,7 +25,7 @@ from headcount.core import (
     silent_steps,
     spread,
 )
-from headcount.importance.causal_gates_score import CausalGatesOptions, check_causal_gates
+from headcount.importance.choices import CausalGatesOptions, check_causal_gates
 from headcount.importance.scores import Scores, frozen, slopes
 from headcount.results import AGREED
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice
-from headcount.importance.causal_gates_score import (
+from headcount.importance.causal_gates_score import CausalGatesScore
+from headcount.importance.choices import (
+    Average,
     CausalGatesOptions,
-    CausalGatesScore,
+    DeltaOf,
+    Instead,
+    Level,
+    ScoreTest,
     check_causal_gates,
 )
-from headcount.importance.choices import Average, DeltaOf, Instead, Level, ScoreTest
 from headcount.importance.fisher_score import FisherScore
 from headcount.importance.gradient_score import GradientOptions, GradientScore
 from headcount.importance.norm_score import NormScore

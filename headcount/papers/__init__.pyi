@@ -48,9 +48,9 @@ from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .reproduce.evolution_findings import Finding as Finding
 from .reproduce.evolution_findings import findings as findings
 from .reproduce.experiment import PruningExperiment as PruningExperiment
-from .reproduce.gates import GateRow as GateRow
-from .reproduce.gates import read_gates as read_gates
-from .reproduce.gates import write_gates as write_gates
+from .reproduce.gate_densities import GateRow as GateRow
+from .reproduce.gate_densities import read_gates as read_gates
+from .reproduce.gate_densities import write_gates as write_gates
 from .reproduce.hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .reproduce.hewitt2019 import hewitt2019_document as hewitt2019_document
 from .reproduce.hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019

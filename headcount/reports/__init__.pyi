@@ -28,10 +28,10 @@ from .page.document_page import write_documents as write_documents
 from .page.document_page import write_page as write_page
 from .page.html import render as render
 from .page.html import write_report as write_report
+from .page.opening import story as story
 from .page.shown import Shown as Shown
 from .page.shown import show as show
 from .page.shown import show_explained as show_explained
-from .page.story import story as story
 from .page.view import Report as Report
 from .page.view import report_view as report_view
 from .pruning_order import KeptHeads as KeptHeads

@@ -1,4 +1,4 @@
-"""An assessment: the record `importance.json`, and the scores in the table of heads."""
+"""An assessment: the record `importance.json`, what it holds, and scores in the table of heads."""
 
 import math
 from collections.abc import Mapping
@@ -7,11 +7,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
-from headcount.results.causal_gates import CausalGates
 from headcount.results.store import Record
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+AGREED = 0.5
+"""A head is called facilitating or interfering if it is so by more than this in every set."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GateCheck:
+    """The loss without some heads, on examples that trained no gate."""
+
+    left: str
+    """What is left of the model: `only facilitating` heads or as many random ones (`only random`),
+    all `without interfering` heads or as many random ones (`without random`), or all `without` one
+    interfering head."""
+    head: str = ""
+    """The head that is removed; empty if there are several."""
+    num_kept: int
+    """Number of heads left."""
+    delta: float
+    """Rise of the loss; of random heads the mean over draws."""
+    low: float
+    """Lower end of the 95 % interval over examples; of random heads the smallest draw."""
+    high: float
+    """Upper end of the 95 % interval over examples; of random heads the largest draw."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CausalGates:
+    """What causal gates found beside the heads' numbers."""
+
+    starts: int
+    """Number of sets of gates on each half."""
+    num_trained: tuple[int, ...]
+    """Number of examples in each half that trained gates."""
+    num_held_out: int
+    """Number of examples that trained none."""
+    loss: float
+    """Loss of the dense model on the latter."""
+    facilitating: tuple[str, ...]
+    """Heads that every set keeps open although closed gates are rewarded."""
+    interfering: tuple[str, ...]
+    """Heads that every set keeps closed although open gates are rewarded."""
+    facilitating_each: tuple[int, ...]
+    """Number of facilitating heads of each set, half by half."""
+    interfering_each: tuple[int, ...]
+    """Number of interfering heads of each set, half by half."""
+    facilitating_chance: float
+    """Number of facilitating heads that sets of these sizes would share by chance."""
+    interfering_chance: float
+    """Number of interfering heads that sets of these sizes would share by chance."""
+    starts_rho: float
+    """Mean rank correlation of facilitation between starts on the same half; NaN of one start."""
+    halves_rho: float
+    """Rank correlation of facilitation between the halves, each the mean of its starts."""
+    checks: tuple[GateCheck, ...]
+    """What is left on examples that trained no gate."""
+
 
 METRICS: Mapping[str, str] = {
     "bleu": "BLEU",

@@ -22,10 +22,7 @@ from headcount.core import (
     Warned,
     amount,
     new_figure,
-    save,
     share,
-    styled,
-    write_readable,
 )
 from headcount.results import cache_rows, write_sealed
 from headcount.speed.case import Case, Timing
@@ -135,8 +132,7 @@ def speed_figure(speed: Speed) -> Figure:
             axes.set_visible(bool(found))
             if found:
                 _panel(axes, found)
-    handles, labels = all_axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(*all_axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.supylabel("times as fast as the dense model", fontsize=8)
     return figure
 
@@ -195,13 +191,7 @@ def write_speed(
         about: Further fields of the record: arguments, signatures.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with styled():
-        figure = speed_figure(speed)
-        for kind in FORMATS:
-            save(figure, out / f"speed.{kind}")
-    write_readable(
-        out / "speed.md", speed_document(speed, names).markdown() + "\n![speed](speed.svg)\n"
-    )
+    speed_document(speed, names).write(out / "speed.md", figures=".")
     drawn = ["speed.md", *(f"speed.{kind}" for kind in FORMATS)]
     write_sealed(out / "speed.json", record(speed) | dict(about or {}), drawn)
 

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from headcount.core import InputError
 from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.comparison_files import render_comparison
-from headcount.reports.figures.comparison import side_by_side
+from headcount.reports.documents.comparison import side_by_side
 from headcount.reports.page.compare_view import compare_view
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
 from headcount.results.sealing import record_sha256

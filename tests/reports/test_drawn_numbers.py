@@ -12,15 +12,15 @@ from matplotlib.patches import Rectangle
 
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
 from headcount.numbers import correlation, percent
+from headcount.reports.documents.layers import layer_curves, layer_means, panels
+from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
     positional_offsets,
     relations,
     weight_and_norm,
 )
-from headcount.reports.figures.layers import layer_curves, layer_means, panels
 from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.kinds import leading, tint
 from headcount.reports.page.card_view import offset_bins
 from headcount.reports.syntax_view import syntax_of

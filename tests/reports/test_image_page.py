@@ -9,8 +9,8 @@ import pytest
 from headcount import Corpus, analyze
 from headcount.core import InputError, encoded
 from headcount.reports import story, write_figures
+from headcount.reports.page.attention_view import image_view
 from headcount.reports.page.html import page_data
-from headcount.reports.page.image_view import image_view
 from headcount.reports.page.view import report_view
 from headcount.results import finding, read_run
 from headcount.results.examples import read_examples

@@ -7,7 +7,7 @@ import pytest
 
 from headcount import Corpus, analyze
 from headcount.reports import story
-from headcount.reports.figures.layers import panels
+from headcount.reports.documents.layers import panels
 from headcount.reports.page.view import report_view
 from headcount.reports.sentences import head_line
 from headcount.reports.untested import learned_sinks

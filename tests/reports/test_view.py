@@ -11,7 +11,7 @@ from headcount.core import Table
 from headcount.numbers import percent
 from headcount.reports import report_view
 from headcount.reports.documents.chance import NO_ROLE, chance_document
-from headcount.reports.figures.layers import layer_curves, layer_means, panels
+from headcount.reports.documents.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
 from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
 from headcount.reports.page.map_view import head_map

@@ -11,7 +11,7 @@ from headcount import numbers
 from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
 from headcount.reports import render, report_view, site_sentence, verdict
 from headcount.reports.documents.worth import SHOWN, worth_document
-from headcount.reports.figures.worth import importance as drawn
+from headcount.reports.documents.worth import importance as drawn
 from headcount.reports.names import MEASURES
 from headcount.reports.worth import (
     best_alone,

@@ -15,7 +15,16 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import LINE, MUTED, SITE_COLOURS, SITE_MARKERS, Heads, new_figure, say
+from headcount.core import (
+    LINE,
+    MUTED,
+    SITE_COLOURS,
+    SITE_MARKERS,
+    Heads,
+    new_figure,
+    panel_grid,
+    say,
+)
 from headcount.numbers import effect
 from headcount.reports.names import SITE_TITLES
 from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
@@ -205,18 +214,13 @@ def _say(axes: Axes, line: Line2D, texts: list[str]) -> None:
 
 def _panels(points: CurvePoints) -> tuple[Figure, Panels]:
     """One small panel per method, three in a row."""
-    methods = points.methods
-    columns = min(IN_A_ROW, len(methods))
-    rows = -(-len(methods) // columns)
-    figure = new_figure(2.2 * columns + 0.6, 1.6 * rows + 0.9)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in grid.flat[len(methods) :]:
-        axes.set_visible(False)
-    for number, (method, axes) in enumerate(zip(methods, grid.flat, strict=False)):
+    methods, shared = points.methods, {"sharex": True, "sharey": True}
+    figure, grid = panel_grid(len(methods), IN_A_ROW, (2.2, 1.6), (0.6, 0.9), **shared)
+    for method, axes in zip(methods, grid, strict=True):
         axes.set_title(method)
-        if number + columns >= len(methods):  # nothing is below it
-            axes.tick_params(labelbottom=True)
-    return figure, list(zip(methods, grid.flat, strict=False))
+    for axes in grid[-IN_A_ROW:]:  # nothing is below them
+        axes.tick_params(labelbottom=True)
+    return figure, list(zip(methods, grid, strict=True))
 
 
 def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:

@@ -21,13 +21,14 @@ from headcount.core import (
     SITE_MARKERS,
     InputError,
     new_figure,
-    save,
+    panel_grid,
+    save_all,
     styled,
 )
 from headcount.numbers import percent
-from headcount.reports.figures.layers import layer_curves
+from headcount.reports.documents.layers import layer_curves
+from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.maps import confidence_map, role_map
-from headcount.reports.figures.worth import agreement, importance
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
 from headcount.reports.relation_view import relation_table
@@ -41,11 +42,8 @@ def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
     if "positional_share" not in run.measures:
         return None
     heads = sorted(run.rows, key=_positional, reverse=True)[:limit]
-    columns = min(3, len(heads))
-    rows = -(-len(heads) // columns)
-    figure = new_figure(2.4 * columns, 1.4 * rows + 0.3)
-    all_axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for axes, row in zip(all_axes.flat, heads, strict=False):
+    figure, grid = panel_grid(len(heads), 3, (2.4, 1.4), (0, 0.3), sharex=True, sharey=True)
+    for axes, row in zip(grid, heads, strict=True):
         shares = offset_bins(run.offset_shares.get(row.head, {}))
         offsets = range(-MAX_OFFSET - 1, MAX_OFFSET + 2)
         colour = ACCENT if "positional" in row.roles else MUTED
@@ -53,8 +51,6 @@ def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
         axes.set_title(f"{row.head}   {percent(row.values['positional_share'])}")
         axes.set_xticks([-10, -5, 0, 5, 10])
         axes.set_ylim(0, 1)
-    for axes in all_axes.flat[len(heads) :]:
-        axes.set_visible(False)
     figure.supxlabel("offset of the largest weight (key − query)", fontsize=8)
     figure.supylabel("share of queries", fontsize=8)
     return figure
@@ -145,8 +141,7 @@ def _positional(row: HeadRow) -> float:
 
 
 def _site_legend(figure: Figure, axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
 FIGURES: dict[str, Callable[[Analysis], Figure | None]] = {
@@ -172,12 +167,6 @@ def write_figures(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     if unknown:
         raise InputError(f"Expected formats among {', '.join(FORMATS)}, got {unknown}")
     run = read_run(folder)
-    paths = []
     with styled():
-        for name, draw in FIGURES.items():
-            figure = draw(run)
-            for kind in FORMATS if figure is None else ():  # left by an earlier run
-                (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
-            if figure is not None:
-                paths += [save(figure, folder / "figures" / f"{name}.{kind}") for kind in formats]
-    return paths
+        drawn = {name: draw(run) for name, draw in FIGURES.items()}
+        return save_all(drawn, folder / "figures", formats)

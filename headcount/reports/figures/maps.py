@@ -17,6 +17,9 @@ from headcount.results import Analysis, HeadRow
 _SCALE = LinearSegmentedColormap.from_list("headcount", ["#eef1ee", "#6fa8ad", "#0c3a52"])
 """The sequential scale of the report."""
 
+DIVERGING = LinearSegmentedColormap.from_list("signed", ["#b34700", "#f1efe9", "#0c5a86"])
+"""The diverging scale of the report."""
+
 LEGEND = 5.6
 """Width of the legend, in inches."""
 

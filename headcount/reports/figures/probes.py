@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from matplotlib.ticker import MaxNLocator
@@ -18,6 +17,7 @@ from headcount.core import (
     new_figure,
     plain_grid,
 )
+from headcount.reports.figures.maps import DIVERGING
 from headcount.results import Probed, ProbeRow, ProbeTree
 
 VARIANTS = {
@@ -31,7 +31,6 @@ VARIANTS = {
 }
 """Titles of variants."""
 
-_DIVERGING = LinearSegmentedColormap.from_list("contribution", ["#b34700", "#f1efe9", "#0c5a86"])
 _CURVES = (INK, ACCENT, "#0072B2", "#009E73")
 
 
@@ -123,7 +122,7 @@ def probe_contributions(found: Probed) -> Figure | None:
     most = float(np.nanmax(np.abs(grid)))
     figure = new_figure(0.3 * grid.shape[1] + 1.6, 0.3 * grid.shape[0] + 0.9)
     axes = figure.subplots()
-    image = axes.imshow(np.ma.masked_invalid(grid), cmap=_DIVERGING, vmin=-most, vmax=most)
+    image = axes.imshow(np.ma.masked_invalid(grid), cmap=DIVERGING, vmin=-most, vmax=most)
     plain_grid(axes, *grid.shape)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     bar.set_label("nats for the right head")
@@ -164,8 +163,7 @@ def probe_structure(found: Probed) -> Figure | None:
     all_axes[0].set_xlabel("hidden state (0: embeddings); × random weights")
     all_axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     all_axes[0].set_ylim(min(0, *(row.value for row in rows)), 1)
-    handles, labels = all_axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -198,8 +196,7 @@ def probe_layers(found: Probed) -> Figure | None:
     for axes in (accuracy, weights):
         axes.set_xlabel("hidden state (0: embeddings)")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    handles, labels = accuracy.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(*accuracy.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

@@ -1,17 +1,18 @@
 """Attention on one text as the scripts of a page read it, and the page of `show`."""
 
 import base64
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
 from headcount.analysis import SiteAttention, WordAttention
-from headcount.core import SITES
+from headcount.core import SITES, Grid
 from headcount.reports.documents.explanation import WRITES, what_is_predicted
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.sentences import short_name
-from headcount.results import Explained
+from headcount.results import Example, Explained
 from headcount.vocabulary import EFFECTS
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
@@ -106,4 +107,41 @@ def render_attention(
         title=short_name(attention.model),
         attention=attention,
         live=False,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class ImageView:
+    """One drawing: a picture with a heat map over its patches."""
+
+    role: str
+    caption: str
+    image: str
+    """The picture, as the text of a `data:` address."""
+    rows: int
+    columns: int
+    special: int
+    """Number of tokens before the patches."""
+    queries: tuple[str, ...]
+    """What the maps are of: the class token, the mean over all patches, and single patches."""
+    weights: str
+    """The maps, one after the other, as base64 of bytes."""
+    largest: tuple[float, ...]
+    """The weight in each map that 255 stands for."""
+    note: str = ""
+
+
+def image_view(example: Example, grid: Grid) -> ImageView:
+    """The drawing of one example."""
+    return ImageView(
+        role=example.role,
+        caption=example.caption,
+        image=example.image,
+        rows=grid.rows,
+        columns=grid.columns,
+        special=grid.special,
+        queries=example.queries,
+        weights=base64.b64encode(example.weights).decode(),
+        largest=example.largest,
     )

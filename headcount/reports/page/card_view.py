@@ -12,7 +12,7 @@ from headcount.core import amount
 from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
-from headcount.reports.page.image_view import ImageView, image_view
+from headcount.reports.page.attention_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.page.profile_view import ProfileView, profile_view
 from headcount.reports.page.related import Relative, related_heads

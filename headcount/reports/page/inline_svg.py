@@ -29,7 +29,7 @@ def inline_svg(chart: Chart) -> Markup | None:
     of its own file, which would be those of the whole page, are gone.
     """
     with styled():
-        if (figure := chart.draw()) is None:
+        if (figure := chart.figure) is None:
             return None
         svg = svg_of(figure)
     svg = svg[svg.index("<svg") :]

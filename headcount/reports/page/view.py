@@ -4,16 +4,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from headcount.reports.kinds import kinds_of, leading
+from headcount.reports.kinds import Leading, kinds_of, leading
 from headcount.reports.page.answer_view import Start, starts
-from headcount.reports.page.atlas import Atlas, atlas
 from headcount.reports.page.card_view import Card, cards
+from headcount.reports.page.grid_view import Grid, Legend, grids, legend
+from headcount.reports.page.kept_view import Keeping, keepings
+from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.opening import Opening, opening, title_of
 from headcount.reports.page.section import Section
 from headcount.reports.page.sections import sections_of
 from headcount.reports.untested import absent, nothing_sentence, nothing_words
 from headcount.results import Analysis
 from headcount.vocabulary import RoleEntry, TraitEntry, roles_named
+
+
+@final
+@dataclass(frozen=True)
+class Atlas:
+    """Everything that the map can show."""
+
+    legend: Legend
+    grids: tuple[Grid, ...]
+    keepings: tuple[Keeping, ...]
+    """Choices of heads."""
+    maps: tuple[Map, ...]
+    """Numbers of heads."""
+
+
+def atlas(run: Analysis, found: Mapping[str, Leading | None]) -> Atlas:
+    """The map of a run.
+
+    Args:
+        run: the run.
+        found: what leads each head.
+    """
+    return Atlas(legend(run, found), grids(run, found), keepings(run), maps(run))
 
 
 @final

@@ -11,7 +11,7 @@ from headcount import models, probes, results
 from headcount.cli.arguments import ParallelArguments, check_data
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.corpora import Corpus, read_links
 from headcount.probes import AlignmentOptions
 
@@ -29,9 +29,7 @@ class Align(
     target=NAME."""
     gold: Path = field(kw_only=True)
     """Gold links of every pair in Pharaoh's format (0-0 1p2) or NAACL's (1 1 2 S)."""
-    how: Annotated[AlignmentOptions, tyro.conf.arg(name="")] = field(
-        default_factory=AlignmentOptions
-    )
+    how: Flat[AlignmentOptions] = field(default_factory=AlignmentOptions)
 
     @cached_property
     def texts(self) -> Corpus:

@@ -27,7 +27,7 @@ from headcount.cli.console import (
     shown,
 )
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import Flat, Measuring
 from headcount.core import ResumePolicy, amount
 from headcount.corpora import Corpus, check_frequencies
 
@@ -65,7 +65,7 @@ class Analyze(
     estimate: bool = False
     """Print what the run would cost in hours and memory, alone and with several processes; measures
     some of the texts and writes nothing."""
-    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
+    how: Flat[Options] = field(default_factory=Options)
 
     @classmethod
     def parsed_by(cls, arguments: Sequence[str]) -> type["Analyze"]:

@@ -12,7 +12,7 @@ from headcount.cache import CacheOptions
 from headcount.cli.arguments import CorpusArguments, ModelArguments
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import OutArguments
-from headcount.cli.frame import ResultCommand
+from headcount.cli.frame import Flat, ResultCommand
 from headcount.cli.skills import SAMPLE
 from headcount.corpora import Corpus
 
@@ -34,7 +34,7 @@ class CacheCommand(
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
     """Running text; its first half scores groups, its second half judges the plan; by default a
     sample of ours, with --lengths as long as it allows."""
-    how: Annotated[CacheOptions, tyro.conf.arg(name="")] = field(default_factory=CacheOptions)
+    how: Flat[CacheOptions] = field(default_factory=CacheOptions)
 
     @cached_property
     def corpus(self) -> Corpus:

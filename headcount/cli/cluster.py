@@ -11,7 +11,7 @@ from headcount import artifact, models, probes, results
 from headcount.cli.arguments import ParallelArguments
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.corpora import Corpus
 from headcount.probes import ClusterOptions
 
@@ -33,7 +33,7 @@ class Cluster(
     analysis: Path | None = None
     """Folder of `headcount analyze` of this model, whose roles colour the map; --out by default.
     Without one, layers do."""
-    how: Annotated[ClusterOptions, tyro.conf.arg(name="")] = field(default_factory=ClusterOptions)
+    how: Flat[ClusterOptions] = field(default_factory=ClusterOptions)
 
     @cached_property
     def texts(self) -> Corpus:

@@ -10,7 +10,7 @@ from headcount import models, probes, results
 from headcount.cli.arguments import check_data
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.core import CorpusError
 from headcount.corpora import read_documents
 from headcount.probes import CoreferenceOptions
@@ -28,9 +28,7 @@ class Coreference(BesideArguments, BesideCommand["models.Loaded", "results.Coref
     """Files: .conllu with Entity= in MISC (GUM, CorefUD), .conll (CoNLL-2012), .tsv (GAP)."""
     resume: bool = False
     """Resume an interrupted run in --out."""
-    how: Annotated[CoreferenceOptions, tyro.conf.arg(name="")] = field(
-        default_factory=CoreferenceOptions
-    )
+    how: Flat[CoreferenceOptions] = field(default_factory=CoreferenceOptions)
 
     def check(self) -> None:
         """Check everything that needs no model, the documents included."""

@@ -11,7 +11,7 @@ from headcount import artifact, pruning, reports, results
 from headcount.cli.console import Report
 from headcount.cli.data_arguments import Inputs, TrialArguments, check_calibration
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import ResultCommand
+from headcount.cli.frame import Flat, ResultCommand
 from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_curve
 from headcount.core import InputError, check_single_process, options_of
@@ -24,7 +24,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
 
     RESULT = results.Curve
 
-    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
+    on: Flat[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
     methods: tuple[str, ...] = ("all",)

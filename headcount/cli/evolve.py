@@ -17,7 +17,7 @@ from headcount.cli.arguments import (
 )
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import PaperCommand, ResultCommand
+from headcount.cli.frame import Flat, PaperCommand, ResultCommand
 from headcount.cli.train import training_shown
 from headcount.core import InputError
 from headcount.corpora import Corpus
@@ -42,9 +42,7 @@ class Evolve(
     analyze` reads it. Models of one objective are its seeds."""
     limit: int | None = None
     """Largest number of sentences; all by default."""
-    how: Annotated[EvolutionOptions, tyro.conf.arg(name="")] = field(
-        default_factory=EvolutionOptions
-    )
+    how: Flat[EvolutionOptions] = field(default_factory=EvolutionOptions)
 
     @cached_property
     def texts(self) -> Corpus:

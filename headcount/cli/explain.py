@@ -11,7 +11,7 @@ from headcount import explanation, importance, models, reports, results
 from headcount.cli.arguments import CorpusArguments
 from headcount.cli.console import Report, print_lines
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.core import Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import ExplainOptions, Prompt
@@ -40,7 +40,7 @@ class Explain(
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
     scores: Path | None = None
     """Folder of `headcount importance` on other prompts: its scores choose circuits, too."""
-    how: Annotated[ExplainOptions, tyro.conf.arg(name="")] = field(default_factory=ExplainOptions)
+    how: Flat[ExplainOptions] = field(default_factory=ExplainOptions)
 
     @cached_property
     def asked(self) -> tuple[Prompt, ...]:

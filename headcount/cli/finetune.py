@@ -3,16 +3,13 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from headcount import artifact, models, results
 from headcount.cli.arguments import check_model, recorded
 from headcount.cli.console import Report, plain_console, print_warnings
 from headcount.cli.data_arguments import Inputs, LearningArguments
 from headcount.cli.field_values import field_values
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import Flat, Measuring
 from headcount.core import ResumePolicy
 from headcount.training import FinetuneConfig, check_further_training
 
@@ -23,7 +20,7 @@ class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord
 
     RECORD = "finetune.json"
 
-    on: Annotated[LearningArguments, tyro.conf.arg(name="")]
+    on: Flat[LearningArguments]
     out: Path = field(kw_only=True)
     """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
     teacher: str | None = None

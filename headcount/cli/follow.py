@@ -10,7 +10,7 @@ from headcount import papers
 from headcount.cli.arguments import TaskArguments, check_data, check_reading
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import ResultCommand
+from headcount.cli.frame import Flat, ResultCommand
 from headcount.core import InputError
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import FollowOptions
@@ -35,7 +35,7 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
     as_words: bool = False
     """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
     text as it is written."""
-    how: Annotated[FollowOptions, tyro.conf.arg(name="")] = field(default_factory=FollowOptions)
+    how: Flat[FollowOptions] = field(default_factory=FollowOptions)
 
     @cached_property
     def texts(self) -> Corpus:

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
+
+import tyro
 
 from headcount import models, reports, results, tasks
 from headcount.cli.arguments import recorded
@@ -29,6 +31,9 @@ from headcount.core import (
     wait_for_everyone,
 )
 
+Fields = TypeVar("Fields")
+Flat = Annotated[Fields, tyro.conf.arg(name="")]
+"""A dataclass whose fields are options of the command, without a prefix."""
 Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
 Found = TypeVar("Found")

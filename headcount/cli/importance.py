@@ -3,16 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 
 from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
 from headcount.cli.console import Report, plain_console, print_document, print_warnings
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import Flat, Measuring
 from headcount.cli.next_steps import after_importance, group_size
 from headcount.core import Document, InputError, ResumePolicy, check_seed
 from headcount.importance import Options
@@ -53,7 +52,7 @@ class Importance(
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
-    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
+    how: Flat[Options] = field(default_factory=Options)
     against: Path | None = None
     """Ablation: folder of an assessment on other data, to test whether effects agree."""
 

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from headcount import models, probes, results
 from headcount.cli.arguments import check_corpus, check_no_unused_options
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.probes import ProbeOptions
 
 
@@ -26,7 +23,7 @@ class Probe(BesideArguments, BesideCommand["models.Loaded", "results.Probed"]):
     """CoNLL-U files to measure on."""
     resume: bool = False
     """Resume an interrupted run in --out."""
-    how: Annotated[ProbeOptions, tyro.conf.arg(name="")] = field(default_factory=ProbeOptions)
+    how: Flat[ProbeOptions] = field(default_factory=ProbeOptions)
 
     def check(self) -> None:
         """Check everything that needs no model."""

@@ -4,15 +4,12 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from headcount import models, papers, probes, results
 from headcount.cli.arguments import ModelArguments, check_corpus, check_data, recorded
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import PaperCommand
+from headcount.cli.frame import Flat, PaperCommand
 from headcount.core import ResumePolicy
 from headcount.probes import ProbeOptions, TreebankOptions
 
@@ -25,7 +22,7 @@ class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models
     """CoNLL-U files to train on."""
     test: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to measure on."""
-    how: Annotated[TreebankOptions, tyro.conf.arg(name="")] = field(default_factory=TreebankOptions)
+    how: Flat[TreebankOptions] = field(default_factory=TreebankOptions)
     seed: int = 0
     """Seed of everything random."""
 

@@ -13,7 +13,7 @@ from headcount.cli.arguments import check_data, recorded
 from headcount.cli.console import Report, plain_console, print_warnings
 from headcount.cli.data_arguments import Inputs, TrialArguments, check_calibration
 from headcount.cli.field_values import field_values
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import Flat, Measuring
 from headcount.cli.method_arguments import values_of, with_options
 from headcount.cli.next_steps import after_prune, group_size
 from headcount.core import (
@@ -36,7 +36,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
 
     RECORD = "prune.json"
 
-    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
+    on: Flat[TrialArguments]
     out: Path = field(kw_only=True)
     """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
     method: str | None = None

@@ -15,7 +15,7 @@ from headcount.cli.data_arguments import TrialArguments, check_calibration
 from headcount.cli.evolve import Voita2019Evolution
 from headcount.cli.field_values import field_values
 from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import Command, Measuring, PaperCommand
+from headcount.cli.frame import Command, Flat, Measuring, PaperCommand
 from headcount.cli.importance import print_assessment
 from headcount.cli.kobayashi2020 import Kobayashi2020
 from headcount.cli.kovaleva2019 import Kovaleva2019
@@ -95,9 +95,7 @@ class Experiment(
 class PaperArguments(ResumableArguments, TaskArguments):
     """Arguments of a paper that covers more than pruning."""
 
-    pruning: Annotated[PruningArguments, tyro.conf.arg(name="")] = field(
-        default_factory=PruningArguments
-    )
+    pruning: Flat[PruningArguments] = field(default_factory=PruningArguments)
 
     def experiment(self, prune: "Callable[[papers.PruningExperiment], Any]") -> Experiment:
         """The paper's pruning."""
@@ -334,7 +332,7 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
 class Li2021(ResumableArguments, Command):
     """Reproduce "Differentiable Subset Pruning of Transformer Heads": methods, equal budgets."""
 
-    on: Annotated[TrialArguments, tyro.conf.arg(name="")]
+    on: Flat[TrialArguments]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
     tune: tuple[str, ...] = ()

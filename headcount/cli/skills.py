@@ -10,7 +10,7 @@ from headcount import models, results, skills
 from headcount.cli.arguments import CorpusArguments
 from headcount.cli.console import Report
 from headcount.cli.folder_arguments import BesideArguments
-from headcount.cli.frame import BesideCommand
+from headcount.cli.frame import BesideCommand, Flat
 from headcount.core import DATA
 from headcount.corpora import Corpus
 from headcount.skills import SkillOptions
@@ -29,7 +29,7 @@ class SkillsCommand(
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")] = ()
     """Files of texts to hide needles in; a sample of ours by default."""
-    how: Annotated[SkillOptions, tyro.conf.arg(name="")] = field(default_factory=SkillOptions)
+    how: Flat[SkillOptions] = field(default_factory=SkillOptions)
 
     @cached_property
     def corpus(self) -> Corpus:

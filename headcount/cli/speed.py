@@ -16,7 +16,7 @@ from headcount.cli.arguments import (
     recorded,
 )
 from headcount.cli.console import Report, is_quiet, plain_console, print_document
-from headcount.cli.frame import Measuring
+from headcount.cli.frame import Flat, Measuring
 from headcount.core import check_is_folder, name_of
 from headcount.corpora import Corpus
 from headcount.speed import Options
@@ -36,7 +36,7 @@ class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Sp
     """The dense model: a Hugging Face name or a folder."""
     pruned: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """The pruned model: a Hugging Face name or a folder."""
-    how: Annotated[Options, tyro.conf.arg(name="")] = field(default_factory=Options)
+    how: Flat[Options] = field(default_factory=Options)
     data: tuple[str, ...] = ()
     """Text to run on, as `headcount analyze` reads it; random tokens by default."""
     out: Path | None = None

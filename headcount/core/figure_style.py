@@ -105,6 +105,7 @@ def save(figure: Figure, path: Path) -> Path:
 
     def write(file: Path) -> None:
         figure.savefig(file, format=kind, metadata=_NO_DATE[kind])
+        figure.set_layout_engine("none")  # laid out once: all formats and the page are alike
         if kind == "svg":
             file.write_text(_finished(file.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -24,7 +24,7 @@ Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoo
     https://aclanthology.org/W15-3049
 """  # noqa: E501
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -104,13 +104,6 @@ def likelihoods(
     return Losses(loss_R, (labels_RN != IGNORED).sum(1), torch.full_like(loss_R, torch.nan))
 
 
-def perplexity(evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None) -> float:
-    """Perplexity over all examples, or over those drawn."""
-    if index_S is None:
-        index_S = np.arange(len(evaluation.loss_N))
-    return float(perplexities(evaluation)(index_S[None])[0])
-
-
 def perplexities(evaluation: Evaluation) -> Resampled:
     """Perplexity as a function of the examples drawn."""
 
@@ -153,7 +146,22 @@ def chrf(sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " dr
     return 100 * np.divide(above_D, below_D, out=np.zeros_like(above_D), where=below_D > 0)
 
 
-class TokenTask(Task, ABC):
+class ResampledTask(Task, ABC):
+    """A task whose score over all examples is that of a draw of each of them."""
+
+    def score(
+        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
+    ) -> float:
+        """The score of one draw."""
+        index_S = np.arange(len(evaluation.loss_N)) if index_S is None else index_S
+        return float(self.resampled(evaluation)(index_S[None])[0])
+
+    @abstractmethod
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """The score as a function of the examples drawn."""
+
+
+class TokenTask(ResampledTask, ABC):
     """A task whose examples have tokens to predict, by a model with logits at every token."""
 
     distils: ClassVar[Distils | None] = "answers"
@@ -180,18 +188,12 @@ class PerplexityTask(TokenTask, ABC):
         """Number of tokens in every piece."""
         return np.array([len(ids) for ids, _ in self.pieces])
 
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Perplexity."""
-        return perplexity(evaluation, index_S)
-
     def resampled(self, evaluation: Evaluation) -> Resampled:
         """Perplexity as a function of the examples drawn."""
         return perplexities(evaluation)
 
 
-class RankedTask(Task, ABC):
+class RankedTask(ResampledTask, ABC):
     """A task with a number for each example, scored by Spearman's correlation with gold numbers."""
 
     distils: ClassVar[Distils | None] = "embeddings"
@@ -200,13 +202,9 @@ class RankedTask(Task, ABC):
     gold_N: Float[np.ndarray, " example"]
     """Gold number of every example, as in the data."""
 
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """Spearman's correlation; NaN if the numbers, or the gold numbers drawn, are all equal."""
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        return float(self.resampled(evaluation)(index_S[None])[0])
-
     def resampled(self, evaluation: Evaluation) -> Resampled:
-        """The score as a function of the examples drawn: Pearson's correlation of their ranks."""
+        """The score as a function of the examples drawn: Pearson's correlation of their ranks.
+
+        NaN if the numbers, or the gold numbers drawn, are all equal.
+        """
         return spearmans(evaluation.outcome_N, self.gold_N)

@@ -136,15 +136,8 @@ class TokenClassification(TokenTask):
         outcome_E2C = torch.stack([hits_EC, predicted_EC], 1).to(losses.loss_E.dtype)
         return Losses(losses.loss_E, losses.count_E, outcome_E2C)
 
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """The metric of the predicted classes, over all words of the sentences drawn."""
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        return float(self.resampled(evaluation)(index_S[None])[0])
-
     def resampled(self, evaluation: Evaluation) -> Resampled:
-        """The score as a function of the sentences drawn."""
+        """The metric of the predicted classes, over all words of the sentences drawn."""
         counts_NK = self.statistics(evaluation)
         return lambda index_DS: self.of_sums(
             np.stack([counts_NK[index_S].sum(0) for index_S in index_DS])

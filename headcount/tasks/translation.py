@@ -203,19 +203,12 @@ class Translation(TokenTask):
         texts = self.translate(model, max_tokens)
         return replace(evaluation, outcome_N=np.array(texts, dtype=object))
 
-    def score(
-        self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
-    ) -> float:
-        """BLEU or chrF of the translations.
+    def resampled(self, evaluation: Evaluation) -> Resampled:
+        """BLEU or chrF as a function of the sentences drawn; n-grams are counted once.
 
         Raises:
             InputError: if the outcomes are not translations.
         """
-        index_S = np.arange(self.num_examples) if index_S is None else index_S
-        return float(self.resampled(evaluation)(index_S[None])[0])
-
-    def resampled(self, evaluation: Evaluation) -> Resampled:
-        """The score as a function of the sentences drawn; n-grams are counted once."""
         counts_NK = self._counts(evaluation)
 
         def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:

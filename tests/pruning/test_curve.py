@@ -13,7 +13,7 @@ from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, cu
 from headcount.pruning.methods.learned import L0, Subset
 from headcount.reports import CurveFacts, document_of, write_documents
 from headcount.reports.documents.curve import curve_document, numbers_table, sentences
-from headcount.reports.figures.curves import curve_figures
+from headcount.reports.figures.curves import score_curve
 from headcount.results import ALL, Curve, CurvePoints, Signature
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate, some
@@ -222,7 +222,7 @@ def test_controls(tmp_path: Path) -> None:
     reported = sentences(points, replace(facts(), updates={"l0": 4}))
     assert "Compare it with its control: the dense model after as many updates" in reported[-1]
     with styled():
-        (axes,) = curve_figures(points, given.loaded.heads, "perplexity")["curve_loss"]().axes
+        (axes,) = score_curve(points, "loss", "loss (nats)").axes
     labels = axes.get_legend_handles_labels()[1]
     assert [label for label in labels if "control" in label] == [
         "l0, control",

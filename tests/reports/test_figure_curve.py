@@ -4,7 +4,7 @@ import pytest
 
 from headcount.core import Heads, styled
 from headcount.pruning import METHODS
-from headcount.reports.figures.curves import curve_figures
+from headcount.reports.figures.curves import curve_charts
 from headcount.results import ALL, CurvePoint, CurvePoints
 from headcount.vocabulary import ROLES
 from tests.reports.drawn import assert_whole
@@ -30,7 +30,10 @@ def test_nothing_is_cut_off(count: int) -> None:
     points = [point(method, keep) for method in methods for keep in (36, 12)]
     points += [point(method, 144, is_control=True) for method in methods[-3:]]
     roles = {str(head): [list(ROLES)[i % len(ROLES)]] for i, head in enumerate(HEADS)}
-    figures = curve_figures(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
-    for name, draw in figures.items():
+    charts = curve_charts(CurvePoints((point(ALL, 144), *points)), HEADS, "bleu", roles)
+    for chart in charts:
         with styled():
-            assert_whole(draw(), name)
+            figure = chart.figure
+            assert (figure is None) == ("test" in chart.name)
+            if figure is not None:
+                assert_whole(figure, chart.name)

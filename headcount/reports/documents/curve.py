@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import Block, Chart, Document, Heading, Heads, Table, Text, amount
+from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
-from headcount.reports.figures.curves import CURVE_FIGURES, curve_figures
+from headcount.reports.figures.curves import curve_charts
 from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord
 from headcount.tasks import TaskSplits
 
@@ -89,13 +89,7 @@ def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = Non
         roles: roles of every head; None without an analysis of the model.
     """
     record, points, heads = found.record, found.points, Heads(found.record.heads)
-    drawn = curve_figures(points, heads, record.metric, roles)
-    first = [name for name in ("curve_test_score", "curve_test_loss") if name in drawn]
-    first = first or ("curve_score", "curve_loss")
-    charts = [
-        Chart(name, says, drawn.get(name, lambda: None), name not in first)
-        for name, says in CURVE_FIGURES.items()
-    ]
+    charts = curve_charts(points, heads, record.metric, roles)
     return Document(
         "How many heads can be pruned",
         (

@@ -6,7 +6,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text
-from headcount.reports.figures.probes import PROBE_FIGURES
+from headcount.reports.figures.probes import PROBE_FIGURES, VARIANTS
 from headcount.results import Probed, ProbeRow
 
 PROBE_TITLES = {
@@ -15,16 +15,6 @@ PROBE_TITLES = {
     "edges": "pairs of words, from attention",
     "structure": "trees, from hidden states",
     "layers": "tags and relations, from hidden states",
-}
-VARIANT_TITLES = {
-    "trained": "trained model",
-    "random-init": "random weights",
-    "distances": "distances for attention",
-    "random-labels": "random labels",
-    "majority": "most frequent class",
-    "next-word": "next word",
-    "offset": "best fixed offset",
-    "scalar-mix": "mix of all hidden states",
 }
 METRIC_TITLES = {
     "uas": "right head (UAS)",
@@ -140,7 +130,7 @@ def _shown(found: Probed, name: str) -> Sequence[ProbeRow]:
 def _cells(row: ProbeRow) -> tuple[str, ...]:
     place = "" if row.layer is None else f", hidden state {row.layer}"
     return (
-        VARIANT_TITLES.get(row.variant, row.variant) + place,
+        VARIANTS.get(row.variant, row.variant) + place,
         METRIC_TITLES[row.metric],
         f"{100 * row.value:.1f} %",
         f"{100 * row.low:.1f} to {100 * row.high:.1f} %",

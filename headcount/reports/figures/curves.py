@@ -5,7 +5,7 @@ method: score against heads kept (7), functions of the kept heads (8), heads kep
 and in each layer (10). https://arxiv.org/abs/1905.09418
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from headcount.core import (
     MUTED,
     SITE_COLOURS,
     SITE_MARKERS,
+    Chart,
     Heads,
     new_figure,
     panel_grid,
@@ -155,35 +156,33 @@ def _left(points: CurvePoints) -> str:
     return f"heads kept, of {points.dense.keep}"
 
 
-CURVE_FIGURES = {
-    "curve_score": "Score by kept heads, development set",
-    "curve_loss": "Loss by kept heads, development set",
-    "curve_test_score": "Score by kept heads, test set",
-    "curve_test_loss": "Loss by kept heads, test set",
-    "sites": "Kept heads of every site",
-    "layers": "Kept heads of every layer",
-    "functions": "Kept heads of every role",
-}
-"""All figures that a curve can have, with what they show."""
-
-
-def curve_figures(
+def curve_charts(
     points: CurvePoints,
     heads: Heads,
     metric: str,
     roles: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Callable[[], Figure]]:
-    """Every figure that the curve has numbers for, by file name."""
-    found: dict[str, Callable[[], Figure]] = {}
-    metric = METRICS.get(metric, metric)
+) -> list[Chart]:
+    """All figures of a curve; those of the development set are details if there is a test set."""
+    charts = list[Chart]()
+    has_test = "test_score" in points or "test_loss" in points
+    labels = {"score": METRICS.get(metric, metric), "loss": "loss (nats)"}
     for prefix, data in (("", "development set"), ("test_", "test set")):
-        for column, label in (("score", metric), ("loss", "loss (nats)")):
-            if (name := f"{prefix}{column}") in points:
-                found[f"curve_{name}"] = partial(score_curve, points, name, f"{label}, {data}")
-    found |= {"sites": partial(sites, points, heads), "layers": partial(layers, points, heads)}
-    if roles is not None:
-        found["functions"] = partial(functions, points, roles)
-    return found
+        for column, label in labels.items():
+            name, says = f"{prefix}{column}", f"{column.capitalize()} by kept heads, {data}"
+            draw = partial(score_curve, points, name, f"{label}, {data}")
+            drawn = draw if name in points else _nothing
+            charts.append(Chart(f"curve_{name}", says, drawn, bool(prefix) != has_test))
+    kept = _nothing if roles is None else partial(functions, points, roles)
+    return [
+        *charts,
+        Chart("sites", "Kept heads of every site", partial(sites, points, heads), True),
+        Chart("layers", "Kept heads of every layer", partial(layers, points, heads), True),
+        Chart("functions", "Kept heads of every role", kept, True),
+    ]
+
+
+def _nothing() -> None:
+    """What is drawn without numbers."""
 
 
 def _random(axes: Axes, points: CurvePoints, column: str) -> None:

@@ -23,11 +23,12 @@ from headcount.results import Probed, ProbeRow, ProbeTree
 VARIANTS = {
     "trained": "trained model",
     "random-init": "random weights",
-    "distances": "distances in place of attention",
+    "distances": "distances for attention",
     "random-labels": "random labels",
     "majority": "most frequent class",
     "next-word": "next word",
     "offset": "best fixed offset",
+    "scalar-mix": "mix of all hidden states",
 }
 """Titles of variants."""
 

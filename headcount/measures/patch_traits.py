@@ -36,17 +36,10 @@ PATCH_TRAITS = ("class", "row", "column", "near")
 """The traits, in the order of the sums."""
 
 
-@final
 @dataclass(frozen=True)
-class PatchTraits(ImageSums):
-    """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
+class PatchCases:
+    """Sums that the grid alone says, whatever heads do."""
 
-    needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
-
-    weight: Float[Tensor, "half trait head"]
-    """Sum over cases of the weight on the class, or of the closeness."""
-    moments: Moments
-    """Moments of the weight over images of the second half, by trait and head."""
     cases: Int[Tensor, "half trait"]
     """Number of queries that are cases."""
     chance: Float[Tensor, "half trait"]
@@ -55,14 +48,27 @@ class PatchTraits(ImageSums):
     """Number of cases whose patch at each displacement up to one is in the class."""
     far: Int[Tensor, "half trait"]
     """Number of other patches in the class, over cases."""
-    diagonal: Float[Tensor, "head displacement"]
-    """Sum over all patches of the weight at each displacement."""
     diagonal_queries: Int[Tensor, " displacement"]
     """Number of patches that have a patch at each displacement."""
-    far_weight: Float[Tensor, " head"]
-    """Sum over all patches of the weight on patches at other displacements."""
     far_pairs: Int[Tensor, ""]
     """Number of pairs of two patches at other displacements."""
+
+
+@final
+@dataclass(frozen=True)
+class PatchTraits(PatchCases, ImageSums):
+    """Weight on classes of keys and closeness, by half of the corpus and by unit, and chance's."""
+
+    needs = frozenset({Reduction.FIRST, Reduction.BESIDE, Reduction.GRID_MASS})
+
+    weight: Float[Tensor, "half trait head"]
+    """Sum over cases of the weight on the class, or of the closeness."""
+    moments: Moments
+    """Moments of the weight over images of the second half, by trait and head."""
+    diagonal: Float[Tensor, "head displacement"]
+    """Sum over all patches of the weight at each displacement."""
+    far_weight: Float[Tensor, " head"]
+    """Sum over all patches of the weight on patches at other displacements."""
 
     @classmethod
     def of(cls, attention: Attention) -> "PatchTraits":
@@ -82,16 +88,11 @@ class PatchTraits(ImageSums):
         is_patch_BQ = sides.queries.is_content_BN
         diagonal_HO = over_queries(attention.beside_BHQO, is_patch_BQ)
         return cls(
+            **vars(shared.sums),
             weight=found.halves(),
             moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
-            cases=shared.cases,
-            chance=shared.chance,
-            beside=shared.beside,
-            far=shared.far,
             diagonal=diagonal_HO,
-            diagonal_queries=shared.diagonal_queries,
             far_weight=over_queries(on_all_BHQ, is_patch_BQ) - diagonal_HO.sum(-1),
-            far_pairs=shared.far_pairs,
         )
 
 
@@ -105,12 +106,7 @@ class _Cases:
     """Mean distance of each patch to all patches; 1 for other tokens."""
     cases_UT: Int[Tensor, "unit trait"]
     """Number of cases in each unit of the second half."""
-    cases: Int[Tensor, "half trait"]
-    chance: Float[Tensor, "half trait"]
-    beside: Int[Tensor, "half trait displacement"]
-    far: Int[Tensor, "half trait"]
-    diagonal_queries: Int[Tensor, " displacement"]
-    far_pairs: Int[Tensor, ""]
+    sums: PatchCases
 
     @classmethod
     def of(cls, sides: Sides) -> "_Cases":
@@ -144,10 +140,7 @@ class _Cases:
         num_images = queries.is_token_BN[:, 0].sum()
         distance_Q = places.distance().double().sum(-1) / grid.num_patches
         pairs = grid.num_patches**2 - around.has_beside_QO.sum()
-        return cls(
-            is_case_TBQ=is_case_TBQ,
-            even_distance_Q=torch.where(distance_Q > 0, distance_Q, 1),
-            cases_UT=counted.second_UKH[..., 0].long(),
+        sums = PatchCases(
             cases=cases_2TQ.sum(-1),
             chance=(cases_2TQ * even_TQ).sum(-1),
             beside=(cases_2TQ[..., None] * beside_TQO).sum(2),
@@ -155,3 +148,5 @@ class _Cases:
             diagonal_queries=around.has_beside_QO.sum(0) * num_images,
             far_pairs=pairs * num_images,
         )
+        even_Q = torch.where(distance_Q > 0, distance_Q, 1)
+        return cls(is_case_TBQ, even_Q, counted.second_UKH[..., 0].long(), sums)

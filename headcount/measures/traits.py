@@ -48,9 +48,29 @@ NEAR = max(OFFSETS)
 """Largest offset whose weights are counted on their own."""
 
 
+@dataclass(frozen=True)
+class TraitCases:
+    """Sums that the tokens alone say, whatever heads do."""
+
+    cases: Int[Tensor, "half trait"]
+    """Number of queries that are cases."""
+    chance: Float[Tensor, "half trait"]
+    """Sum over cases of the share of keys that are in the class."""
+    near: Int[Tensor, "half trait near"]
+    """Number of cases whose key at each of `OFFSETS` is in the class."""
+    far: Int[Tensor, "half trait"]
+    """Number of other keys in the class, over cases."""
+    rare_offsets: Int[Tensor, "half offset"]
+    """Number of rare tokens at each offset up to `looks.REACH`, then farther before and after."""
+    diagonal_queries: Int[Tensor, " near"]
+    """Number of queries that see a key at each of `OFFSETS`."""
+    far_pairs: Int[Tensor, ""]
+    """Number of pairs of a query and a key that it sees at another offset."""
+
+
 @final
 @dataclass(frozen=True)
-class Traits(Sums):
+class Traits(TraitCases, Sums):
     """Weight on classes of keys, by half of the corpus and by unit, and chance's share."""
 
     needs = frozenset(
@@ -67,24 +87,10 @@ class Traits(Sums):
     """Sum over cases of the weight on the class, or the number of hits."""
     moments: Moments
     """Moments of the weight over units of the second half, by trait and head."""
-    cases: Int[Tensor, "half trait"]
-    """Number of queries that are cases."""
-    chance: Float[Tensor, "half trait"]
-    """Sum over cases of the share of keys that are in the class."""
-    near: Int[Tensor, "half trait near"]
-    """Number of cases whose key at each of `OFFSETS` is in the class."""
-    far: Int[Tensor, "half trait"]
-    """Number of other keys in the class, over cases."""
-    rare_offsets: Int[Tensor, "half offset"]
-    """Number of rare tokens at each offset up to `looks.REACH`, then farther before and after."""
     diagonal: Float[Tensor, "head near"]
     """Sum over all queries of the weight at each of `OFFSETS`."""
-    diagonal_queries: Int[Tensor, " near"]
-    """Number of queries that see a key at each of `OFFSETS`."""
     queries: Int[Tensor, ""]
     """Number of all queries."""
-    far_pairs: Int[Tensor, ""]
-    """Number of pairs of a query and a key that it sees at another offset."""
 
     @classmethod
     def of(cls, attention: Attention) -> "Traits":
@@ -103,17 +109,11 @@ class Traits(Sums):
         found = slots.sums(torch.stack(weights), shared.is_case_TBQ)
         is_query_BQ = sides.queries.is_token_BN
         return cls(
+            **vars(shared.sums),
             weight=found.halves(),
             moments=Moments.of(found.second_UKH, shared.cases_UT, slots),
-            cases=shared.cases,
-            chance=shared.chance,
-            near=shared.near,
-            far=shared.far,
-            rare_offsets=shared.rare_offsets,
             diagonal=over_queries(attention.diagonals_BHQO, is_query_BQ),
-            diagonal_queries=shared.diagonal_queries,
             queries=is_query_BQ.sum(),
-            far_pairs=shared.far_pairs,
         )
 
 
@@ -126,13 +126,7 @@ class _Cases:
     rarest_BQ2: Int[Tensor, "batch query 2"]
     cases_UT: Int[Tensor, "unit trait"]
     """Number of cases in each unit of the second half."""
-    cases: Int[Tensor, "half trait"]
-    chance: Float[Tensor, "half trait"]
-    near: Int[Tensor, "half trait near"]
-    far: Int[Tensor, "half trait"]
-    rare_offsets: Int[Tensor, "half offset"]
-    diagonal_queries: Int[Tensor, " near"]
-    far_pairs: Int[Tensor, ""]
+    sums: TraitCases
 
     @classmethod
     def of(cls, sides: Sides) -> "_Cases":
@@ -157,10 +151,7 @@ class _Cases:
 
         cases = slots.sums(is_case_TBQ[:, :, None], is_case_TBQ)
         near_TBQO = torch.stack([*near_of, torch.zeros_like(near_BQO)])
-        return cls(
-            is_case_TBQ=is_case_TBQ,
-            rarest_BQ2=rarest_BQ2,
-            cases_UT=cases.second_UKH[..., 0].long(),
+        sums = TraitCases(
             cases=cases.halves()[..., 0].long(),
             chance=by_half(torch.stack([each.double() for each in chances])),
             near=torch.stack([by_half(each.long()) for each in near_TBQO.unbind(-1)], -1),
@@ -169,6 +160,8 @@ class _Cases:
             diagonal_queries=(near_BQO & queries.is_token_BN[..., None]).sum((0, 1)),
             far_pairs=((visible_BQ - near_BQO.sum(-1)) * queries.is_token_BN).sum(),
         )
+        cases_UT = cases.second_UKH[..., 0].long()
+        return cls(is_case_TBQ, rarest_BQ2, cases_UT, sums)
 
 
 def _seen(is_key_BK: Tensor, sides: Sides) -> tuple[Tensor, Tensor]:

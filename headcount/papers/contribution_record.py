@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results import Record, Result, find, select, table
+from headcount.results import CorpusRecord, Result, find, select, table
 
 MEAN = -1
 """The layer of a row that is a mean over the layers of a site."""
@@ -35,16 +35,12 @@ class ContributionRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ContributionRecord(Record):
+class ContributionRecord(CorpusRecord):
     """Facts about contributions that their table does not hold."""
 
     FILE = "contributions.json"
     COMMAND = "headcount reproduce kobayashi2020"
 
-    model: str
-    """Name of the model, without its folder."""
-    corpora: tuple[str, ...]
-    """Names of the corpus files."""
     sentences: int
     """Number of sentences."""
     heads: int

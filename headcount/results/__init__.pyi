@@ -7,9 +7,6 @@ from .analysis import check_is_run as check_is_run
 from .analysis import head_rows as head_rows
 from .analysis import pruned_warnings as pruned_warnings
 from .analysis import read_run as read_run
-from .cache import CachePart as CachePart
-from .cache import CacheRecord as CacheRecord
-from .cache import cache_rows as cache_rows
 from .cache_plan import DENSE as DENSE
 from .cache_plan import NEEDLES as NEEDLES
 from .cache_plan import NEXT as NEXT
@@ -100,6 +97,8 @@ from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
 from .prune import SPARED as SPARED
+from .prune import CachePart as CachePart
+from .prune import CacheRecord as CacheRecord
 from .prune import Calibration as Calibration
 from .prune import CeilingRecord as CeilingRecord
 from .prune import ChoiceRecord as ChoiceRecord
@@ -108,9 +107,13 @@ from .prune import ControlTraining as ControlTraining
 from .prune import PipelineRecord as PipelineRecord
 from .prune import PruneRecord as PruneRecord
 from .prune import RecoveryRecord as RecoveryRecord
+from .prune import SpeedCase as SpeedCase
+from .prune import SpeedRecord as SpeedRecord
+from .prune import Speedup as Speedup
 from .prune import StageResult as StageResult
 from .prune import StagesRecord as StagesRecord
 from .prune import Survival as Survival
+from .prune import cache_rows as cache_rows
 from .roles import Role as Role
 from .roles import Roles as Roles
 from .run import MOST_TEXTS as MOST_TEXTS
@@ -139,9 +142,7 @@ from .skills import SkillRow as SkillRow
 from .skills import Skills as Skills
 from .skills import SkillsRecord as SkillsRecord
 from .skills import TaskRow as TaskRow
-from .speed import SpeedCase as SpeedCase
-from .speed import SpeedRecord as SpeedRecord
-from .speed import Speedup as Speedup
+from .store import CorpusRecord as CorpusRecord
 from .store import Record as Record
 from .store import Result as Result
 from .store import Table as Table

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import CorpusRecord, Result, table
 
 
 @final
@@ -37,16 +37,12 @@ class AlignmentRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AlignmentRecord(Record):
+class AlignmentRecord(CorpusRecord):
     """Facts about an alignment that its rows do not hold."""
 
     FILE = "alignment.json"
     COMMAND = "headcount align"
 
-    model: str
-    """Name of the model, as given."""
-    corpora: tuple[str, ...]
-    """Names of the files with pairs."""
     gold: str
     """Name of the file with gold links."""
     pairs: int

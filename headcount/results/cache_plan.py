@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import ModelRecord, Result, table
 
 DENSE = "dense"
 """Name of the plan under which no group streams."""
@@ -58,15 +58,13 @@ class JudgedRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CachePlanRecord(Record):
+class CachePlanRecord(ModelRecord):
     """Facts about a cache's plan that its tables do not hold."""
 
     FILE = "cache.json"
     COMMAND = "headcount cache"
     DESCRIBES = ("plan.json",)
 
-    model: str
-    """Name of the model."""
     revision: str
     """Revision of the model, which a plan is good for."""
     layers: int

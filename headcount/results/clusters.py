@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import CorpusRecord, Result, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,16 +47,12 @@ class LayerTest:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ClustersRecord(Record):
+class ClustersRecord(CorpusRecord):
     """Facts about distances between heads that the tables do not hold."""
 
     FILE = "clusters.json"
     COMMAND = "headcount cluster"
 
-    model: str
-    """Name of the model, as given."""
-    corpora: tuple[str, ...]
-    """Names of the corpus files."""
     sentences: int
     """Number of sentences."""
     queries: Mapping[str, int]

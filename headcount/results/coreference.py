@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import CorpusRecord, Result, table
 
 _ACCURACIES = "accuracies of antecedents"
 
@@ -66,16 +66,12 @@ class NameRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CoreferenceRecord(Record):
+class CoreferenceRecord(CorpusRecord):
     """Facts about antecedent selection that its rows do not hold."""
 
     FILE = "coreference.json"
     COMMAND = "headcount coreference"
 
-    model: str
-    """Name of the model, as given."""
-    corpora: tuple[str, ...]
-    """Names of the files with documents."""
     documents: int
     """Number of documents."""
     windows: int

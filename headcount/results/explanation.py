@@ -22,7 +22,7 @@ from typing import final
 
 from headcount.core import SITES
 from headcount.results.signature import Signature
-from headcount.results.store import Record, Result, table
+from headcount.results.store import ModelRecord, Result, table
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Shares of the prediction that the smallest circuits keep."""
@@ -209,14 +209,12 @@ class PromptRow:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ExplanationRecord(Record):
+class ExplanationRecord(ModelRecord):
     """Facts about an explanation that its tables do not hold."""
 
     FILE = "explanation.json"
     COMMAND = "headcount explain"
 
-    model: str
-    """Name of the model."""
     kind: str
     """Kind of the prediction, named as the task."""
     first: bool

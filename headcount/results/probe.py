@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.results.store import Record, Result, find, table
+from headcount.results.store import ModelRecord, Result, find, table
 
 _NUMBERS = "the numbers of probes"
 
@@ -77,14 +77,12 @@ class ProbeWeight:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ProbeRecord(Record):
+class ProbeRecord(ModelRecord):
     """Facts about probes that their tables do not hold."""
 
     FILE = "probes.json"
     COMMAND = "headcount probe"
 
-    model: str
-    """Name of the model, as given."""
     model_type: str
     """Architecture of the model, by transformers' name."""
     probes: tuple[str, ...]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import ModelRecord, Result, table
 
 KINDS = ("separator", "first", "punctuation", "other")
 """Kinds of tokens that are attended to; each token has one."""
@@ -54,14 +54,12 @@ class NoOp:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SensitivityRecord(Record):
+class SensitivityRecord(ModelRecord):
     """Facts about a sensitivity that its table does not hold."""
 
     FILE = "sensitivity.json"
     COMMAND = "headcount sensitivity"
 
-    model: str
-    """Name of the model, without its folder."""
     task: str
     """Task that defines the loss."""
     examples: int

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import final
 
-from headcount.results.store import Record, Result, table
+from headcount.results.store import ModelRecord, Result, table
 from headcount.vocabulary import SKILLS
 
 
@@ -158,14 +158,12 @@ class Overlap:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SkillsRecord(Record):
+class SkillsRecord(ModelRecord):
     """Facts about skills that their tables do not hold."""
 
     FILE = "skills.json"
     COMMAND = "headcount skills"
 
-    model: str
-    """Name of the model."""
     start: tuple[str, ...]
     """Tokens in front of every prompt; none for many models."""
     first: tuple[str, ...]

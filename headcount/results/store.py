@@ -110,6 +110,22 @@ class Record(Stored):
         write_sealed(folder / self.FILE, self.to_json(), described)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelRecord(Record):
+    """Facts that the record of a measurement of one model holds."""
+
+    model: str
+    """Name of the model, as given or without its folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusRecord(ModelRecord):
+    """Facts that the record of a measurement on files holds."""
+
+    corpora: tuple[str, ...]
+    """Names of the files."""
+
+
 R = TypeVar("R", bound=Record)
 
 

@@ -10,9 +10,9 @@ from .correlation import rank_correlations as rank_correlations
 from .p_values import ALPHA as ALPHA
 from .p_values import holm as holm
 from .p_values import p_at_least as p_at_least
+from .p_values import power_of as power_of
 from .p_values import resamples as resamples
-from .power import power_of as power_of
-from .power import smallest_seen as smallest_seen
+from .p_values import smallest_seen as smallest_seen
 from .randomization import FEWEST_SWAPS as FEWEST_SWAPS
 from .randomization import OfSums as OfSums
 from .randomization import randomized as randomized

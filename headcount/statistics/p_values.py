@@ -1,9 +1,19 @@
-"""P-values: of a number among draws, and of many tests together.
+r"""P-values: of a number among draws, and of many tests together.
 
 Draws: the random numbers that tests of significance share, made by a seed in parts.
 
+Power: how large an effect must be for a test of this size to see it. An effect $\delta$ with
+standard error $s$, one of $m$ that are corrected by Bonferroni's bound (Holm's first step), has
+p < $\alpha$ with probability
+
+$$\Phi\left(\frac{|\delta|}{s} - z_{1 - \alpha / 2m}\right), \qquad
+\delta_{80} = (z_{1 - \alpha / 2m} + z_{0.8})\, s,$$
+
+so that the effect $\delta_{80}$ is seen in 80 % of cases. The chance of the wrong sign is left out.
+
 References: draws: Phipson and Smyth (2010), https://arxiv.org/abs/1603.05766; many tests: Holm (1979),
-    https://www.jstor.org/stable/4615733
+    https://www.jstor.org/stable/4615733; power: Bloom (1995), Minimum detectable effects, Evaluation
+    Review 19(5), https://doi.org/10.1177/0193841X9501900504
 """  # noqa: E501
 
 from collections.abc import Iterator
@@ -99,3 +109,28 @@ def holm(p_H: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
     factors = np.arange(len(order), 0, -1)
     adjusted_H[order] = np.minimum(1, np.maximum.accumulate(p_H[order] * factors))
     return adjusted_H
+
+
+USUAL = 0.8
+"""Power that is usually asked for."""
+
+
+def power_of(effect: float, error: float, tests: int, alpha: float = ALPHA) -> float:
+    """Probability that an effect has p < `alpha` after correction.
+
+    Args:
+        effect: the true effect.
+        error: its standard error.
+        tests: number of tests that are corrected together.
+        alpha: level of the test.
+    """
+    from scipy.stats import norm
+
+    return float(norm.cdf(abs(effect) / error - norm.isf(alpha / (2 * tests))))
+
+
+def smallest_seen(error: float, tests: int, alpha: float = ALPHA, wanted: float = USUAL) -> float:
+    """The smallest effect that has p < `alpha` after correction with the wanted probability."""
+    from scipy.stats import norm
+
+    return float((norm.isf(alpha / (2 * tests)) + norm.ppf(wanted)) * error)

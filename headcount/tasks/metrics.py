@@ -153,7 +153,7 @@ class ResampledTask(Task, ABC):
         self, evaluation: Evaluation, index_S: Int[np.ndarray, " sample"] | None = None
     ) -> float:
         """The score of one draw."""
-        index_S = np.arange(len(evaluation.loss_N)) if index_S is None else index_S
+        index_S = np.arange(self.num_examples) if index_S is None else index_S
         return float(self.resampled(evaluation)(index_S[None])[0])
 
     @abstractmethod

@@ -15,7 +15,7 @@ from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention
 from .word_maps import WordAttention as WordAttention
 from .word_maps import check_text as check_text
-from .word_maps import inputs_of as inputs_of
+from .word_maps import model_inputs as model_inputs
 from .word_maps import read_source as read_source
 from .word_maps import read_target as read_target
 from .word_maps import translate as translate

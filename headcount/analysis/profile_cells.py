@@ -9,30 +9,9 @@ import pandas as pd
 
 from headcount.core import Head, LayerId
 from headcount.measures import Looks, PatchLooks, PatchTraits, Traits
-from headcount.results import PROFILE_COLUMNS
+from headcount.results import PROFILE_COLUMNS, Cell
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import TraitEntry
-
-
-@final
-@dataclass(frozen=True)
-class Cell:
-    """The numbers of one trait of one head, as `TraitStrength` describes them, untested."""
-
-    share: float
-    null: float
-    attainable: float
-    strength: float
-    low: float
-    high: float
-    cases: int
-    units: int
-    score: float
-    chance: float
-    position_null: float
-    first_gain: float
-    paper_share: float
-    p: float
 
 
 @final

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from headcount.analysis.profile_cells import Cell, Cells, ProfileRow, profile_frame
+from headcount.analysis.profile_cells import Cells, ProfileRow, profile_frame
 from headcount.analysis.roles import find_roles
 from headcount.core import Steps, silent_steps
 from headcount.models import Loaded
+from headcount.results import Cell
 from headcount.skills import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import TEXT_TRAITS, Thresholds

@@ -165,7 +165,7 @@ def word_attention(
     options = without_cache(body)
     with evaluating(loaded.model), torch.inference_mode():
         with tapped(loaded.model, listener, gates, loaded.anatomy):
-            body(**inputs_of(loaded, source, target), **options)
+            body(**model_inputs(loaded, source, target), **options)
     return WordAttention(loaded.name, text, second, listener.sites())
 
 
@@ -186,7 +186,7 @@ def translate(loaded: Loaded, source: LabelledTokens, gates: HeadGates | None = 
     with evaluating(model), torch.inference_mode():
         with tapped(model, None, gates, loaded.anatomy):
             out_BN = model.generate(  # type: ignore[operator]
-                **inputs_of(loaded, source),
+                **model_inputs(loaded, source),
                 num_beams=1,
                 do_sample=False,
                 max_new_tokens=longest,
@@ -196,7 +196,7 @@ def translate(loaded: Loaded, source: LabelledTokens, gates: HeadGates | None = 
     return " ".join(text.split())
 
 
-def inputs_of(
+def model_inputs(
     loaded: Loaded, source: LabelledTokens, target: LabelledTokens | None = None
 ) -> dict[str, Tensor]:
     """The inputs of a model for one text or pair, on the model's device."""

@@ -11,7 +11,6 @@ from headcount.reports.matching import match_heads
 from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.compare_view import ComparisonView, compare_view
-from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import Matching, read_run
 from headcount.vocabulary import ROLES
 
@@ -80,9 +79,7 @@ def render_comparison(view: ComparisonView) -> str:
         view=view,
         sections=view.sections,
         heads=frozenset(pair.head for pair in view.pairs),
-        maps={},
         swatches=html.swatches(view.kinds.values(), ROLES.values()),
-        svg=inline_svg,
         names=[side.name for side in view.sides],
     )
 

@@ -94,6 +94,7 @@ from .probe import ProbeRow as ProbeRow
 from .probe import ProbeTree as ProbeTree
 from .probe import ProbeWeight as ProbeWeight
 from .profiles import PROFILE_COLUMNS as PROFILE_COLUMNS
+from .profiles import Cell as Cell
 from .profiles import Profiles as Profiles
 from .profiles import TraitStrength as TraitStrength
 from .prune import SPARED as SPARED

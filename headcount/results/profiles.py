@@ -8,25 +8,10 @@ VERDICTS = ("role", "tendency", "none", "untested")
 """What a row can say: see `TraitStrength.verdict`."""
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
-class TraitStrength:
-    """How strongly one head shows one trait; numbers are of the second half of the corpus."""
+class Cell:
+    """The numbers of one trait of one head, untested, of the second half of the corpus."""
 
-    head: str
-    """Name of the head."""
-    trait: str
-    """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
-    `punctuation`, `segment`, `rare`, or a relation without its subtype; on images `left`, `right`,
-    `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
-    role: str
-    """Role that the trait can give."""
-    offset: int | None = None
-    """Offset of a positional trait; that of `offset` was chosen on the first half."""
-    relation: str | None = None
-    """Relation of the family, chosen on the first half."""
-    direction: str | None = None
-    """Direction of the relation, or of `place` and `spot` in words, chosen on the first half."""
     share: float
     """Share of the cases (for an offset, of the queries) that the head gives to the trait."""
     null: float
@@ -55,6 +40,27 @@ class TraitStrength:
     """The paper's number, over the whole corpus."""
     p: float
     """One-sided p of a share that is at most the null, clustered by sentence."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TraitStrength(Cell):
+    """How strongly one head shows one trait; numbers are of the second half of the corpus."""
+
+    head: str
+    """Name of the head."""
+    trait: str
+    """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
+    `punctuation`, `segment`, `rare`, or a relation without its subtype; on images `left`, `right`,
+    `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
+    role: str
+    """Role that the trait can give."""
+    offset: int | None = None
+    """Offset of a positional trait; that of `offset` was chosen on the first half."""
+    relation: str | None = None
+    """Relation of the family, chosen on the first half."""
+    direction: str | None = None
+    """Direction of the relation, or of `place` and `spot` in words, chosen on the first half."""
     p_holm: float
     """That p, corrected for all chosen cells (Holm); NaN if the cell was not chosen."""
     verdict: str
@@ -66,7 +72,9 @@ class TraitStrength:
             raise ValueError(f"got the verdict {self.verdict!r}, expected one of {VERDICTS}")
 
 
-PROFILE_COLUMNS = tuple(field.name for field in fields(TraitStrength))
+_NUMBERS = [field.name for field in fields(Cell)]
+*_NAMES, _P, _VERDICT = (each.name for each in fields(TraitStrength) if each.name not in _NUMBERS)
+PROFILE_COLUMNS = (*_NAMES, *_NUMBERS, _P, _VERDICT)
 """Columns of `profiles.parquet`, in order."""
 
 Profiles = Mapping[str, Sequence[TraitStrength]]

@@ -3,7 +3,8 @@
 A model made from a plan alone has no choice and no pipeline. A pruned model that was trained
 further has the choice, but none of the numbers that training made untrue.
 
-What followed the choice of heads, as `prune.json` holds it: stages, limit and control.
+What followed the choice of heads, as `prune.json` holds it: stages, limit and control; and what the
+pruned model costs beside the dense one: speed and cache.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount import explanation
-from headcount.analysis import HeadGates, inputs_of, read_source, read_target, translate
+from headcount.analysis import HeadGates, model_inputs, read_source, read_target, translate
 from headcount.core import InputError
 from headcount.corpora import encode_text
 from headcount.models import Loaded
@@ -110,7 +110,7 @@ def _translations(
     target = None if second is None else read_target(loaded, second)
     found: list[Prediction] = [Text("Translation", translate(loaded, source, gates))]
     if second is not None and target is not None:
-        logits_NV = _outputs(loaded, inputs_of(loaded, source, target), gates).logits[0]
+        logits_NV = _outputs(loaded, model_inputs(loaded, source, target), gates).logits[0]
         (labels,) = encode_text(loaded.encoder().tokenizer, [second], "text_target", None)
         labels_N = torch.tensor(labels.ids, device=logits_NV.device)
         loss = torch.nn.functional.cross_entropy(logits_NV.float(), labels_N)
@@ -120,7 +120,7 @@ def _translations(
 
 def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) -> list[Prediction]:
     source = read_source(loaded, text, second)
-    logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0].float()
+    logits_V = _outputs(loaded, model_inputs(loaded, source), gates).logits[0].float()
     if is_regression(loaded):
         number = ACTIVATIONS[activation_of(loaded)](logits_V[0])
         return [Number("Score", float(number))]
@@ -135,7 +135,7 @@ def _next_tokens(
     loaded: Loaded, text: str, second: str | None, gates: HeadGates
 ) -> list[Prediction]:
     source = read_source(loaded, text)
-    logits_V = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, -1].float()
+    logits_V = _outputs(loaded, model_inputs(loaded, source), gates).logits[0, -1].float()
     return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _text(loaded))]
 
 
@@ -147,7 +147,7 @@ def _masked_tokens(
     places = [place for place, token in enumerate(source.ids) if token == mask]
     if not places:
         return []
-    logits_NV = _outputs(loaded, inputs_of(loaded, source), gates).logits[0, places].float()
+    logits_NV = _outputs(loaded, model_inputs(loaded, source), gates).logits[0, places].float()
     name, tokenizer = _text(loaded), loaded.encoder().tokenizer
 
     def is_whole(token: int) -> bool:

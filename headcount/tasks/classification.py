@@ -275,7 +275,7 @@ def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tupl
     return rows, len(long)
 
 
-def inputs_of(rows: Sequence[Row], pad_id: int) -> dict[str, Int64[Tensor, "row token"]]:
+def padded_inputs(rows: Sequence[Row], pad_id: int) -> dict[str, Int64[Tensor, "row token"]]:
     """Token ids of rows with their attention mask and, if the model has them, token types."""
     inputs = text_inputs([row.ids for row in rows], pad_id)
     if all(row.types is not None for row in rows):
@@ -334,7 +334,7 @@ class Classification(ClassTask):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of texts with their classes."""
-        inputs = inputs_of([self._rows[index] for index in index_E], self._pad_id)
+        inputs = padded_inputs([self._rows[index] for index in index_E], self._pad_id)
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
         return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 

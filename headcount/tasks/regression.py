@@ -20,7 +20,7 @@ from torch import Tensor
 from headcount.core import CorpusError, ModelError
 from headcount.corpora import Columns, Data
 from headcount.models import Loaded, stated_activation
-from headcount.tasks.classification import check_knows_padding, encoded_pairs, inputs_of
+from headcount.tasks.classification import check_knows_padding, encoded_pairs, padded_inputs
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
 from headcount.tasks.options import read_examples
 from headcount.tasks.supported import check_fits
@@ -84,7 +84,7 @@ class Regression(RankedTask):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of texts with their numbers."""
-        inputs = inputs_of([self._rows[index] for index in index_E], self._pad_id)
+        inputs = padded_inputs([self._rows[index] for index in index_E], self._pad_id)
         labels = {"target": torch.from_numpy(self._target_N[index_E])}
         return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 

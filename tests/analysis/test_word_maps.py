@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from headcount.analysis import inputs_of, word_attention
+from headcount.analysis import model_inputs, word_attention
 from headcount.analysis.word_maps import MAX_CHARACTERS
 from headcount.core import InputError
 from headcount.corpora import label_source, label_target
@@ -30,7 +30,7 @@ def test_maps_are_sums_and_means_of_the_stock_models(name: str) -> None:
     found = word_attention(model, TEXT, second)
     source = label_source(model.encoder(), TEXT)
     target = label_target(model.encoder(), second) if second else None
-    stock = tiny.attention_maps(model.model, inputs_of(model, source, target))
+    stock = tiny.attention_maps(model.model, model_inputs(model, source, target))
     assert [site.site for site in found.sites] == list(stock)
     for site in found.sites:
         queries = source if site.site == "encoder.self" or target is None else target

@@ -18,6 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from headcount.core import visible
+from headcount.reports.page.inline_svg import inline_svg
 
 PACKAGE = "headcount.reports.page"
 """The package of the report, whose templates all pages share."""
@@ -43,7 +44,7 @@ def fill_template(
         scripts: file names of the scripts, which share one function's names.
         data: the data that the scripts find as `data`, in JSON's types.
         package: a package whose files in `templates` are found, too.
-        values: the template's variables.
+        values: the template's variables. Pages have no cards and no maps to link to by default.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
@@ -61,7 +62,7 @@ def fill_template(
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(packed_json(data)),
-        **values,
+        **{"heads": (), "maps": {}, "svg": inline_svg, **values},
     )
     return visible(page)
 

@@ -1,4 +1,4 @@
-"""Attention on one text as the scripts of a page read it, and the page of `show`."""
+"""Attention on one text as the scripts of a page read it, the page of `show`, and images."""
 
 import base64
 from dataclasses import dataclass

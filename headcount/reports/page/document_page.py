@@ -8,7 +8,6 @@ from headcount.core import Document, write_text
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.heads_view import heads_section
 from headcount.reports.page.html import swatches
-from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import HeadRow, Result
 from headcount.vocabulary import ROLES, TRAITS
 
@@ -31,10 +30,7 @@ def write_page(path: Path, document: Document, by: str, rows: Sequence[HeadRow] 
         by=by,
         document=document,
         sections=(heads_section(rows),) if rows else (),
-        heads=(),
-        maps={},
         swatches=swatches(TRAITS.values(), ROLES.values()),
-        svg=inline_svg,
     )
     write_text(path, page)
 

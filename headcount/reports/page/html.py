@@ -10,7 +10,6 @@ from headcount.reports.documents.chance import NO_ROLE
 from headcount.reports.documents.kept import NEITHER
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.card_view import Card
-from headcount.reports.page.inline_svg import inline_svg
 from headcount.reports.page.view import Report, report_view
 from headcount.results import read_run
 from headcount.vocabulary import RoleEntry, TraitEntry, kind_of_role
@@ -62,7 +61,6 @@ def render(report: Report) -> str:
         heads=frozenset(report.heads),
         maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
-        svg=inline_svg,
     )
 
 

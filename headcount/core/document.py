@@ -9,7 +9,7 @@ Markdown: tables and numbers for documents that compare our results with publish
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -192,9 +192,10 @@ class Document:
         return (Heading(self.title), *inner)
 
     @property
-    def charts(self) -> "dict[str, Figure | None]":
-        """The figures, drawn, by the names of their files; read it in the context `styled`."""
-        return {each.name: each.figure for each in self.blocks if isinstance(each, Chart)}
+    def charts(self) -> "dict[str, Callable[[], Figure | None]]":
+        """What draws the figures, once, by the names of their files."""
+        shown = (each for each in self.blocks if isinstance(each, Chart))
+        return {each.name: partial(getattr, each, "figure") for each in shown}
 
     def markdown(self) -> str:
         """The document as Markdown, without its figures."""
@@ -215,10 +216,9 @@ class Document:
             figures: folder of the figures beside the document; `.` for its own.
         """
         # Only here: documents are printed without matplotlib.
-        from headcount.core.figure_style import styled, write_document
+        from headcount.core.figure_style import write_document
 
-        with styled():
-            write_document(path, self.markdown(), self.charts, formats, figures)
+        write_document(path, self.markdown(), self.charts, formats, figures)
 
 
 def _markdown(block: Block) -> str:

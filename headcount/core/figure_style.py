@@ -1,7 +1,7 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,7 @@ def styled() -> Any:
 def write_document(
     path: Path,
     text: str,
-    figures: Mapping[str, Figure | None] | None = None,
+    figures: Mapping[str, Callable[[], Figure | None]] | None = None,
     formats: Sequence[str] = FORMATS,
     folder: str = "figures",
 ) -> Path:
@@ -176,13 +176,15 @@ def write_document(
     Args:
         path: the document, which is returned.
         text: its text in Markdown.
-        figures: its figures, by name; draw and write them in the context `styled`. None stands for
-            one without numbers, of which files of an earlier run are removed.
+        figures: what draws its figures, by name; None stands for one without numbers, of which
+            files of an earlier run are removed.
         formats: formats of the figures, the linked one first.
         folder: folder of the figures beside the document; `.` for its own.
     """
-    save_all(figures or {}, path.parent / folder, formats)
-    for name, figure in (figures or {}).items():
+    with styled():
+        drawn = {name: draw() for name, draw in (figures or {}).items()}
+        save_all(drawn, path.parent / folder, formats)
+    for name, figure in drawn.items():
         place = (Path(folder) / f"{name}.{formats[0]}").as_posix()
         text += "" if figure is None else f"\n![{name}]({place})\n"
     write_readable(path, text)

@@ -99,8 +99,8 @@ def _at_place(key: str, letter: str, direction: str, place: tuple[int, int]) -> 
 def _copies(key: str, letter: str, label: str, target: str, skill: str) -> TraitEntry:
     """A trait that is tested on repeated random tokens."""
     null = dict.fromkeys(("by_chance", "by_position"), "without a copy it gives")
-    more = {"needs": "repeats", "skill": skill, **null}
-    return TraitEntry(key, ROLES[key], letter, label, target, **more)
+    named = (key, ROLES[key], letter, label, target)
+    return TraitEntry(*named, needs="repeats", skill=skill, **null)
 
 
 def _line(key: str, letter: str) -> TraitEntry:

@@ -95,7 +95,8 @@ def made_circuits() -> dict[str, Any]:
             here = [row for row in rows if row.ranking == ranking]
             row = next(each for each in here if each.value >= level)
             said = "" if ranking == "random" else f"{names} | {names}"
-            circuits.append(CircuitRow(*vars(row).values(), level, row.heads**2 / 12, said))
+            chance = row.heads**2 / 12
+            circuits.append(CircuitRow(**vars(row), level=level, chance=chance, names=said))
     areas = tuple(AreaRow(ranking, 0.7, 0.6, 0.8, 0.3, 0.2, 0.4) for ranking in curves)
     return {"faithfulness": rows, "circuits": tuple(circuits), "areas": areas}
 
@@ -183,7 +184,8 @@ def test_the_smallest_circuits_are_beside_random_heads(found: Explained) -> None
     assert second[1:6] == ["50%", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
     assert second[6].startswith("dec.0.0 dec.0.1") and second[6].endswith("dec.2.1 and 1 more")
     with styled():
-        (figure,) = document_of(made).charts.values()
+        (draw,) = document_of(made).charts.values()
+        figure = draw()
     assert figure is not None and len(figure.axes[0].lines) == 2 + 3  # levels, then rankings
     assert "A circuit of heads" not in text_of(found)
 

@@ -12,8 +12,9 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 a
 https://arxiv.org/abs/1905.09418
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -197,8 +198,10 @@ def density(rows: Sequence[GateRow]) -> Float[np.ndarray, " bar"]:
     return np.concatenate([shares[:1], np.diff(shares), 1 - shares[-1:]])
 
 
-def write_densities(rows: Sequence[GateRow], out: Path) -> tuple[str, dict[str, Figure]]:
-    """Write the table of gates; returns the section of the document and its figure.
+def write_densities(
+    rows: Sequence[GateRow], out: Path
+) -> tuple[str, dict[str, Callable[[], Figure]]]:
+    """Write the table of gates; returns the section of the document and what draws its figure.
 
     Without rows, nothing is written, and the section says so.
     """
@@ -206,7 +209,7 @@ def write_densities(rows: Sequence[GateRow], out: Path) -> tuple[str, dict[str, 
         return f"{TITLE}\n\nGates were not recorded: an earlier version trained them.", {}
     path = write_gates(rows, out)
     return f"{densities_section(rows)}\n\nEvery gate is in `{path.name}`.", {
-        "gate_densities": densities_figure(rows)
+        "gate_densities": partial(densities_figure, rows)
     }
 
 

@@ -6,6 +6,7 @@ et al., 2021), https://arxiv.org/abs/2109.07152
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from headcount.core import (
     literal,
     new_figure,
     silent,
-    styled,
     table,
     write_document,
 )
@@ -88,9 +88,9 @@ def reproduce_kobayashi2020(
     )
     found = found.recorded(arguments or {})
     found.write(out)
-    with styled():
-        figures = {"weights_and_norms": _shares_figure(found), "mixing": _mixing_figure(found)}
-        return write_document(out / "kobayashi2020.md", kobayashi2020_document(found), figures)
+    drawn = {"weights_and_norms": _shares_figure, "mixing": _mixing_figure}
+    figures = {name: partial(draw, found) for name, draw in drawn.items()}
+    return write_document(out / "kobayashi2020.md", kobayashi2020_document(found), figures)
 
 
 def kobayashi2020_document(found: ContributionTable) -> str:

@@ -5,6 +5,7 @@ Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), https://a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -23,7 +24,6 @@ from headcount.core import (
     new_figure,
     plain_grid,
     silent,
-    styled,
     table,
     write_document,
 )
@@ -114,12 +114,8 @@ def reproduce_kovaleva2019(
     """
     found = measure_tuned_maps(case, max_tokens, progress)
     found.write(out)
-    with styled():
-        figures = {
-            "disabled": _heads_figure(found, "disabled"),
-            "cosine": _heads_figure(found, "cosine"),
-        }
-        return write_document(out / "kovaleva2019.md", kovaleva2019_document(found), figures)
+    figures = {metric: partial(_heads_figure, found, metric) for metric in ("disabled", "cosine")}
+    return write_document(out / "kovaleva2019.md", kovaleva2019_document(found), figures)
 
 
 def measure_tuned_maps(

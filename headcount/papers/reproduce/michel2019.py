@@ -14,6 +14,7 @@ https://arxiv.org/abs/1905.10650
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -36,7 +37,6 @@ from headcount.core import (
     code,
     new_figure,
     silent,
-    styled,
     table,
     write_document,
 )
@@ -211,12 +211,10 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
             Signature.parse(ablated.record.signature),
         )
     other = None if other_folder is None else Ablated.read(other_folder)
-    with styled():
-        figures = {"michel2019_figure1": histogram(ablated)}
-        if other is not None:
-            figures["michel2019_figure2"] = two_data_sets(ablated, other)
-        text = michel2019_document(ablated, other)
-        return write_document(folder / "michel2019.md", text, figures)
+    figures = {"michel2019_figure1": partial(histogram, ablated)}
+    if other is not None:
+        figures["michel2019_figure2"] = partial(two_data_sets, ablated, other)
+    return write_document(folder / "michel2019.md", michel2019_document(ablated, other), figures)
 
 
 def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:

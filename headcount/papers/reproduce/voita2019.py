@@ -11,6 +11,7 @@ Be Pruned (Voita et al., 2019), https://arxiv.org/abs/1905.09418
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +27,6 @@ from headcount.core import (
     code,
     share,
     silent,
-    styled,
     table,
     write_document,
 )
@@ -150,11 +150,13 @@ def write_voita2019(folder: Path, treebank: Corpus) -> Path:
             f"importance ... --methods relevance --out {folder}` first"
         )
     offsets = dependent_positions(treebank)
-    with styled():
-        figures = {"voita2019_figure1": function_maps(run), "voita2019_figure3": positions(offsets)}
-        if has_rare(run):
-            figures["voita2019_figure5"] = rare_maps(run)
-        return write_document(folder / "voita2019.md", voita2019_document(run, offsets), figures)
+    figures = {
+        "voita2019_figure1": partial(function_maps, run),
+        "voita2019_figure3": partial(positions, offsets),
+    }
+    if has_rare(run):
+        figures["voita2019_figure5"] = partial(rare_maps, run)
+    return write_document(folder / "voita2019.md", voita2019_document(run, offsets), figures)
 
 
 def dependent_positions(treebank: Corpus) -> dict[str, dict[int, int]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, ResumePolicy, amount, silent, styled, table, write_document
+from headcount.core import Progress, ResumePolicy, amount, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
 from headcount.papers.evolution.document import evolution_document
@@ -133,8 +133,7 @@ def write_voita2019evolution(evolution: Evolution, out: Path) -> Path:
     shown = evolution_document(evolution)
     parts = [findings_table(evolution), ceiling_sentence(evolution), shown.markdown()]
     text = "\n\n".join(part for part in parts if part)
-    with styled():
-        return write_document(out / "voita2019evolution.md", text, shown.charts)
+    return write_document(out / "voita2019evolution.md", text, shown.charts)
 
 
 def ceiling_sentence(evolution: Evolution) -> str:

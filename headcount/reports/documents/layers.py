@@ -90,7 +90,7 @@ def layer_curves(run: Analysis) -> Figure | None:
     shown = panels(run)
     if not shown:
         return None
-    figure, every = panel_grid(len(shown), IN_A_ROW, (2.25, 1.6), (0, 0.5))
+    figure, every = panel_grid(len(shown), IN_A_ROW, (2.25, 1.6), (0.0, 0.5))
     kinds = set[str]()
     for axes, panel in zip(every, shown, strict=True):
         _dots(axes, run, panel.measure)

@@ -42,7 +42,7 @@ def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
     if "positional_share" not in run.measures:
         return None
     heads = sorted(run.rows, key=_positional, reverse=True)[:limit]
-    figure, grid = panel_grid(len(heads), 3, (2.4, 1.4), (0, 0.3), sharex=True, sharey=True)
+    figure, grid = panel_grid(len(heads), 3, (2.4, 1.4), (0.0, 0.3), sharex=True, sharey=True)
     for axes, row in zip(grid, heads, strict=True):
         shares = offset_bins(run.offset_shares.get(row.head, {}))
         offsets = range(-MAX_OFFSET - 1, MAX_OFFSET + 2)

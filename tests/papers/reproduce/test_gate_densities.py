@@ -90,7 +90,7 @@ def test_gates_of_a_training_are_recorded_and_found_again(tmp_path: Path) -> Non
         assert all(row.log_a <= least for row in own if not row.is_kept)
     text, figures = write_densities(rows, tmp_path)
     assert "Densities of gates (figure 6)" in text and list(figures) == ["gate_densities"]
-    assert len(figures["gate_densities"].axes) == 2
+    assert len(figures["gate_densities"]().axes) == 2
     assert read_gates(tmp_path) == tuple(rows)
     assert [point.method for point in points.points].count(ALL) == 1
     assert recorded_gates(GateRecorder(recorder.method, "else"), tmp_path / "state", points) == []

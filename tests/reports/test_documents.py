@@ -1,13 +1,16 @@
 """Documents on distances, links and antecedents: what they say of given numbers."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from headcount.core import Chart
-from headcount.reports import document_of
+from headcount.reports import document_of, write_documents
+from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import (
     Alignment,
     AlignmentRecord,
@@ -84,6 +87,27 @@ def test_figures_of_clusters_are_details_of_the_page() -> None:
         ("clusters", True),
         ("distances", True),
     ]
+
+
+def test_a_chart_is_drawn_once_for_files_and_page(tmp_path: Path) -> None:
+    """With the layout that it has where it is drawn anew."""
+    found, drawn = clusters(0.01), list[str]()
+
+    def counted(chart: Chart) -> Chart:
+        def draw() -> Figure | None:
+            drawn.append(chart.name)
+            return chart.draw()
+
+        return replace(chart, draw=draw)
+
+    shown = document_of(found)
+    blocks = (counted(each) if isinstance(each, Chart) else each for each in shown.blocks)
+    once = replace(shown, blocks=tuple(blocks))
+    write_documents(found, once, tmp_path, ("svg",))
+    assert sorted(drawn) == sorted(shown.charts)
+    page = (tmp_path / "clusters.html").read_text()
+    for chart in shown.blocks:
+        assert not isinstance(chart, Chart) or str(inline_svg(chart)) in page
 
 
 def test_one_layer_has_no_test() -> None:

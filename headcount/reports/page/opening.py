@@ -7,7 +7,7 @@ from typing import final
 from headcount.reports.documents.pruned import pruned_answer
 from headcount.reports.documents.skills import best_heads, skills_headline
 from headcount.reports.kinds import Leading
-from headcount.reports.page.answer_view import next_steps, pruning_answer
+from headcount.reports.page.answer_view import Given, next_steps, pruning_answer
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
 from headcount.reports.untested import headline_of
 from headcount.reports.worth import answer
@@ -43,12 +43,15 @@ def title_of(run: Analysis) -> str:
     return short_name(run.record.model)
 
 
-def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
+def opening(
+    run: Analysis, found: Mapping[str, Leading | None], given: Given | None = None
+) -> Opening:
     """The opening of a run's page.
 
     Args:
         run: the run.
         found: what leads each head.
+        given: what the proposed commands name; what the record says if None.
     """
     answers = (
         ("Which matter", answer(run)),
@@ -65,7 +68,7 @@ def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
         shape=shape_text(run.record),
         headline=headline,
         answers=tuple((title, text) for title, text in answers if text),
-        steps=next_steps(run, found),
+        steps=next_steps(run, found, given or Given.of(run)),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),
         measured=measured(run.record),
         warnings=run.record.warnings,

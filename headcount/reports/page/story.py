@@ -1,7 +1,7 @@
 """The story: the opening of the report, as lines of text."""
 
 from headcount.reports.kinds import leading
-from headcount.reports.page.answer_view import starts
+from headcount.reports.page.answer_view import Given, starts
 from headcount.reports.page.opening import opening
 from headcount.results import Analysis, TraitStrength, finding
 from headcount.vocabulary import ROLES, VOITA
@@ -26,15 +26,19 @@ def nearest(run: Analysis, role: str) -> str | None:
     return best and f"No head is {role}: {best.head} comes nearest. It {finding(best)}."
 
 
-def story(run: Analysis) -> list[str]:
+def story(run: Analysis, given: Given | None = None) -> list[str]:
     """What the heads do and are worth, heads worth a look, and what would show more.
 
     Of a role of the paper that no head has, it names the head that comes nearest.
 
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
+
+    Args:
+        run: the run.
+        given: what the proposed commands name; what the record says if None.
     """
     found = leading(run)
-    first = opening(run, found)
+    first = opening(run, found, given)
     having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
     lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]

@@ -41,7 +41,7 @@ class RoleEntry:
     ink: str = _DARK
     """Text colour readable on `colour`."""
     starts: int = 1
-    """Rank among the heads to start with: syntax before the others, sinks last."""
+    """Rank in headlines and among the heads to start with: the most telling first, sinks last."""
     has_certainty: bool = True
     """Whether the interval of the strength is that of the number that the threshold is for."""
 
@@ -116,18 +116,6 @@ ROLES: Mapping[str, RoleEntry] = {
             f"{VOITA}, section 5.3",
         ),
         RoleEntry(
-            "sink",
-            "sink_share",
-            "Si",
-            "#009E73",
-            "attends to a sink",
-            "attend to a sink",
-            "it puts its weight on the first token or a separator, where little is read",
-            f"{CLARK}, section 3.2",
-            "attention sink no-op rest bos cls",
-            starts=2,
-        ),
-        RoleEntry(
             "punctuation",
             "punctuation_share",
             "Pu",
@@ -158,6 +146,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "are induction heads",
             "it looks at the token after an earlier copy of its own",
             _OLSSON,
+            starts=0,
         ),
         RoleEntry(
             "duplicate",
@@ -170,9 +159,21 @@ ROLES: Mapping[str, RoleEntry] = {
             _OLSSON,
             ink=_LIGHT,
         ),
+        RoleEntry(
+            "sink",
+            "sink_share",
+            "Si",
+            "#7AA593",
+            "attends to a sink",
+            "attend to a sink",
+            "it puts its weight on the first token or a separator, where little is read",
+            f"{CLARK}, section 3.2",
+            "attention sink no-op rest bos cls",
+            starts=2,
+        ),
     )
 }
-"""Every role, in the order of a head's list and of legends."""
+"""Every role, in the order of a head's list and of legends: a sink, which reads little, is last."""
 
 _FALLBACKS = (("#5F4B8B", _LIGHT), ("#3B4148", _LIGHT), ("#A6A6A6", _DARK), ("#A8244F", _LIGHT))
 

@@ -1,7 +1,7 @@
 """Roles of heads: one row each, with its threshold, its colour and its words.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), distinct for any colour
-vision. Every cell also carries a letter, so colour is never the only cue.
+The colours are those of Okabe and Ito (Color Universal Design, 2008) but for that of sinks, all
+distinct for any colour vision. Every cell also carries a letter, so colour is never the only cue.
 """
 
 import math
@@ -163,7 +163,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "sink",
             "sink_share",
             "Si",
-            "#7AA593",
+            "#A3B483",  # quiet: many heads are sinks
             "attends to a sink",
             "attend to a sink",
             "it puts its weight on the first token or a separator, where little is read",

@@ -116,11 +116,14 @@ DATA = (
 def model_and_data(record: Record) -> tuple[str, str]:
     """The models and the data that a record names, for the head of a page; empty if it names none.
 
-    What the record itself says comes before the arguments of the command.
+    What the record itself says comes before the arguments of the command. A command that takes
+    texts and was given none reads our sample.
     """
     facts: Mapping[str, Any] = {**record.arguments, **vars(record)}
     models = [*_names(facts.get("model")), *_names(facts.get("models"))]
     data = dict.fromkeys(name for key in DATA for name in _names(facts.get(key)))
+    if not data and "texts" in facts:
+        data = {"our sample of texts": None}
     return numbers.listed([*map(short_name, models)]), numbers.listed([*data])
 
 

@@ -44,6 +44,7 @@ def test_a_record_without_names_takes_those_of_the_arguments() -> None:
     record = ImportanceRecord(task="translation", num_examples=3, arguments=given)
     assert model_and_data(record) == ("tiny", "a.tsv and b.tsv")
     assert model_and_data(replace(record, arguments={})) == ("", "")
+    assert model_and_data(replace(record, arguments={"texts": []})) == ("", "our sample of texts")
 
 
 def told(found: Result[Any]) -> str:

@@ -123,7 +123,7 @@ class Analyze(
             f"{amount(record.counts.sentences, record.inputs.item)}, "
             f"{amount(record.counts.tokens, 'token')}{f' ({rate:,.0f} tokens/s)' if rate else ''}"
         )
-        headline, *rest = reports.story(found)
+        headline, *rest = reports.story(found, reports.Given(self.model, str(self.out)))
         console.print(headline, style="bold", soft_wrap=True)
         console.print(_roles(found))
         for line in rest:

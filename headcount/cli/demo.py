@@ -52,7 +52,8 @@ class Demo(TrustArguments, Command):
         pruned = None if smaller is None else Path(models.place_of(smaller))
         report = reports.write_report(self.out, pruned)
         console = plain_console()
-        for line in reports.story(results.read_run(self.out, pruned)):
+        given = reports.Given(self.model, str(self.out))
+        for line in reports.story(results.read_run(self.out, pruned), given):
             console.print(line)
         console.print(f"Report: {report}")
         return 0

@@ -107,7 +107,7 @@ class Importance(
             reports.write_report(self.out)
         else:
             shown, rows = _document(record, table), results.head_rows(table)
-            reports.write_page(self._page, shown, record.COMMAND, rows)
+            reports.write_page(self._page, shown, record, rows)
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""

@@ -19,6 +19,7 @@ from .names import SITE_TITLES as SITE_TITLES
 from .notebook import notebook_html as notebook_html
 from .notebook import show_analysis as show_analysis
 from .notebook import show_card as show_card
+from .page.answer_view import Given as Given
 from .page.assets import fill_template as fill_template
 from .page.attention_view import LOOKING_SCRIPTS as LOOKING_SCRIPTS
 from .page.attention_view import LOOKING_STYLES as LOOKING_STYLES

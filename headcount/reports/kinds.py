@@ -10,8 +10,18 @@ from typing import final
 
 from headcount import numbers
 from headcount.results import Analysis, Role, TraitStrength, does, finding, kind_of_trait
-from headcount.vocabulary import BORDERLINE, RoleEntry, TraitEntry, in_legend, kind_of, roles_named
+from headcount.vocabulary import (
+    BORDERLINE,
+    ROLES,
+    RoleEntry,
+    TraitEntry,
+    in_legend,
+    kind_of,
+    roles_named,
+)
 
+MOST = 3
+"""Largest number of kinds beside sinks that the headline names."""
 FAINTEST, STRONGEST = 14, 52
 """Share of its hue, in percent, that the cell of the weakest and the strongest tendency has."""
 
@@ -133,7 +143,18 @@ def tint(leading: Leading) -> int:
 
 def counted(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]:
     """The kinds that lead heads with their numbers, in the order of the legend."""
-    kinds = [each.kind for each in found if each is not None]
+    return _counted(each.kind for each in found if each is not None)
+
+
+def only_second(found: Iterable[Leading | None]) -> list[tuple[TraitEntry, int]]:
+    """The kinds that lead no head and come second in some, with the numbers of these."""
+    leads = [each for each in found if each is not None]
+    first = {each.kind.key for each in leads}
+    return _counted(each.second for each in leads if each.second and each.second.key not in first)
+
+
+def _counted(found: Iterable[TraitEntry]) -> list[tuple[TraitEntry, int]]:
+    kinds = [*found]
     number = Counter(kind.key for kind in kinds)
     unique = {kind.key: kind for kind in kinds}
     return [(unique[key], number[key]) for key in in_legend(unique)]
@@ -159,13 +180,21 @@ def num_borderline(found: Iterable[Leading | None]) -> int:
     return sum(each is not None and each.certainty == BORDERLINE for each in found)
 
 
-def kinds_sentence(found: Iterable[Leading | None], most: int = 3) -> str:
-    """The most frequent kinds, as clauses: "24 look at the first token and 1 at separators"."""
+def kinds_sentence(found: Iterable[Leading | None]) -> str:
+    """What heads do, as clauses: "9 find syntactic relations and 24 look at the first token".
+
+    The most telling kinds come first, and of equally telling ones the most frequent. After `MOST`
+    others the most frequent sink is named.
+    """
     leads = [each for each in found if each is not None]
-    ranked = sorted(counted(leads), key=lambda pair: -pair[1])[:most]
+    ranked = sorted(counted(leads), key=lambda pair: (pair[0].role.starts, -pair[1]))
+    sinks = [pair for pair in ranked if pair[0].role == ROLES["sink"]]
+    others = [pair for pair in ranked if pair not in sinks]
+    named = [*others[:MOST], *sinks[:1]]
     clauses = []
-    for kind, number in ranked:
+    for kind, number in named:
         some = num_borderline(each for each in leads if each.kind.key == kind.key)
         note = f" ({numbers.count(some)} borderline)" if some else ""
         clauses.append(f"{numbers.count(number)} {kind.one if number == 1 else kind.many}{note}")
-    return numbers.listed(clauses)
+    title = "Among them, " if len(named) < len(ranked) else ""
+    return f"{title}{numbers.listed(clauses)}"

@@ -3,14 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from headcount import numbers
 from headcount.core import amount
-from headcount.reports.kinds import Leading, counted, kinds_sentence, num_borderline, verdicts
-from headcount.results import RunRecord
-
-SHOWN = 3
-"""Number of kinds that the headline names."""
+from headcount.reports.kinds import Leading, kinds_sentence, num_borderline, verdicts
+from headcount.results import Record, RunRecord
 
 OFTEN = 0.2
 """Least share of queries whose largest weight is at one offset for a head to be said to do so."""
@@ -38,9 +36,8 @@ def headline(found: Sequence[Leading | None]) -> str:
         parts.append(f"{numbers.count(tend)} {verb}a tendency")
     if rest:
         parts.append(f"{numbers.count(rest)} neither")
-    title = "Most frequent: " if len(counted(found)) > SHOWN else ""
-    kinds = kinds_sentence(found, SHOWN)
-    return f"Of {numbers.of(total, 'head', 'heads')}, {numbers.listed(parts)}. {title}{kinds}."
+    kinds = kinds_sentence(found)
+    return f"Of {numbers.of(total, 'head', 'heads')}, {numbers.listed(parts)}. {kinds}."
 
 
 def _has(number: int) -> str:
@@ -107,6 +104,34 @@ def measured(record: RunRecord) -> str:
         parts[0] += f" of {record.grid.rows} x {record.grid.columns} patches"
     corpora = list(map(short_name, record.corpora))
     return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
+
+
+DATA = (
+    *("corpora", "prompt", "prompts", "train", "data", "corpus", "pairs"),
+    *("gold", "dev", "test", "texts"),
+)
+"""Fields of records, and arguments of commands, that name data."""
+
+
+def model_and_data(record: Record) -> tuple[str, str]:
+    """The models and the data that a record names, for the head of a page; empty if it names none.
+
+    What the record itself says comes before the arguments of the command. A command that takes
+    texts and was given none reads our sample.
+    """
+    facts: Mapping[str, Any] = {**record.arguments, **vars(record)}
+    models = [*_names(facts.get("model")), *_names(facts.get("models"))]
+    data = dict.fromkeys(name for key in DATA for name in _names(facts.get(key)))
+    if not data and "texts" in facts:
+        data = {"our sample of texts": None}
+    return numbers.listed([*map(short_name, models)]), numbers.listed([*data])
+
+
+def _names(named: object) -> list[str]:
+    """Names in an argument: one, several or none."""
+    if isinstance(named, str):
+        return [named]
+    return [*map(str, named)] if isinstance(named, list | tuple) else []
 
 
 def offset_words(offset: numbers.Real) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from headcount import numbers
 from headcount.reports.effects import SURE, verdict
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import Analysis, Effect, HeadRow, ImportanceRecord, p_beside
+from headcount.results import METRICS, Analysis, Effect, HeadRow, ImportanceRecord, p_beside
 from headcount.vocabulary import WORTH
 
 
@@ -113,7 +113,7 @@ def measured(importance: ImportanceRecord) -> str:
     parts = [f"Measured on {examples} of the task {importance.task}"]
     known = [("loss", importance.loss)]
     if importance.metric != "loss":
-        known.append((importance.metric, importance.score))
+        known.append((METRICS.get(importance.metric, importance.metric), importance.score))
     dense = [f"{name} {numbers.effect(value)}" for name, value in known if math.isfinite(value)]
     if dense:
         parts.append(f"; the dense model has {numbers.listed(dense)}")

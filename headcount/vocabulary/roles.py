@@ -1,7 +1,7 @@
 """Roles of heads: one row each, with its threshold, its colour and its words.
 
-The colours are those of Okabe and Ito (Color Universal Design, 2008), distinct for any colour
-vision. Every cell also carries a letter, so colour is never the only cue.
+The colours are those of Okabe and Ito (Color Universal Design, 2008) but for that of sinks, all
+distinct for any colour vision. Every cell also carries a letter, so colour is never the only cue.
 """
 
 import math
@@ -41,7 +41,7 @@ class RoleEntry:
     ink: str = _DARK
     """Text colour readable on `colour`."""
     starts: int = 1
-    """Rank among the heads to start with: syntax before the others, sinks last."""
+    """Rank in headlines and among the heads to start with: the most telling first, sinks last."""
     is_gain: bool = False
     """Whether its score is the gain over the best fixed offset, not a share."""
     has_certainty: bool = True
@@ -119,18 +119,6 @@ ROLES: Mapping[str, RoleEntry] = {
             f"{VOITA}, section 5.3",
         ),
         RoleEntry(
-            "sink",
-            "sink_share",
-            "Si",
-            "#009E73",
-            "attends to a sink",
-            "attend to a sink",
-            "it puts its weight on the first token or a separator, where little is read",
-            f"{CLARK}, section 3.2",
-            "attention sink no-op rest bos cls",
-            starts=2,
-        ),
-        RoleEntry(
             "punctuation",
             "punctuation_share",
             "Pu",
@@ -161,6 +149,7 @@ ROLES: Mapping[str, RoleEntry] = {
             "are induction heads",
             "it looks at the token after an earlier copy of its own",
             _OLSSON,
+            starts=0,
         ),
         RoleEntry(
             "duplicate",
@@ -173,9 +162,21 @@ ROLES: Mapping[str, RoleEntry] = {
             _OLSSON,
             ink=_LIGHT,
         ),
+        RoleEntry(
+            "sink",
+            "sink_share",
+            "Si",
+            "#A3B483",  # quiet: many heads are sinks
+            "attends to a sink",
+            "attend to a sink",
+            "it puts its weight on the first token or a separator, where little is read",
+            f"{CLARK}, section 3.2",
+            "attention sink no-op rest bos cls",
+            starts=2,
+        ),
     )
 }
-"""Every role, in the order of a head's list and of legends."""
+"""Every role, in the order of a head's list and of legends: a sink, which reads little, is last."""
 
 _FALLBACKS = (("#5F4B8B", _LIGHT), ("#3B4148", _LIGHT), ("#A6A6A6", _DARK), ("#A8244F", _LIGHT))
 

@@ -9,6 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertForToken
 
 from headcount import load
 from headcount.papers import Followed
+from headcount.results import METRICS
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import SAMPLE, headcount
 from tests.tasks.loaded import NUMBERS
@@ -71,7 +72,7 @@ def test_from_importance_to_a_smaller_model(case: Case, tmp_path: Path) -> None:
         "importance", model, *given, "--out", tmp_path / "i", "--quantity", "score",
         "--methods", "gradient", "relevance", "ablation",
     )  # fmt: skip
-    assert f" {metric} " in output and "the dense model has loss" in output
+    assert f" {METRICS.get(metric, metric)} " in output and "the dense model has loss" in output
     files = (*given, "--dev", dev, "--test", test)
     succeeds("curve", model, *files, "--methods", "gradient", "--keep", 2, "--out", tmp_path / "c")
     succeeds("prune", model, *files, "--method", "gradient", "--keep", 4, "--out", tmp_path / "p")

@@ -35,6 +35,25 @@ def test_press_opens_the_card_and_escape_closes_it(plain: Path, open_page: Open)
     assert page.is_visible("#leads") and "#" not in page.url
 
 
+@pytest.mark.parametrize("width", [390, 768])
+def test_a_narrow_page_starts_with_words_and_shows_all_links(
+    plain: Path, open_page: Open, width: int
+):
+    """Heads to start with stand above the map; a card, which a press opens, stands below it."""
+    page = open_page(plain)
+    page.set_viewport_size({"width": width, "height": 800})
+
+    def top(selector: str) -> float:
+        return page.eval_on_selector(selector, "each => each.getBoundingClientRect().top")
+
+    assert top("#leads") < top("#every-head")
+    links = page.locator(".contents > ul a")
+    boxes = [each.bounding_box() for each in links.all()]
+    assert all(box is not None and box["x"] + box["width"] <= width for box in boxes)
+    page.click('[data-head="enc.3.7"]')
+    assert top("#card") > top("#every-head")
+
+
 def test_deep_link_opens_the_card(translator: Path, open_page: Open):
     assert open_page(translator, "#cross.3.7").inner_text("#card h2") == "cross.3.7"
 

@@ -56,6 +56,14 @@ def runs(folders: tuple[Path, Path]) -> tuple[Analysis, Analysis]:
     return read_run(folders[0]), read_run(folders[1])
 
 
+def test_the_legend_explains_every_letter_of_both_maps(runs: tuple[Analysis, Analysis]) -> None:
+    view = compare_view(*runs, compare(*runs), ("news", "captions"))
+    grids = [grid for side in view.sides for grid in side.grids]
+    cells = [cell for grid in grids for _, row in grid.layers for cell in row if cell]
+    shown = {kind.key for cell in cells for kind in (cell.kind, cell.second) if kind}
+    assert {kind.key for kind in view.legend} == shown and len(view.legend) == len(shown) > 2
+
+
 def test_agreement_by_chance_is_that_of_all_pairs_of_heads():
     one, other = ["a", "b", None, "a", "c"], ["a", "a", None, "b", "d"]
     pairs = list(itertools.product(one, other))

@@ -1,5 +1,6 @@
 """Documents on distances, links and antecedents: what they say of given numbers."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from headcount.core import Chart
 from headcount.reports import document_of, write_documents
 from headcount.reports.page.inline_svg import inline_svg
+from headcount.reports.sentences import model_and_data
 from headcount.results import (
     Alignment,
     AlignmentRecord,
@@ -22,10 +24,29 @@ from headcount.results import (
     CoreferenceRecord,
     CoreferenceRow,
     HeadPlace,
+    ImportanceRecord,
     LayerTest,
     NameRow,
     Result,
 )
+
+
+def test_a_page_names_the_model_and_the_data(tmp_path: Path) -> None:
+    found = clusters(0.01)
+    record = replace(found.record, model="/models/mini", corpora=("a.txt", "b.txt"))
+    write_documents(replace(found, record=record), document_of(found), tmp_path, ("svg",))
+    page = (tmp_path / "clusters.html").read_text(encoding="utf-8")
+    head = re.search(r"<header>.*</header>", page, re.S)
+    assert head is not None and "mini <span" in head[0] and "/models" not in head[0]
+    assert "headcount cluster on a.txt and b.txt</span>" in head[0]
+
+
+def test_a_record_without_names_takes_those_of_the_arguments() -> None:
+    given = {"model": "tiny", "data": ["a.tsv"], "dev": ["b.tsv"], "test": [], "limit": 3}
+    record = ImportanceRecord(task="translation", num_examples=3, arguments=given)
+    assert model_and_data(record) == ("tiny", "a.tsv and b.tsv")
+    assert model_and_data(replace(record, arguments={})) == ("", "")
+    assert model_and_data(replace(record, arguments={"texts": []})) == ("", "our sample of texts")
 
 
 def told(found: Result[Any]) -> str:

@@ -84,7 +84,7 @@ def test_a_tendency_is_as_strong_in_colour_as_it_is(profiled: Path):
 def test_the_legend_has_one_order(profiled: Path):
     found = leading(shared_run(profiled)).values()
     keys = [kind.key for kind, _ in counted(found)]
-    order = ["previous", "self", "syntax", "rare", "first", "punctuation", "segment"]
+    order = ["previous", "self", "syntax", "rare", "punctuation", "segment", "first"]
     assert keys == [key for key in order if key in keys] and len(keys) > 3
     assert keys == [kind.key for kind, _ in counted(reversed([*found]))]
 

@@ -10,7 +10,7 @@ from headcount import numbers
 from headcount.reports.kinds import Leading, leading
 from headcount.reports.sentences import by_chance, head_line, headline, measured, shape_text
 from headcount.results import Analysis, Counts, HeadRow, RunRecord, kind_of_trait
-from headcount.vocabulary import roles_named
+from headcount.vocabulary import TRAITS, roles_named
 from tests.reports.changed import heads_table, traits_frame
 from tests.reports.test_profile_view import TRAIT
 
@@ -19,11 +19,10 @@ COUNTS = Counts(sentences=1, tokens=3)
 
 def _headline(*verdicts: tuple[str, str] | None) -> str:
     """The headline of heads that are led by a trait with a verdict, or by nothing."""
-    roles = {"first": "sink", "previous": "positional", "rare": "rare", "self": "positional"}
     profiles = {
         f"enc.0.{number}": ()
         if each is None
-        else (replace(TRAIT, trait=each[0], role=roles[each[0]], verdict=each[1]),)
+        else (replace(TRAIT, trait=each[0], role=TRAITS[each[0]].role.name, verdict=each[1]),)
         for number, each in enumerate(verdicts)
     }
     heads = tuple(HeadRow(head, "encoder.self", 0, int(head[6:]), (), {}) for head in profiles)
@@ -46,11 +45,20 @@ FIRST, BEFORE = ("first", "role"), ("previous", "tendency")
 def test_headline_counts_roles_tendencies_and_kinds():
     assert _headline(FIRST, FIRST, BEFORE, None) == (
         "Of 4 heads, 2 have a role, 1 a tendency and 1 neither. "
-        "2 look at the first token and 1 looks at the previous token."
+        "1 looks at the previous token and 2 look at the first token."
     )
-    assert _headline(FIRST, BEFORE, BEFORE, ("rare", "role"), ("self", "role")) == (
-        "Of 5 heads, 3 have a role and 2 a tendency. Most frequent: "
-        "2 look at the previous token, 1 looks at the token itself and 1 looks at rare words."
+    assert _headline(FIRST, FIRST, BEFORE, BEFORE, ("rare", "role"), ("self", "role")) == (
+        "Of 6 heads, 4 have a role and 2 a tendency. 2 look at the previous token, "
+        "1 looks at the token itself, 1 looks at rare words and 2 look at the first token."
+    )
+
+
+def test_headline_names_the_most_telling_kinds_first_and_a_sink_last():
+    """Syntax and induction come before kinds of more heads; the rest is said to be left out."""
+    kinds = ("next", "self", "previous", "previous", "induction", "separator", "first", "first")
+    assert _headline(*((kind, "role") for kind in kinds)) == (
+        "Of 8 heads, 8 have a role. Among them, 1 looks at the token after an earlier copy, "
+        "2 look at the previous token, 1 looks at the next token and 2 look at the first token."
     )
 
 
@@ -59,7 +67,7 @@ def test_headline_counts_borderline_roles():
     sink, before = leads("first", "borderline"), leads("previous", "clear")
     assert headline([sink, sink, replace(sink, certainty="clear"), before]) == (
         "Of 4 heads, 4 have a role (2 borderline). "
-        "3 look at the first token (2 borderline) and 1 looks at the previous token."
+        "1 looks at the previous token and 3 look at the first token (2 borderline)."
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.reports import report_view, story
+from headcount.reports import Given, report_view, story
 from headcount.results import read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, shared_run, write_run
@@ -18,6 +18,21 @@ def test_opening_then_starts_then_what_would_show_more(tmp_path: Path) -> None:
     assert "heads matter" in lines[1] and "Most: without " in lines[1]
     for start in view.starts:
         assert f"Start with {start.head}: it {start.why}." in lines
+
+
+def test_the_next_command_names_the_model_the_task_and_the_folder(tmp_path: Path) -> None:
+    """Those that are given, or else what the records say."""
+    run = read_run(write_run(tmp_path, Wish(sites=("decoder.self",))))
+    told = story(run, Given("models/my gpt", "out/gpt"))[-1]
+    task = "--task causal-lm --data FILE"
+    assert f"headcount importance 'models/my gpt' {task} --out out/gpt shows" in told
+    run = read_run(write_run(tmp_path / "scored", Wish(layers=2, heads=6, importance=True)))
+    assert run.importance is not None
+    scored = replace(run.importance, arguments={"data": ["a.tsv"]})
+    record = replace(run.record, arguments={"out": "runs"})
+    told = story(replace(run, importance=scored, record=record))[-1]
+    what = f"{run.record.model} --task {scored.task} --data a.tsv --dev DEV_FILE --keep 9 6 3"
+    assert f"headcount curve {what} --out runs/curve shows" in told
 
 
 def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> None:

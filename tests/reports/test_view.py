@@ -21,6 +21,7 @@ from headcount.results import Curve, CurvePoint, CurvePoints, CurveRecord, Examp
 from headcount.vocabulary import Thresholds
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
+from tests.reports.test_profile_view import TRAIT
 
 
 def result(head: str, relation: str, accuracy: float, baseline: float = 0.5, cases: int = 200):
@@ -41,6 +42,24 @@ def test_every_role_is_counted_beside_random_weights(plain: Path, profiled: Path
             for heads in found
         ]
         assert counts == list(map(str, each))
+
+
+def test_every_letter_of_the_map_is_in_its_legend(profiled: Path):
+    """Also that of a kind that leads no head."""
+    run = shared_run(profiled)
+    sink, rare = TRAIT, replace(TRAIT, trait="rare", role="rare", verdict="tendency")
+    heads = [row.head for row in run.rows[:3]]
+    traits = {head: (replace(sink, head=head), replace(rare, head=head)) for head in heads[:2]}
+    traits[heads[2]] = (replace(rare, trait="previous", role="positional", head=heads[2]),)
+    atlas = report_view(changed(run, traits=traits, roles={row.head: () for row in run.rows})).atlas
+    cells = [cell for grid in atlas.grids for _, row in grid.layers for cell in row if cell]
+    letters = {kind.letter for cell in cells for kind in (cell.kind, cell.second) if kind}
+    assert {chip.kind.letter for chip in atlas.legend.chips} == letters == {"F", "R", "←"}
+    assert [(chip.kind.key, chip.part, chip.count) for chip in atlas.legend.chips] == [
+        ("previous", "kind", "1"),
+        ("first", "kind", "2"),
+        ("rare", "second", "2 second"),
+    ]
 
 
 def test_the_legend_counts_verdicts_and_heads_that_matter(profiled: Path, translator: Path):

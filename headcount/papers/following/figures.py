@@ -39,6 +39,9 @@ def following_charts(record: FollowRecord) -> list[Chart]:
         ),
         "score": ("Score of the model", lambda axes: _score(axes, record)),
     }
+    for counted in ("roles", "tendencies"):
+        if not any(getattr(point, counted) for point in points):
+            del drawn[counted]
     return [Chart(name, says, partial(_drawn, draw)) for name, (says, draw) in drawn.items()]
 
 

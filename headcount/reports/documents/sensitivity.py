@@ -55,7 +55,11 @@ def sensitivity_document(found: Sensitivity) -> Document:
         "How the loss reacts to attention",
         (
             Text(f"{record.task}: {amount(record.examples, 'example')}, loss {record.loss:.4g}"),
-            Text("By layer: share of attention, and |dL/dA| as a share of that for other tokens"),
+            Text(
+                "|dL/dA| is how fast the loss L of an example changes with an attention weight A. "
+                "By layer: the share of attention, then |dL/dA| divided by that for other tokens. "
+                "Much attention with a small reaction suggests that it does nothing."
+            ),
             Table.of(
                 ("layer", *kinds, "|dL/dA|, other"),
                 _rows(found, kinds),

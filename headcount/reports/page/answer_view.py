@@ -1,6 +1,7 @@
 """The answer: what the heads do, what they are worth, how many can be pruned, where to look."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import final
@@ -157,7 +158,23 @@ def _mean(points: CurvePoints, method: str, keep: int, column: str) -> str:
     return numbers.effect(sum(values) / len(values))
 
 
-def next_steps(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[str, ...]:
+@final
+@dataclass(frozen=True)
+class Given:
+    """What a command to paste names."""
+
+    model: str
+    """The model, as it is loaded."""
+    out: str
+    """Folder of the results."""
+
+    @classmethod
+    def of(cls, run: Analysis) -> "Given":
+        """What the record says, which has the names of files and folders without their place."""
+        return cls(run.record.model, str(run.record.arguments.get("out", "THIS_FOLDER")))
+
+
+def next_steps(run: Analysis, found: Mapping[str, Leading | None], given: Given) -> tuple[str, ...]:
     """What would show more: first what keeps traits from being tested, then a task.
 
     Commands stand in backticks.
@@ -175,14 +192,26 @@ def next_steps(run: Analysis, found: Mapping[str, Leading | None]) -> tuple[str,
         )
     if inputs.has_trees and not run.relation_rows:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
+    model, out = shlex.quote(given.model), shlex.quote(given.out)
     if run.importance is None:
-        steps.append(
-            "A task: `headcount importance MODEL --task ... --out THIS_FOLDER` shows which heads "
-            "matter."
-        )
+        what = f"{model} --task {_task(run)} --data FILE --out {out}"
+        steps.append(f"A task: `headcount importance {what}` shows which heads matter.")
     elif run.curve is None:
+        data = shlex.join(map(str, run.importance.arguments.get("data", ["FILE"])))
+        keep = " ".join(str(len(run.rows) * quarter // 4) for quarter in (3, 2, 1))
+        what = f"{model} --task {run.importance.task} --data {data} --dev DEV_FILE --keep {keep}"
         steps.append(
-            "A curve: `headcount curve MODEL --task ... --out THIS_FOLDER/curve` shows how many "
-            "heads can be pruned. `headcount report THIS_FOLDER` adds it here."
+            f"A curve: `headcount curve {what} --out {out}/curve` shows how many heads can be "
+            f"pruned. `headcount report {out}` adds it here."
         )
     return tuple(steps)
+
+
+def _task(run: Analysis) -> str:
+    """The task that fits the model, as far as its sites say it: an encoder fits several."""
+    sites = run.record.sites
+    if "decoder.cross" in sites:
+        return "translation"
+    if run.record.grid is not None:
+        return "image-classification"
+    return "causal-lm" if "decoder.self" in sites else "TASK"

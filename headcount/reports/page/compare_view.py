@@ -8,7 +8,7 @@ from typing import final
 from headcount import numbers
 from headcount.reports.comparison import Comparison
 from headcount.reports.documents.comparison import Found, comparison_parts, key_of
-from headcount.reports.kinds import kinds_of, leading
+from headcount.reports.kinds import counted, kinds_of, leading, only_second
 from headcount.reports.page.grid_view import Grid, grids
 from headcount.reports.page.section import Section
 from headcount.reports.sentences import headline, measured
@@ -56,6 +56,8 @@ class ComparisonView:
     headline: str
     sides: tuple[Side, Side]
     kinds: Mapping[str, TraitEntry]
+    legend: tuple[TraitEntry, ...]
+    """Every kind whose letter the maps show."""
     pairs: tuple[HeadPair, ...]
     """Every head; empty if the runs are over different heads."""
     sections: tuple[Section, ...]
@@ -79,6 +81,7 @@ def compare_view(
         names: names of the runs.
     """
     runs, leads = (one, other), (leading(one), leading(other))
+    both = [each for its in leads for each in its.values()]
     kinds = {kind.key: kind for run in runs for kind in kinds_of(run)}
     sides = [
         Side(
@@ -94,6 +97,7 @@ def compare_view(
         headline=_headline(leads, found),
         sides=(sides[0], sides[1]),
         kinds=kinds,
+        legend=tuple(kind for kind, _ in (*counted(both), *only_second(both))),
         pairs=_pairs(runs, leads) if found.is_paired else (),
         sections=tuple(
             Section(key, shown.title, SHORT.get(key, shown.title.lower()), shown)

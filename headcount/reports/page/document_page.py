@@ -8,26 +8,32 @@ from headcount.core import Document, write_text
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.heads_view import heads_section
 from headcount.reports.page.html import swatches
-from headcount.results import HeadRow, Result
+from headcount.reports.sentences import model_and_data
+from headcount.results import HeadRow, Record, Result
 from headcount.vocabulary import ROLES, TRAITS
 
 
-def write_page(path: Path, document: Document, by: str, rows: Sequence[HeadRow] = ()) -> None:
+def write_page(
+    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
+) -> None:
     """Write the page of a document.
 
     Args:
         path: its file.
         document: what it shows.
-        by: the command that measured it.
+        record: the record of what was measured, which names the model and the data.
         rows: heads of which it shows every number below.
     """
+    model, data = model_and_data(record)
     page = fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),
         scripts=("elements.js", "table.js"),
         data={},
         title=document.title,
-        by=by,
+        by=record.COMMAND,
+        model=model,
+        data_names=data,
         document=document,
         sections=(heads_section(rows),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
@@ -50,4 +56,4 @@ def write_documents(
         formats: formats of the figures.
     """
     document.write(folder / found.DOCUMENTS[0], formats)
-    write_page(folder / found.DOCUMENTS[1], document, found.record.COMMAND)
+    write_page(folder / found.DOCUMENTS[1], document, found.record)

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
 from headcount import numbers
 from headcount.reports.effects import large
-from headcount.reports.kinds import Leading, counted, num_borderline, tint, verdicts
+from headcount.reports.kinds import (
+    Leading,
+    counted,
+    num_borderline,
+    only_second,
+    tint,
+    verdicts,
+)
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.untested import nothing_words
 from headcount.reports.worth import mattering
@@ -68,6 +75,8 @@ class Chip:
     """One entry of the legend: a kind of heads with their number."""
 
     kind: TraitEntry
+    part: Literal["kind", "second"]
+    """Whether it leads these heads, or comes second in all of them."""
     count: str
 
 
@@ -89,7 +98,11 @@ def legend(run: Analysis, found: Found) -> Legend:
     counts = [*map(numbers.count, verdicts(found.values()))]
     if some := num_borderline(found.values()):
         counts[0] += f" ({numbers.count(some)} borderline)"
-    chips = [Chip(kind, numbers.count(number)) for kind, number in counted(found.values())]
+    chips = [Chip(kind, "kind", numbers.count(some)) for kind, some in counted(found.values())]
+    chips += [
+        Chip(kind, "second", f"{numbers.count(some)} second")
+        for kind, some in only_second(found.values())
+    ]
     return Legend(tuple(zip(*names, counts, strict=True)), tuple(chips), _num_mattering(run))
 
 

@@ -7,7 +7,7 @@ from typing import final
 from headcount.reports.documents.pruned import pruned_answer
 from headcount.reports.documents.skills import best_heads, skills_headline
 from headcount.reports.kinds import Leading, leading
-from headcount.reports.page.answer_view import next_steps, pruning_answer, starts
+from headcount.reports.page.answer_view import Given, next_steps, pruning_answer, starts
 from headcount.reports.sentences import by_chance, measured, shape_text, short_name
 from headcount.reports.untested import headline_of
 from headcount.reports.worth import answer
@@ -44,12 +44,15 @@ def title_of(run: Analysis) -> str:
     return short_name(run.record.model)
 
 
-def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
+def opening(
+    run: Analysis, found: Mapping[str, Leading | None], given: Given | None = None
+) -> Opening:
     """The opening of a run's page.
 
     Args:
         run: the run.
         found: what leads each head.
+        given: what the proposed commands name; what the record says if None.
     """
     answers = (
         ("Which matter", answer(run)),
@@ -66,7 +69,7 @@ def opening(run: Analysis, found: Mapping[str, Leading | None]) -> Opening:
         shape=shape_text(run.record),
         headline=headline,
         answers=tuple((title, text) for title, text in answers if text),
-        steps=next_steps(run, found),
+        steps=next_steps(run, found, given or Given.of(run)),
         by_chance=by_chance([row.roles for row in run.null_rows or ()]),
         measured=measured(run.record),
         warnings=run.record.warnings,
@@ -94,15 +97,19 @@ def nearest(run: Analysis, role: str) -> str | None:
     return best and f"No head is {role}: {best.head} comes nearest. It {finding(best)}."
 
 
-def story(run: Analysis) -> list[str]:
+def story(run: Analysis, given: Given | None = None) -> list[str]:
     """What the heads do and are worth, heads worth a look, and what would show more.
 
     Of a role of the paper that no head has, it names the head that comes nearest.
 
     Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), https://arxiv.org/abs/1905.09418
+
+    Args:
+        run: the run.
+        given: what the proposed commands name; what the record says if None.
     """
     found = leading(run)
-    first = opening(run, found)
+    first = opening(run, found, given)
     having = {name for row in run.rows for name in row.roles}
     lines: list[str | None] = [first.headline, *(text for _, text in first.answers)]
     lines += [f"Start with {start.head}: it {start.why}." for start in starts(run, found)]

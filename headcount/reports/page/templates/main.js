@@ -50,6 +50,8 @@ for (const link of document.querySelectorAll(".contents > ul a")) {
     document.getElementById(link.hash.slice(1)).scrollIntoView();
   });
 }
+const contents = document.querySelector(".contents");
+new ResizeObserver(() => document.documentElement.style.setProperty("--contents", `${contents.offsetHeight}px`)).observe(contents);
 const allHeads = document.getElementById("all-heads");
 allHeads.closest("details").addEventListener("toggle", () => { if (!allHeads.tBodies[0].rows.length) fillHeads(allHeads); });
 offerDownloads(document.querySelector(".story"));

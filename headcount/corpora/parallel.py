@@ -65,7 +65,8 @@ class Links:
                     raise CorpusError(
                         f"{self.origin}: the link {source}-{target} (counted from 0) is out of "
                         f"range, since the {side} has {amount(count, 'word')}. Give the gold links "
-                        "of these pairs, source first, for the same words."
+                        "of these pairs, source first, for the same words: with "
+                        "--split-punctuation, punctuation marks are words, too."
                     )
 
 

@@ -34,9 +34,24 @@ def _document(record: "results.ImportanceRecord", table: "HeadTable") -> Documen
 
 def print_assessment(folder: Path, console: Console) -> None:
     """Print the assessment in the folder of a run."""
+    print_worth(*_read(folder), console)
+
+
+def rewrite_page(folder: Path) -> Path:
+    """Write the page of scores where no analysis is again; returns its path."""
+    return _write_page(folder, *_read(folder))
+
+
+def _read(folder: Path) -> "tuple[results.ImportanceRecord, HeadTable]":
     table = results.read_head_table(folder)
     assert table is not None  # written with the assessment
-    print_worth(results.ImportanceRecord.read(folder), table, console)
+    return results.ImportanceRecord.read(folder), table
+
+
+def _write_page(folder: Path, record: "results.ImportanceRecord", table: "HeadTable") -> Path:
+    page = folder / results.ImportanceRecord.PAGE
+    reports.write_page(page, _document(record, table), record, results.head_rows(table))
+    return page
 
 
 @dataclass(frozen=True)
@@ -106,8 +121,7 @@ class Importance(
         if self._has_analysis:
             reports.write_report(self.out)
         else:
-            shown, rows = _document(record, table), results.head_rows(table)
-            reports.write_page(self._page, shown, record, rows)
+            _write_page(self.out, record, table)
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""

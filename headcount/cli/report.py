@@ -12,6 +12,7 @@ from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import plain_console, print_document
 from headcount.cli.documents import FORMATS, FigureFormat, document_of
 from headcount.cli.frame import Command, ResultCommand
+from headcount.cli.importance import rewrite_page
 from headcount.core import amount, check_is_folder
 from headcount.results import check_is_run
 
@@ -43,12 +44,11 @@ class Report(Command):
             and command.RESULT is not None
             and (self.out / command.RESULT.files()[-1]).exists()
         ]
-        if (
-            (self.out / results.RunRecord.FILE).exists()
-            or not written
-            or self.pruned
-            or self.confirm
-        ):
+        has_analysis = (self.out / results.RunRecord.FILE).exists()
+        has_scores = (self.out / results.ImportanceRecord.FILE).exists()
+        if has_scores and not has_analysis:
+            console.print(f"Page: {rewrite_page(self.out)}", soft_wrap=True)
+        if has_analysis or not (written or has_scores) or self.pruned or self.confirm:
             check_is_run(self.out)
             self._confirm(console)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))

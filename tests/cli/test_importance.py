@@ -101,7 +101,11 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     assert np.isfinite(table[list(DEFAULT)].to_numpy(dtype=float)).all()
     page = tmp_path / "out" / "importance.html"
     assert f"Page: {page}" in output and not (tmp_path / "out" / "report.html").exists()
-    assert all(name in page.read_text() for name in ("What each head is worth", *table["head"]))
+    written = page.read_text()
+    assert all(name in written for name in ("What each head is worth", *table["head"]))
+    page.unlink()
+    assert headcount("report", page.parent)[1] == f"Page: {page}\n"
+    assert page.read_text() == written
 
 
 def test_bleu_without_each_head(

@@ -1,0 +1,6 @@
+"""The model and its tokenizer alone."""
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("model")
+tokenizer = AutoTokenizer.from_pretrained("model")

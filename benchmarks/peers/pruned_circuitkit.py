@@ -1,0 +1,17 @@
+"""A third of the heads masked by a circuit of indirect objects, written as a checkpoint."""
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
+import json
+from pathlib import Path
+
+import circuitkit
+
+model = circuitkit.load_model("small", dtype="float32", device="cpu", algorithm="eap")
+circuit = circuitkit.discover(
+    model, "ioi", algorithm="eap", n_examples=8, batch_size=4, sparsity=1 / 3, scope="heads"
+)
+masked = circuitkit.prune(model, circuit, sparsity=1 / 3, scope="heads")
+circuitkit.export_checkpoint(masked, circuit, "pruned")
+
+size = sum(file.stat().st_size for file in Path("pruned").glob("*.safetensors"))
+Path("answer.json").write_text(json.dumps({"bytes": size}))

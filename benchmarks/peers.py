@@ -38,15 +38,15 @@ REQUIRED = {
 """What pip installs for a tool. inseq requires CUDA 11 beside torch, which nothing here uses."""
 
 JOBS = {
-    "load": "The model alone",
-    "statistics": "Attention statistics of 12 sentences",
-    "ablation": "The loss of 4 sentences without each head, six layers",
-    "gates": "Gates of heads trained on 4 sentences, 5 updates a stage, six layers",
-    "prediction": "One prediction explained",
-    "cache": "A plan of the cache in which half of the groups keep few tokens",
-    "pruned": "A model with a third fewer heads, six layers",
+    "load": "the model and its tokenizer, and nothing else",
+    "statistics": "entropy and confidence of all heads over 12 sentences",
+    "ablation": "the loss of 4 sentences without each head, of the smaller model",
+    "gates": "a gate for each head, trained on the same, by 5 updates in each stage",
+    "prediction": f"what makes “{PROMPT}” end in “ Mary” and not in “ John”",
+    "cache": "a plan in which half of the key/value groups keep few tokens, chosen on paragraphs",
+    "pruned": "the smaller model with two thirds of its heads, in a folder",
 }
-"""Titles of the jobs."""
+"""What the jobs ask for."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,7 @@ def differences(program: Path, out: Path) -> Iterator[str]:
     )
     for name in ours.keys() & theirs.keys() if tool_of(program) != OURS else ():
         if not isinstance(ours[name], list):
+            yield f"{name}: {theirs[name]}, headcount's {ours[name]}"
             continue
         pairs = list(zip(ours[name], theirs[name], strict=True))
         if isinstance(ours[name][0], bool):
@@ -195,7 +196,7 @@ def rows(found: Sequence[Run], jobs: Sequence[str], out: Path) -> Iterator[Seque
         answer = runs[-1].error or answers(program)
         apart = "; ".join(sorted(differences(program, out)))
         cells = (code_lines(program), time, f"{memory:.2f} GB", apart, answer)
-        yield JOBS[job_of(program)], tool_of(program), *cells
+        yield job_of(program), tool_of(program), *cells
 
 
 def versions(out: Path) -> Iterator[str]:
@@ -233,7 +234,9 @@ def main() -> None:
             print(number, found[-1], file=sys.stderr, flush=True)
             with kept.open("a") as file:
                 file.write(json.dumps(asdict(found[-1])) + "\n")
-    print("| job | tool | lines | CPU seconds | memory | apart from headcount | answers |")
+    for job in arguments.jobs:
+        print(f"- `{job}`: {JOBS[job]}.")
+    print("\n| job | tool | lines | CPU seconds | memory | apart from headcount | answers |")
     print("|---|---|---|---|---|---|---|")
     for row in rows(found, arguments.jobs, out):
         print("|", " | ".join(map(str, row)), "|")

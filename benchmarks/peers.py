@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from sysconfig import get_path
 
 import tyro
 
@@ -86,9 +85,7 @@ def environment(tool: str, out: Path) -> Path:
     if not (folder / "installed").exists():
         venv.create(folder, with_pip=True)
         packages = next(folder.glob("lib/python*/site-packages"))
-        paths = [each for each in sys.path if each.endswith("site-packages")] or [
-            get_path("purelib")
-        ]
+        paths = [each for each in sys.path if each.endswith("site-packages")]
         lines = (f"import site; site.addsitedir({path!r})\n" for path in paths)
         (packages / "others.pth").write_text("".join(lines))
         subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIRED[tool]], check=True)
@@ -143,7 +140,12 @@ def run(program: Path, out: Path) -> Run:
         if not (folder / name).exists():
             (folder / name).symlink_to(out / name)
     variables = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    python = environment(tool_of(program), out)
+    (folder / "answer.json").unlink(missing_ok=True)
+    try:
+        python = environment(tool_of(program), out)
+    except subprocess.CalledProcessError:
+        needed = " ".join(REQUIRED[tool_of(program)])
+        return Run(program.stem, 0.0, 0.0, f"could not be installed: {needed}")
     with (folder / "log.txt").open("w") as log:
         command = [python, "-W", "ignore", program]
         started = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)

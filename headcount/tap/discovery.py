@@ -324,8 +324,8 @@ def _parts_of_heads(model: PreTrainedModel, calls: list[_Call]) -> int:
         if call.by_own_softmax or inputs != width * group.size:
             raise ModelError(
                 f"Expected a {type(model).__name__} with the heads of every layer split over "
-                f"{group.size} processes, but those of {call.module} are not: its output "
-                f"projection takes {inputs} numbers, and the heads here give {width}. Load it "
+                f"{amount(group.size, 'process')}, but those of {call.module} are not: its output "
+                f"projection has {inputs} inputs, and the heads here give {width}. Load it "
                 "without tp_plan, or with device='auto'."
             )
     return group.size

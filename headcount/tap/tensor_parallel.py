@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError
+from headcount.core import ModelError, amount
 
 
 @final
@@ -85,8 +85,9 @@ def head_group(model: PreTrainedModel) -> HeadGroup | None:
     size, name = getattr(model, "_tp_size", None), type(model).__name__
     if size != mesh.size() or size != distributed.get_world_size():
         raise ModelError(
-            f"Expected a {name} whose heads are split over all {distributed.get_world_size()} "
-            f"processes (tensor parallelism), got one that is split over a mesh of {mesh.size()}, "
+            f"Expected a {name} whose heads are split over all "
+            f"{amount(distributed.get_world_size(), 'process')} of the run (tensor parallelism), "
+            f"got one that is split over a mesh of {mesh.size()}, "
             f"of which {size} share the heads. Pass tp_size alone."
         )
     return HeadGroup(mesh.get_group() if mesh.ndim == 1 else mesh.get_group("tp"))
@@ -108,7 +109,7 @@ def check_divides(config: Any, size: int) -> None:
         if isinstance(heads, int) and heads % size:
             what = name.removeprefix("num_").replace("_", " ").replace("key value", "key/value")
             raise ModelError(
-                f"Expected {what} that {size} processes can share equally, got {heads}. Start a "
+                f"Expected {what} that {amount(size, 'process')} can share equally, got {heads}. Start a "
                 "number of processes that divides it."
             )
 

@@ -22,9 +22,7 @@ def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -
     text = (out / "follow.md").read_text(encoding="utf-8")
     assert "step 5" in text and "figures/prunable.svg" in text
     names = {path.stem for path in (out / "figures").iterdir()}
-    assert names == {
-        *("importance", "prunable", "pruned-loss", "confidence", "roles", "tendencies", "score")
-    }
+    assert names == {"importance", "prunable", "pruned-loss", "confidence", "score"}
     status, _, errors = headcount("follow", *folders, *given)
     assert status == 2 and "an earlier run" in errors
     status, _, errors = headcount("follow", folders[0], *given, "--overwrite")

@@ -109,8 +109,8 @@ def check_divides(config: Any, size: int) -> None:
         if isinstance(heads, int) and heads % size:
             what = name.removeprefix("num_").replace("_", " ").replace("key value", "key/value")
             raise ModelError(
-                f"Expected {what} that {amount(size, 'process')} can share equally, got {heads}. Start a "
-                "number of processes that divides it."
+                f"Expected {what} that {amount(size, 'process')} can share equally, got {heads}. "
+                "Start a number of processes that divides it."
             )
 
 

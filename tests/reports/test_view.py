@@ -17,7 +17,15 @@ from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view,
 from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.reports.worth import effect_of
-from headcount.results import Curve, CurvePoint, CurvePoints, CurveRecord, Example, RelationResult
+from headcount.results import (
+    Curve,
+    CurvePoint,
+    CurvePoints,
+    CurveRecord,
+    Example,
+    RelationResult,
+    TraitStrength,
+)
 from headcount.vocabulary import Thresholds
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
@@ -49,7 +57,9 @@ def test_every_letter_of_the_map_is_in_its_legend(profiled: Path):
     run = shared_run(profiled)
     sink, rare = TRAIT, replace(TRAIT, trait="rare", role="rare", verdict="tendency")
     heads = [row.head for row in run.rows[:3]]
-    traits = {head: (replace(sink, head=head), replace(rare, head=head)) for head in heads[:2]}
+    traits: dict[str, tuple[TraitStrength, ...]] = {
+        head: (replace(sink, head=head), replace(rare, head=head)) for head in heads[:2]
+    }
     traits[heads[2]] = (replace(rare, trait="previous", role="positional", head=heads[2]),)
     atlas = report_view(changed(run, traits=traits, roles={row.head: () for row in run.rows})).atlas
     cells = [cell for grid in atlas.grids for _, row in grid.layers for cell in row if cell]

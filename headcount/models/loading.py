@@ -45,7 +45,7 @@ from headcount.models.model_files import (
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
-from headcount.models.split import TP, check_can_split, read_split
+from headcount.models.split import TP, read_split
 from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
 from headcount.models.stated import (
     check_plausible,
@@ -77,19 +77,15 @@ def load(
         name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
             `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`; `auto` spreads it over all GPUs, then over the CPU's
-            memory and disk; `tp` splits every layer over the processes of torchrun, each with a
-            GPU if there are any (tensor parallelism), which then do all work together.
+            memory and disk; `tp` splits every layer by head over the processes of torchrun.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
-        languages: source and target language of a multilingual translator, by its tokenizer's
-            names.
+        languages: source and target of a multilingual translator, by its tokenizer's names.
         inputs: inputs to find the attention layers with, such as a processor returns for an image
             beside a text; for models whose inputs can't be made up.
-        trust_remote_code: whether to run Python files that come with the model, as transformers
-            means it. Otherwise none runs, and a model that needs one is refused. Compact models
-            that headcount wrote load without.
+        trust_remote_code: whether to run Python files that come with the model. A model that needs
+            one is refused otherwise. Compact models that headcount wrote load without.
         device_map: where to put each part, in place of `device`: `auto`, or a device, `cpu` or
-            `disk` by the name of a module, as transformers means it. Layers run on the GPUs if
-            there are any.
+            `disk` by the name of a module. Layers run on the GPUs if there are any.
 
     Raises:
         ModelError: if there is no such model, its files can't be read, it needs code that is not
@@ -98,7 +94,8 @@ def load(
     """
     check_is_name(name)
     places = AUTO if device == AUTO and device_map is None else device_map
-    where = None if places is not None or device == TP else _device(device)
+    split = device == TP and places is None
+    where = None if places is not None or split else _device(device)
     place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
@@ -107,14 +104,11 @@ def load(
             options["subfolder"] = _checked(place)
         config = AutoConfig.from_pretrained(place, **options)
         attention = stock_attention(config, trust_remote_code)
-        if device == TP:
-            check_can_split(config, options)
         read = partial(_read, place, config, dtype, options)
-        layout = None if places is None else _checked_map(config, places, options)
-        if device == TP:
-            model = read_split(read, attention)
+        if places is not None:
+            model = read_spread(read, _checked_map(config, places, options), attention)
         else:
-            model = read(attention) if layout is None else read_spread(read, layout, attention)
+            model = read_split(read, config, options, attention) if split else read(attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:

@@ -18,17 +18,8 @@ TP: Final = "tp"
 """The name of the device that stands for all processes of a run."""
 
 
-def check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
-    """Check that a model can be split over the processes of this run.
-
-    Args:
-        config: its configuration.
-        options: transformers' options to read it.
-
-    Raises:
-        InputError: if there is one process, or it is a GGUF file or a compact model.
-        ModelError: if its heads can't be shared equally.
-    """
+def _check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> None:
+    """Check that a model can be split over the processes of this run."""
     if is_alone():
         raise InputError(
             "Expected several processes for --device tp, which splits every layer over them, got "
@@ -44,10 +35,28 @@ def check_can_split(config: PreTrainedConfig, options: Mapping[str, Any]) -> Non
 
 
 def read_split(
-    read: Callable[[Mapping[str, Any]], PreTrainedModel], options: Mapping[str, Any]
+    read: Callable[[Mapping[str, Any]], PreTrainedModel],
+    config: PreTrainedConfig,
+    options: Mapping[str, Any],
+    attention: Mapping[str, Any],
 ) -> PreTrainedModel:
-    """What a function reads with transformers' options for tensor parallelism."""
+    """What a function reads with transformers' options for tensor parallelism.
+
+    All processes of the run then work together: each has some heads of every layer, on a GPU of its
+    own if there are any.
+
+    Args:
+        read: reads a model with options beside those that it has.
+        config: its configuration.
+        options: the options that it has.
+        attention: those that choose its attention.
+
+    Raises:
+        InputError: if there is one process, or it is a GGUF file or a compact model.
+        ModelError: if its heads can't be shared equally.
+    """
+    _check_can_split(config, options)
     split = DistributedConfig(tp_size=processes().num_processes)
-    model = read({**options, "distributed_config": split})
+    model = read({**attention, "distributed_config": split})
     work_as_one()
     return model

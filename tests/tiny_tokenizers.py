@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -93,19 +94,16 @@ def byte_level(kind: str, add_prefix_space: bool = False) -> PreTrainedTokenizer
 
 def t5() -> PreTrainedTokenizerFast:
     """A tokenizer like T5's: Unigram, ▁ before words, </s> at the end, <pad> starts the decoder."""
-    backend = Tokenizer(models.Unigram())
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
-    )
-    trainer = trainers.UnigramTrainer(
-        vocab_size=SIZE,
-        special_tokens=["<pad>", "</s>", "<unk>"],
-        unk_token="<unk>",
-        show_progress=False,
-    )
-    backend.train_from_iterator(SENTENCES, trainer)
-    state = json.loads(backend.to_str())
-    vocab = [(piece, score) for piece, score in state["model"]["vocab"]]
+    # Not UnigramTrainer, whose vocabulary differs from process to process.
+    marked = " ".join(SENTENCES).replace(" ", " ▁")
+    words = re.findall(r"▁?\w+|[^\w\s▁]", f"▁{marked}")
+    parts = [part for word in words for part in (word, word[:4], word[-3:])]
+    count = Counter(part for part in parts if len(part) > 1)
+    frequent = sorted(count, key=lambda part: (-count[part], part))
+    letters = sorted(set("".join(words)))
+    pieces = [*dict.fromkeys([*letters, *frequent])][: SIZE - 3]
+    special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    vocab = [*special, *((each, math.log(max(count[each], 0.1) / len(parts))) for each in pieces)]
     return T5Tokenizer(vocab=vocab, extra_ids=0, additional_special_tokens=[])
 
 

@@ -139,7 +139,7 @@ def planted() -> Loaded:
         first.v_proj.weight[:dim] = torch.eye(dim, embedded.shape[1])
         first.o_proj.weight[-dim:, 2 * dim : 3 * dim] = torch.eye(dim)
         second.v_proj.weight[dim : 2 * dim] = torch.eye(dim, embedded.shape[1]).roll(-dim, 1)
-        back = torch.linalg.lstsq(embedded[:, :dim], output).solution
+        back = torch.linalg.pinv(embedded[:, :dim]) @ output  # two of its columns are 0
         second.o_proj.weight[:, 4 * dim : 5 * dim] = 20 * back.T
     return held
 

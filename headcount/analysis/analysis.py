@@ -94,7 +94,7 @@ def measure(
     if measures is None:
         measures = measures_of(loaded.anatomy, corpus.is_images)
     census = take_census(corpus, encoder)
-    check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS)
+    check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
     work = units(corpus, encoder, census)
     its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
     of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
@@ -163,7 +163,7 @@ class _Analyzing:
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
         self.census = self._timed("census", self._census)
         longest = self.census.longest
-        check_memory(loaded, longest, self.census.num_rows, options.max_tokens)
+        check_memory(loaded, longest, self.census.num_rows, options.max_tokens, measured=True)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
         self.frequencies = None
         if options.frequencies is not None and isinstance(self.encoder, Encoder):

@@ -105,9 +105,7 @@ class AttentionReducer:
         return torch.cat([part.expand(*norm.shape, -1) for part in parts], -1)
 
     def block(self, block: Block) -> None:
-        """Read the map of one block, if a reduction needs it; its weights are overwritten."""
-        if not self.statistics.needs_map:
-            return
+        """Read the map of one block; its weights are overwritten."""
         for part in without_padding(self.sides.counted, block):
             if self._grid is not None:
                 place = (part.rows, part.heads, part.queries)

@@ -5,7 +5,8 @@ the square of a text's length is
 
 - the mask, if there is one: what may be seen, its opposite, and numbers to add, 1 + 1 + 4 bytes for
   each pair of tokens. Causal models always have one, others if texts of a batch differ in length.
-  Where attention is measured and a mask has no gaps, it is made in strips and needs less;
+  Where a listener reads blocks, masks are made in strips and none is held, unless a bias is added
+  to them, or the model's own function takes them;
 - the bias of each distance, in models such as T5: 12 bytes for each pair and head;
 - all weights of a layer, in modules that take a softmax of their own and where a layer is read in
   one block: 16 bytes for each pair and head, of scores, weights and copies of both.
@@ -28,7 +29,9 @@ CUT = "Leave out longer texts, or cut them"
 """What to do elsewhere."""
 
 
-def attention_bytes(loaded: Loaded, num_rows: int, length: int, *, whole: bool = False) -> int:
+def attention_bytes(
+    loaded: Loaded, num_rows: int, length: int, *, whole: bool = False, measured: bool = False
+) -> int:
     """Bytes that attention needs over texts of a length that are read at once.
 
     Args:
@@ -36,14 +39,18 @@ def attention_bytes(loaded: Loaded, num_rows: int, length: int, *, whole: bool =
         num_rows: the number of texts.
         length: tokens of each.
         whole: whether a layer's weights are read in one block.
+        measured: whether a listener reads blocks, for which masks are made in strips.
     """
     layers, config = loaded.anatomy.layers, loaded.config.get_text_config()
     heads = max((layer.num_heads for layer in layers), default=0)
     has_mask = num_rows > 1 or any(layer.site == "decoder.self" for layer in layers)
-    each = MASK * num_rows if has_mask else 0
-    if getattr(config, "relative_attention_num_buckets", None):
+    has_bias = bool(getattr(config, "relative_attention_num_buckets", None))
+    is_own = any(layer.by_own_softmax for layer in layers)
+    in_strips = measured and not (loaded.anatomy.eager or has_bias or is_own)
+    each = MASK * num_rows if has_mask and not in_strips else 0
+    if has_bias:
         each += BIAS * heads
-    if whole or any(layer.by_own_softmax for layer in layers):
+    if whole or is_own:
         each += OWN * heads * num_rows
     return each * length**2
 
@@ -56,6 +63,7 @@ def check_memory(
     advice: str = WINDOW,
     *,
     whole: bool = False,
+    measured: bool = False,
 ) -> None:
     """Check that attention over the longest texts fits into the memory that is free.
 
@@ -66,18 +74,23 @@ def check_memory(
         max_tokens: the largest number of padded tokens in a batch; a longer text is one.
         advice: what to do if a single text of a model with one side does not fit, for the error.
         whole: whether a layer's weights are read in one block.
+        measured: whether a listener reads blocks, for which masks are made in strips.
 
     Raises:
         InputError: if it does not.
     """
     free = _free(input_device(loaded.model))
     rows = min(num_texts, max(1, max_tokens // max(1, longest)))
-    needed = attention_bytes(loaded, rows, longest, whole=whole)
+
+    def needs(num_rows: int) -> int:
+        return attention_bytes(loaded, num_rows, longest, whole=whole, measured=measured)
+
+    needed = needs(rows)
     if free is None or needed <= free:
         return
     if loaded.config.is_encoder_decoder:
         advice = CUT
-    if attention_bytes(loaded, 1, longest, whole=whole) <= free:
+    if needs(1) <= free:
         advice = f"Lower --max-tokens to {longest}, so that each is read alone"
     texts = f"{amount(rows, 'text')} of {amount(longest, 'token')}"
     raise InputError(

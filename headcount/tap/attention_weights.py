@@ -15,6 +15,9 @@ from transformers.integrations.sdpa_attention import repeat_kv
 from headcount.core import ModelError
 from headcount.tap.seen_keys import STRIPS, IntervalMask, MaskFacts, additive
 
+Cut = tuple[slice, slice, slice]
+"""A block's rows of the batch, heads and queries."""
+
 
 @final
 class AttentionCall:
@@ -54,7 +57,7 @@ class AttentionCall:
         return repeat_kv(tensor, self.query.shape[1] // tensor.shape[1])
 
     @cached_property
-    def _key_BHDK(self) -> Tensor:
+    def scaled_keys_BHDK(self) -> Tensor:
         """Keys, scaled and transposed; BLAS accepts the transpose directly."""
         key = self.repeated(self.key).to(self.dtype)
         if key.requires_grad:
@@ -87,7 +90,8 @@ class AttentionCall:
     def scores(self, rows: slice, heads: slice, queries: slice, keys: slice) -> Tensor:
         """The scaled, soft-capped and biased scores of a block, before its mask."""
         scores = (
-            self.query[rows, heads, queries].to(self.dtype) @ self._key_BHDK[rows, heads, :, keys]
+            self.query[rows, heads, queries].to(self.dtype)
+            @ self.scaled_keys_BHDK[rows, heads, :, keys]
         )
         if (cap := self.kwargs.get("softcap")) is not None:
             # The last step is not in place: tanh's gradient needs its result
@@ -108,9 +112,7 @@ class AttentionCall:
         return weights.to(self.dtype), slice(0, key.shape[2])
 
 
-def blocks(
-    call: AttentionCall, size: int, whole_heads: bool
-) -> Iterator[tuple[slice, slice, slice]]:
+def blocks(call: AttentionCall, size: int, whole_heads: bool) -> Iterator[Cut]:
     """Cuts of at most `size` weights: complete rows if they fit, else heads, else queries."""
     batch, num_heads, num_queries = call.query.shape[:3]
     num_keys = call.key.shape[2]

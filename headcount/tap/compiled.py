@@ -169,24 +169,22 @@ def _query(row, low, high, penalty, first, begins, content, found, keys):
 
 
 def _sweep(
-    scores, spans, penalty, special, flags, measured, content, sizes, offsets, found, keys, column
+    scores, spans, penalty, special, flags, measured, content, place, offsets, found, keys, column
 ):
-    """Make the scores of a block weights, from one unit of work to another; fill in statistics.
+    """Make the scores of a block weights; fill in statistics.
 
-    A unit is a head of a row and a part of its queries, whose weights are added up by themselves,
-    so that sums do not depend on who does which unit.
+    Weights are added up by key apart for each part of the queries.
     """
-    start, stop, size, first_row, first_head, first_query, first_key = sizes
-    _, heads, num_queries, num_keys = scores.shape
-    parts, last = column.shape[2], first_key + num_keys
-    for unit in range(start, stop):
-        u, part = unit // parts, unit % parts
-        row, head = first_row + u // heads, first_head + u % heads
+    first_row, first_head, first_query, first_key, part = place
+    rows, heads, num_queries, num_keys = scores.shape
+    last = first_key + num_keys
+    for head_of_row in range(rows * heads):
+        row, head = first_row + head_of_row // heads, first_head + head_of_row % heads
         of_mask = row if len(spans[0]) > 1 else 0
         added = column[row, head, part, first_key:last]
-        for index in range(part * size, min(num_queries, (part + 1) * size)):
+        for index in range(num_queries):
             q = first_query + index
-            weights = scores[u // heads, u % heads, index]
+            weights = scores[head_of_row // heads, head_of_row % heads, index]
             scale, low, high = _query(
                 weights,
                 max(0, spans[0, of_mask, q] - first_key),
@@ -217,7 +215,7 @@ def _sweep(
 
 _SIGNATURE = (
     "void(float32[:,:,:,::1], int32[:,:,::1], float32[:,::1], int32[:,::1], boolean[::1], "
-    "boolean[:,::1], int64[:,::1], UniTuple(int64, 7), int64[::1], float32[:,:,:,::1], "
+    "boolean[:,::1], int64[:,::1], UniTuple(int64, 5), int64[::1], float32[:,:,:,::1], "
     "int64[:,:,:,::1], float32[:,:,:,::1])"
 )
 

@@ -3,14 +3,14 @@
 It takes every model, device and number format, and passes gradients.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import final
 
 import torch
 from torch import Tensor
 
 from headcount.tap.asked import KEYS, Counted, Reduction, Statistics
-from headcount.tap.attention_weights import AttentionCall, cut
+from headcount.tap.attention_weights import AttentionCall, Cut, cut
 from headcount.tap.block import Block
 
 _PEAKS = frozenset({Reduction.PEAK, *KEYS})
@@ -47,6 +47,11 @@ class AttendingInBlocks:
 
     def __init__(self, call: AttentionCall, asked: Statistics, size: int) -> None:
         self._call, self._asked, self.size = call, asked, size
+
+    def over(self, cuts: Iterable[Cut], attend: Callable[[Cut], None]) -> None:
+        """Attend to all blocks, one after another."""
+        for each in cuts:
+            attend(each)
 
     def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights of a block and their keys."""

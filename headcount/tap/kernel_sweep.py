@@ -5,9 +5,12 @@ from memory once each. It takes float32 on a CPU, without gradients; other calls
 """
 
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from threading import Barrier
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
@@ -16,7 +19,7 @@ import torch
 from torch import Tensor
 
 from headcount.tap.asked import Counted, Reduction, Statistics
-from headcount.tap.attention_weights import AttentionCall, cut
+from headcount.tap.attention_weights import AttentionCall, Cut, cut
 from headcount.tap.block import Block
 
 STRIP = 2**18
@@ -26,7 +29,7 @@ WHOLE = 2**20
 """Number of weights in a block of several heads: calls for fewer cost more than is spared."""
 
 PARTS = 8
-"""Number of parts of the queries of a block of one head, so that several threads have work."""
+"""Number of parts that the queries of a long text are cut into, each summed up by one thread."""
 
 _FOUND = (Reduction.PEAK, Reduction.PEAK_SPECIAL, Reduction.ENTROPY, Reduction.FIRST)
 _KEYS = (Reduction.PEAK_KEY, Reduction.PEAK_LATER)
@@ -132,6 +135,40 @@ class Sweeping:
         self._column = np.zeros((batch, heads, self._parts, keys), np.float32)
         self._results = (facts.offsets, self._found, self._keys, self._column)
 
+    def over(self, cuts: Iterable[Cut], attend: Callable[[Cut], None]) -> None:
+        """Attend to all blocks, in several threads if nobody reads the blocks.
+
+        The blocks of a head and of a part of the queries are one thread's, one after another, which
+        works alone: so no number depends on how many threads there are.
+        """
+        threads = torch.get_num_threads()
+        if threads == 1 or self._asked.needs_map:
+            for each in cuts:
+                attend(each)
+            return
+        _ = self._call.scaled_keys_BHDK, self._call.bias  # else each thread would make them
+        units = iter([[*unit] for _, unit in groupby(cuts, self._unit)])
+        is_inference = torch.is_inference_mode_enabled()
+
+        def work() -> None:
+            with torch.inference_mode(is_inference), torch.no_grad():
+                for unit in units:
+                    for each in unit:
+                        attend(each)
+
+        pool = _pool(threads, os.getpid())
+        for done in [pool.submit(work) for _ in range(threads)]:
+            done.result()
+
+    def _unit(self, cut: Cut) -> tuple[int, int, int]:
+        """What the blocks of a thread have in common."""
+        rows, heads, queries = cut
+        return rows.start, heads.start, self._part(queries)
+
+    def _part(self, queries: slice) -> int:
+        """The part of the queries that a block belongs to."""
+        return queries.start * self._parts // self._call.query.shape[2]
+
     def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights of a block and their keys."""
         call, keys = self._call, slice(0, self._call.key.shape[2])
@@ -141,20 +178,8 @@ class Sweeping:
         if self._spans_2BQ is None and call.bias is not None:
             scores += cut(call.bias, rows, heads, queries, keys)
         scores = scores.contiguous()
-        share = -(-scores.shape[2] // self._parts)
-        starts = (rows.start, heads.start, queries.start, keys.start)
-        num_units = scores.shape[0] * scores.shape[1] * self._parts
-        threads = min(torch.get_num_threads(), num_units)
-        jobs = [
-            (scores.numpy(), *self._given, (*units, share, *starts), *self._results)
-            for units in _shares(num_units, threads)
-        ]
-        if threads == 1:
-            self._sweep(*jobs[0])
-        else:
-            pool = _pool(threads, os.getpid())
-            for done in [pool.submit(self._sweep, *job) for job in jobs]:
-                done.result()
+        place = (rows.start, heads.start, queries.start, keys.start, self._part(queries))
+        self._sweep(scores.numpy(), *self._given, place, *self._results)
         return scores, keys
 
     def fill(self, block: Block) -> None:
@@ -176,16 +201,23 @@ class Sweeping:
             numbers[Reduction.COLUMN].copy_(torch.from_numpy(self._column).sum(2))
 
 
-def _shares(num_units: int, threads: int) -> list[tuple[int, int]]:
-    """The units of each thread, from one to before another."""
-    share = -(-num_units // threads)
-    return [(at, min(at + share, num_units)) for at in range(0, num_units, share)]
-
-
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Our threads: numba's own must not be entered by two threads, and don't survive a fork."""
-    return ThreadPoolExecutor(threads, f"headcount-sweep-{process}")
+    """Our threads, in each of which torch works alone.
+
+    numba's own must not be entered by two threads, and none survives a fork.
+    """
+    pool, all_there = ThreadPoolExecutor(threads, f"headcount-sweep-{process}"), Barrier(threads)
+
+    def alone() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # from here on it holds for this thread
+        all_there.wait()
+
+    for done in [pool.submit(alone) for _ in range(threads)]:
+        done.result()
+    torch.set_num_threads(threads)
+    return pool
 
 
 def _spans(call: AttentionCall) -> np.ndarray | None:

@@ -4,7 +4,7 @@ A kernel computes a block's weights from its scores and fills in the statistics 
 for. All kernels find the same numbers, except for rounding.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol, final, runtime_checkable
@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from headcount.core import InputError, KernelName, check_choice
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.asked import Statistics
-from headcount.tap.attention_weights import AttentionCall
+from headcount.tap.attention_weights import AttentionCall, Cut
 from headcount.tap.block import Block
 from headcount.tap.kernel_blocks import Blocks
 from headcount.tap.kernel_sweep import Sweep
@@ -65,6 +65,10 @@ class Attending(Protocol):
 
     size: int
     """Number of weights in a block."""
+
+    def over(self, cuts: Iterable[Cut], attend: Callable[[Cut], None]) -> None:
+        """Attend to all blocks."""
+        ...
 
     def weights(self, rows: slice, heads: slice, queries: slice) -> tuple[Tensor, slice]:
         """The weights of a block and their keys."""

@@ -26,9 +26,9 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.asked import statistics_of
+from headcount.tap.asked import Statistics, statistics_of
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
-from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.hooks import intercepted
@@ -283,7 +283,7 @@ class Tap:
         kernel = self.kernel if self.kernel.takes(call, statistics) else BLOCKS
         output = kernel.begin(call, statistics, self.block)
         if not isinstance(output, Tensor):
-            output = self._in_blocks(layer, call, output, value, statistics.columns_BHKC)
+            output = self._in_blocks(layer, call, output, value, statistics)
         if listener is not None:
             listener.end(layer)
         return self._without_unseeing(output, call)
@@ -294,24 +294,31 @@ class Tap:
         call: AttentionCall,
         attending: Attending,
         value: Tensor,
-        columns: Tensor | None,
+        asked: Statistics,
     ) -> Tensor:
         """Compute attention in blocks; each is passed to the listener and discarded."""
-        widened = value if columns is None else _side_by_side(value, columns)
+        columns, num_columns = asked.columns_BHKC, 0
+        widened = value
+        if columns is not None:
+            widened, num_columns = _side_by_side(value, columns), columns.shape[-1]
         batch, num_heads, num_queries, _ = call.query.shape
         num_keys, head_dim = value.shape[2:]
         output = call.value.new_empty(batch, num_queries, num_heads, head_dim)
-        for rows, heads, queries in blocks(call, attending.size, whole_heads=self.anatomy.eager):
-            weights, keys = attending.weights(rows, heads, queries)
+
+        def attend(cut: Cut) -> None:
+            rows, heads, queries = cut
+            weights, keys = attending.weights(*cut)
             product = weights @ widened[rows, heads, keys]
             output[rows, queries, heads] = product[..., :head_dim].transpose(1, 2)
             if self.listener is not None:
-                num_columns = 0 if columns is None else columns.shape[-1]
                 masses = product[..., head_dim : head_dim + num_columns]
-                place = (layer, rows, heads, queries)
-                block = Block(*place, weights, masses, keys.start, num_keys)
+                block = Block(layer, *cut, weights, masses, keys.start, num_keys)
                 attending.fill(block)
-                self.listener.block(block)
+                if asked.needs_map:
+                    self.listener.block(block)
+
+        cuts = blocks(call, attending.size, whole_heads=self.anatomy.eager)
+        attending.over(cuts, attend)
         attending.end()
         return output
 
@@ -365,7 +372,8 @@ def _pass_on(
     rows, heads, queries = (slice(0, size) for size in weights.shape[:3])
     block = Block(layer, rows, heads, queries, weights, masses)
     fill(statistics, block)
-    listener.block(block)
+    if statistics.needs_map:
+        listener.block(block)
     listener.end(layer)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from headcount.tap import AttentionLayer, Block, Counted, Kernel, Reduction, Statistics
-from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.seen_keys import MaskFacts
 
 NEEDS = [
@@ -125,10 +125,13 @@ def found_by(
     assert kernel.takes(call, statistics)
     attending = kernel.begin(call, statistics, size)
     assert not isinstance(attending, Tensor)
-    for place in blocks(call, attending.size, whole_heads=False):
+
+    def attend(place: Cut) -> None:
         weights, keys = attending.weights(*place)
         block = Block(layer, *place, weights, weights[..., :0], keys.start, num_keys)
         attending.fill(block)
         maps[place] = block.weights_BHQK
+
+    attending.over(blocks(call, attending.size, whole_heads=False), attend)
     attending.end()
     return statistics, maps

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.analysis.corpus_units import CorpusUnits
-from headcount.analysis.examples import candidates, find_examples
+from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
 from headcount.analysis.profiles import profile_table, with_rows
@@ -254,12 +254,12 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: AnyEncoder) -> Iterator[Batch]:
+    def _batches(self, corpus: Corpus, encoder: AnyEncoder, max_tokens: int) -> Iterator[Batch]:
         return batches(
             corpus,
             encoder,
             self.census,
-            max_tokens=self.options.max_tokens,
+            max_tokens=max_tokens,
             pool=self.options.pool,
             frequencies=self.frequencies,
         )
@@ -301,18 +301,23 @@ class _Analyzing:
         ]
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
+        """Examples of every head, which one process chooses; the others draw maps for it."""
+        none: dict[str, list[Example]] = {head: [] for head in roles}
         chosen = candidates(self.corpus)
-        if not chosen or not (processes().is_main_process or works_as_one()):
-            return {head: [] for head in roles}
-        self.progress("examples", 0, len(roles))
+        chooses = processes().is_main_process or works_as_one()
+        if not chosen:
+            return none
+        few, asked = Corpus.from_sentences(chosen), roles if chooses else {}
+        self.progress("examples", 0, len(asked))
         if isinstance(self.encoder, ImageEncoder):
-            few = self._batches(Corpus.from_sentences(chosen), self.encoder)
-            return image_examples(self.loaded.model, self.anatomy, self.encoder, few, roles)
+            if not chooses:
+                return none
+            batches = self._batches(few, self.encoder, self.options.max_tokens)
+            return image_examples(self.loaded.model, self.anatomy, self.encoder, batches, roles)
         encoder = self.loaded.encoder()  # sentences that are shown are not cut into windows
-        few = self._batches(Corpus.from_sentences(chosen), encoder)
-        return find_examples(
-            self.loaded.model, self.anatomy, encoder, few, roles, partial(self.progress, "examples")
-        )
+        batches = self._batches(few, encoder, min(self.options.max_tokens, DRAWN_TOKENS))
+        steps = partial(self.progress, "examples")
+        return none | find_examples(self.loaded.model, self.anatomy, encoder, batches, asked, steps)
 
     def _signature(self) -> str:
         options = self.options

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
-from headcount.core import Head, LayerId, Steps, silent_steps
+from headcount.core import Head, LayerId, Steps, silent_steps, spread
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import segments
 from headcount.results import Example, Role
@@ -25,6 +25,8 @@ from headcount.tap import Anatomy, AttentionLayer, Block
 NUM_CANDIDATES = 96
 """Number of sentences run once more, spread over the first `SEARCHED`."""
 SEARCHED = 2000
+DRAWN_TOKENS = 512
+"""Number of tokens that are run at a time, few enough for several processes to have some."""
 NUM_EXAMPLES = 3
 """Number of sentences kept for each head."""
 READABLE = range(5, 21)
@@ -89,17 +91,22 @@ def find_examples(
         model: the model.
         anatomy: its attention layers.
         encoder: makes the model's inputs.
-        batches: the sentences that may be shown.
-        roles: roles of every head, by head name.
+        batches: the sentences that may be shown; processes share the batches.
+        roles: roles of every head whose examples are looked for, by head name.
         steps: called with the number of heads whose examples are chosen, and of all.
     """
-    listener = _Drawing(encoder)
-    forward(model, anatomy, batches, listener)
-    examples = {}
+
+    def drawn(batch: Batch) -> dict[LayerId, list[Drawn]]:
+        listener = _Drawing(encoder)
+        forward(model, anatomy, [batch], listener)
+        return listener.drawn
+
+    parts, examples = [*spread(drawn, batches)], {}
     for number, (name, found) in enumerate(roles.items(), start=1):
         head = Head.parse(name)
         role = found[0] if found else None
-        examples[name] = best(listener.drawn[head.layer_id], head.index, role)
+        of_layer = [each for part in parts for each in part[head.layer_id]]
+        examples[name] = best(of_layer, head.index, role)
         steps(number, len(roles))
     return examples
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -56,6 +56,8 @@ class Arguments:
     """Number of tokens of running text in all rows of a length."""
     model: str | None = None
     """Folder of the model that reads running text; MiniLM if not given."""
+    layers: int | None = None
+    """Number of its first layers that are kept; all if not given."""
     rounds: int = 5
     """Number of rounds."""
     usual_rounds: int = 2
@@ -193,6 +195,8 @@ def of_treebank(path: Path, limit: int | None = None) -> tuple[Loaded, list[Batc
 def of_text(arguments: Arguments, length: int) -> tuple[Loaded, list[Batch]]:
     """Running text in rows of exactly `length` tokens."""
     loaded = load(arguments.model or get_model_path())
+    if arguments.layers is not None:
+        loaded = with_layers(loaded, arguments.layers)
     assert loaded.tokenizer is not None and arguments.text is not None
     if isinstance(loaded.model, BertModel):
         enlarge_positions(loaded.model, length)
@@ -202,6 +206,15 @@ def of_text(arguments: Arguments, length: int) -> tuple[Loaded, list[Batch]]:
     loaded.tokenizer.model_max_length = length
     encoder, corpus = Encoder(loaded.tokenizer, length), Corpus.from_sentences(texts)
     return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
+
+
+def with_layers(loaded: Loaded, number: int) -> Loaded:
+    """The first layers of a model; only speed matters here."""
+    body: Any = body_of(loaded.model)
+    holder, name = (body.encoder, "layer") if isinstance(body, BertModel) else (body, "layers")
+    setattr(holder, name, getattr(holder, name)[:number])
+    loaded.config.num_hidden_layers = number
+    return Loaded(loaded.model, loaded.tokenizer, loaded.name)
 
 
 def enlarge_positions(model: BertModel, length: int) -> None:
@@ -231,22 +244,23 @@ def peak_of(way: Way, make: Make) -> int:
 
 
 def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
-    """Memory that the usual way and headcount need above the floor, in GB."""
-    peaks = {}
-    for way in ("floor", "usual", "headcount"):
-        command = [sys.executable, __file__, "--only", way]
+    """Memory that the usual way and headcount (with `--sweep` its sweep) need above the floor."""
+    ours, peaks = "sweep" if arguments.sweep else "headcount", {}
+    usual = ("usual",) if arguments.usual_rounds else ()
+    for way in ("floor", *usual, ours):
+        command = [sys.executable, __file__, "--only", way, "--threads", str(arguments.threads)]
         if name.endswith("tokens"):
             command += ["--text", str(arguments.text), "--lengths", name.split()[0]]
             command += ["--tokens", str(arguments.tokens)]
             command += [] if arguments.model is None else ["--model", arguments.model]
+            command += [] if arguments.layers is None else ["--layers", str(arguments.layers)]
         else:
             command += ["--treebank", str(arguments.treebank)]
             command += [] if arguments.limit is None else ["--limit", str(arguments.limit)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         peaks[way] = int(done.stdout.split()[-1])
-    more = (peaks[way] - peaks["floor"] for way in ("usual", "headcount"))
-    usual_more, ours_more = (f"{mib / 1024:+.2f} GB" for mib in more)
-    return usual_more, ours_more
+    more = {way: f"{(peak - peaks['floor']) / 1024:+.2f} GB" for way, peak in peaks.items()}
+    return more.get("usual", ""), more[ours]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from threading import Barrier, get_ident
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from headcount.core import InputError
 from headcount.tap import BLOCKS, LONG, Counted, Reduction, Statistics, chosen, examine
 from headcount.tap import kernel_sweep as kernel_sweep_module
-from headcount.tap.attention_weights import AttentionCall, blocks
+from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.kernel_sweep import Sweep
 from tests import tiny
 from tests.tap.kernel_cases import CASES, NEEDS, call_of, found_by
@@ -51,19 +52,54 @@ def test_the_sweep_finds_what_the_blocks_find(
             )
 
 
-def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(sweep: Sweep) -> None:
-    for name in ("long", "padding on the right", "one token"):
-        call, counted = call_of(CASES[name])
-        alone = found_by(sweep, call, counted)
-        for threads in (2, 3):
-            torch.set_num_threads(threads)
-            try:
-                statistics, maps = found_by(sweep, call, counted)
-            finally:
-                torch.set_num_threads(1)
-            assert torch.equal(maps, alone[1])
-            for reduction, numbers in statistics.numbers.items():
-                assert torch.equal(numbers, alone[0].numbers[reduction]), reduction
+@pytest.mark.parametrize("strip", [200, 2**18])
+@pytest.mark.parametrize("name", ["long", "padding on the right", "one token"])
+def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(
+    name: str, strip: int, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_sweep_module, "STRIP", strip)
+    monkeypatch.setattr("headcount.tap.seen_keys.LEAST", 2000)  # `long` leaves keys out
+    call, counted = call_of(CASES[name])
+    alone = found_by(sweep, call, counted, has_map=False)
+    for threads in (2, 3):
+        torch.set_num_threads(threads)
+        try:
+            statistics, maps = found_by(sweep, call, counted, has_map=False)
+            assert torch.get_num_threads() == threads, "torch's own threads are as before"
+        finally:
+            torch.set_num_threads(1)
+        assert torch.equal(maps, alone[1])
+        for reduction, numbers in statistics.numbers.items():
+            assert torch.equal(numbers, alone[0].numbers[reduction]), reduction
+
+
+def test_threads_share_the_heads_of_a_layer(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each unit of a head and a part of its queries is one thread's, and torch is alone in it."""
+    monkeypatch.setattr(kernel_sweep_module, "STRIP", 200)
+    call, counted = call_of(CASES["long"])
+    statistics = Statistics.zeros(counted, torch.zeros(*call.key.shape[:3], 1), NEEDS)
+    attending, of_unit, meeting = sweep.begin(call, statistics, 2**20), {}, Barrier(2)
+
+    def attend(cut: Cut) -> None:
+        rows, heads, queries = cut
+        unit = rows.start, heads.start, queries.start * 8 // call.query.shape[2]
+        if unit not in of_unit:
+            of_unit[unit] = get_ident()
+            if len(of_unit) <= 2:
+                meeting.wait(20)
+        assert of_unit[unit] == get_ident() and torch.get_num_threads() == 1
+        assert torch.is_inference_mode_enabled()
+
+    torch.set_num_threads(2)
+    try:
+        with torch.inference_mode():
+            attending.over(blocks(call, attending.size, False), attend)
+        with pytest.raises(ZeroDivisionError):
+            attending.over(blocks(call, attending.size, False), lambda cut: 1 / 0)
+    finally:
+        torch.set_num_threads(1)
+    assert len({*of_unit.values()} - {get_ident()}) == 2
+    assert len(of_unit) > call.query.shape[0] * call.query.shape[1]
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])

@@ -3,6 +3,8 @@
 import re
 
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from headcount.core import INK, LINE, MUTED, PAPER, SITE_COLOURS, Chart, styled, svg_of
 
@@ -26,12 +28,13 @@ def inline_svg(chart: Chart) -> Markup | None:
     """A figure as an element of a page; None if the result has no such numbers.
 
     Its ids begin with the chart's name, so that figures of one page do not share any, and styles
-    of its own file, which would be those of the whole page, are gone.
+    of its own file, which would be those of the whole page, are gone. So is a title that only
+    repeats what the page says above the figure.
     """
     with styled():
         if (figure := chart.figure) is None:
             return None
-        svg = svg_of(figure)
+        svg = _untitled(figure, chart.says)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     # Hundredths of a point and no indents: the page of a large model stays small.
@@ -45,6 +48,19 @@ def inline_svg(chart: Chart) -> Markup | None:
     svg = re.sub(r' height="[^"]*pt"', "", svg, count=1)
     svg = re.sub(r' width="([\d.]+)pt"', _width, svg, count=1)
     return Markup(svg.replace("<svg", head, 1))
+
+
+def _untitled(figure: Figure, title: str) -> str:
+    """The SVG of a figure without this title, which its files keep."""
+    shown = [
+        text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text() == title
+    ]
+    for text in shown:
+        text.set_visible(False)
+    svg = svg_of(figure)
+    for text in shown:
+        text.set_visible(True)
+    return svg
 
 
 def _width(points: re.Match[str]) -> str:

@@ -53,11 +53,14 @@ _KNOWN = {
     "replaced output": "the right token",
 }
 
+_CORRECTIONS = ("Miller-Madow", "less that of shuffled tokens", "on states left out")
+"""What corrects each estimate."""
+
 CURVES = (
     *(
-        CurveFigure(name, against, f"Nats about {what} ({name[3:]})")
+        CurveFigure(name, against, f"Nats about {what} ({words})")
         for against, what in _KNOWN.items()
-        for name in ESTIMATES
+        for name, words in zip(ESTIMATES, _CORRECTIONS, strict=True)
     ),
     CurveFigure("pwcca", "next layer", "Distance to the next layer (PWCCA)", "pwcca-shuffled"),
     CurveFigure("pwcca", "last layer", "Distance to the last layer (PWCCA)"),

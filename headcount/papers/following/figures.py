@@ -114,7 +114,7 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
     heads = sum(sum(counts) for counts in record.heads.values())
     for number, point in enumerate(record.checkpoints):
         counts = sorted(point.losses)
-        shade = 0.15 + 0.85 * (number + 1) / len(record.checkpoints)
+        shade = 0.3 + 0.7 * (number + 1) / len(record.checkpoints)
         axes.plot(
             [count / heads for count in counts],
             [point.losses[count] for count in counts],
@@ -138,6 +138,7 @@ def _counts(axes: Axes, points: Sequence[FollowedCheckpoint], field: str) -> Non
     names = sorted({name for point in points for name in getattr(point, field)})
     for number, name in enumerate(names):
         _line(axes, at, [getattr(point, field).get(name, 0) for point in points], number, name)
+    axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 

@@ -147,7 +147,7 @@ def test_the_parts_are_beside_the_logit(found: Explained) -> None:
         if line.count("|") == 3
     }
     heads = sum(row.value for row in found.of("attribution").values() if row.is_head)
-    assert rows["heads"] == f"{heads:.2f}" and rows["MLPs"] == "-2.00"
+    assert rows["heads"] == f"{heads:.2f}" and rows["MLPs"] == "−2.00"
     assert rows["logit"] == f"{found.record.logit:.2f}" and "other heads" not in rows
     few = replace(found, effects=found.effects[1:])
     assert "| other heads |   2.50 |" in text_of(few)

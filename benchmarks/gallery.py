@@ -19,6 +19,8 @@ KEPT = (".parquet", ".json")
 """Endings of the files of results."""
 GUESSED = ("Then, Mary and John went to the store. John gave a drink to", "--target", " Mary")
 AGAINST = ("--against", " John")
+FEW_TEXTS = ("--lengths", "500", "1000", "--per-length", "5")
+"""Texts that judge the plan: as many as intervals need, and three minutes on one core."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def commands(arguments: Arguments) -> dict[str, list[list[str]]]:
         ],
         "smollm2": [["analyze", model, "sample/sample.conllu"]],
         "explanation": [["explain", model, *GUESSED, *AGAINST]],
-        "plan": [["cache", model, "--stream", "0.5"]],
+        "plan": [["cache", model, "--stream", "0.5", *FEW_TEXTS]],
         "en-de": [["analyze", "headcount:en-de", "sample/sample.tsv"]],
         "vit": [["analyze", *digits, "--null"], ["importance", "digits/vit", *labels]],
     }

@@ -1,10 +1,11 @@
 """The pages of the gallery are what results are drawn as today."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
-from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES
-from headcount.results import read_run
+from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, document_of, write_page
+from headcount.results import PlannedCache, read_run
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 
@@ -20,3 +21,16 @@ def test_the_page_that_needs_a_model_has_the_styles_and_scripts_of_today() -> No
 def test_results_are_read() -> None:
     runs = [read_run(record.parent) for record in GALLERY.glob("*/run.json")]
     assert len(runs) >= 3 and all(run.rows for run in runs)
+
+
+def test_the_plan_is_read_and_its_page_drawn(tmp_path: Path) -> None:
+    plan = PlannedCache.read(GALLERY / "plan")
+    assert plan.groups and {row.length for row in plan.judged} == {None, 500, 1000}
+    write_page(tmp_path / "cache.html", document_of(plan), plan.record)
+    assert plan.record.model in (tmp_path / "cache.html").read_text(encoding="utf-8")
+
+
+def test_the_gallery_links_every_result() -> None:
+    text = (GALLERY.parent / "gallery.md").read_text(encoding="utf-8")
+    linked = re.findall(r'href="gallery/([^/"]+)/', text)
+    assert {*linked} == {each.name for each in GALLERY.iterdir() if each.is_dir()}

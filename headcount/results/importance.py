@@ -76,6 +76,8 @@ METRICS: Mapping[str, str] = {
     "chrf": "chrF",
     "f1": "F1",
     "macro-f1": "macro-F1",
+    "matthews": "Matthews correlation",
+    "spearman": "Spearman correlation",
 }
 """Spelling of the metrics that are not written like their names."""
 

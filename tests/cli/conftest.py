@@ -1,6 +1,7 @@
 """Commands run through `main`; those that will be killed run in their own process."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,18 @@ def check_no_paths(out: Path) -> None:
             found = path.read_bytes()
         place = found.find(TEMPORARY)
         assert place < 0, f"{path}: {found[max(0, place - 200) : place + 100]!r}"
+
+
+def check_titles(folder: Path, page: str) -> None:
+    """Check that charts of a page say their titles once, and their files, too."""
+    text = (folder / page).read_text(encoding="utf-8")
+    charts = re.findall(r'<figure class="chart">.*?</figure>', text, re.S)
+    files = [file.read_text(encoding="utf-8") for file in (folder / "figures").glob("*.svg")]
+    titles = [re.findall("<figcaption>(.*?)</figcaption>", chart) for chart in charts]
+    assert len(titles) == len(files)
+    for chart, (title,) in zip(charts, titles, strict=True):
+        drawn = f">{title}</text>"
+        assert drawn not in chart and sum(drawn in file for file in files) == 1, title
 
 
 def headcount(*arguments: object) -> tuple[int, str, str]:

@@ -146,6 +146,9 @@ def test_every_quantity_of_two_models_and_their_figures(
     assert {"NOUN", "VERB", "DET"} < {point.label for point in tags} and len(tags) == 2 * 3 * 30
     names = {path.name for path in (out / "figures").iterdir()}
     assert {"pwcca-next-layer.svg", "words-masked-lm.svg", "tags-masked-lm.svg"} <= names
+    title, page = "Distance to the next layer (PWCCA)", (out / "evolution.html").read_text()
+    assert f">{title}</text>" in (out / "figures" / "pwcca-next-layer.svg").read_text()
+    assert f"<figcaption>{title}</figcaption>" in page and f">{title}</text>" not in page
     text = (out / "evolution.md").read_text(encoding="utf-8")
     assert (
         "In a plane: the by position" in text

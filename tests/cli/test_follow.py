@@ -4,7 +4,7 @@ from pathlib import Path
 from shutil import copytree
 
 from headcount.papers import Followed
-from tests.cli.conftest import headcount
+from tests.cli.conftest import check_titles, headcount
 
 
 def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -> None:
@@ -23,6 +23,7 @@ def test_follow_writes_its_files(bert: Path, data: list[Path], tmp_path: Path) -
     assert "step 5" in text and "figures/prunable.svg" in text
     names = {path.stem for path in (out / "figures").iterdir()}
     assert names == {"importance", "prunable", "pruned-loss", "confidence", "score"}
+    check_titles(out, "follow.html")
     status, _, errors = headcount("follow", *folders, *given)
     assert status == 2 and "an earlier run" in errors
     status, _, errors = headcount("follow", folders[0], *given, "--overwrite")

@@ -132,7 +132,7 @@ def test_a_chart_is_drawn_once_for_files_and_page(tmp_path: Path) -> None:
 
 
 def test_one_layer_has_no_test() -> None:
-    assert "encoder.self: there is one layer only" in told(clusters(float("nan")))
+    assert "Encoder self-attention: there is one layer only" in told(clusters(float("nan")))
 
 
 def test_alignment_in_words() -> None:

@@ -121,7 +121,7 @@ def test_what_is_said_first(found: Explained) -> None:
     assert (
         "decoder prefers the targets of 16 prompts to their rivals by 4.75 (4.00 to 5.50) nats. "
         "Attribution: dec.0.0 (+2.50), dec.0.1 (+1.25), dec.0.2 (+0.83) raise it most, and "
-        "dec.3.2 (-1.25) lowers it most. Zeroed: dec.0.0 (+3.75)"
+        "dec.3.2 (−1.25) lowers it most. Zeroed: dec.0.0 (+3.75)"
     ) in text
     alone = made_explained(["dec.0.0", "dec.0.1"], prompts=1)
     alone = replace(alone, record=replace(alone.record, low=NAN, high=NAN))
@@ -140,14 +140,14 @@ def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None
 
 def test_the_parts_are_beside_the_logit(found: Explained) -> None:
     text = text_of(found)
-    assert "Of the MLPs, mlp.1 adds most, -3.00." in text
+    assert "Of the MLPs, mlp.1 adds most, −3.00." in text
     rows = {
         line.split("|")[1].strip(): line.split("|")[2].strip()
         for line in text.splitlines()
         if line.count("|") == 3
     }
     heads = sum(row.value for row in found.of("attribution").values() if row.is_head)
-    assert rows["heads"] == f"{heads:.2f}" and rows["MLPs"] == "-2.00"
+    assert rows["heads"] == f"{heads:.2f}" and rows["MLPs"] == "−2.00"
     assert rows["logit"] == f"{found.record.logit:.2f}" and "other heads" not in rows
     few = replace(found, effects=found.effects[1:])
     assert "| other heads |   2.50 |" in text_of(few)
@@ -220,6 +220,6 @@ def test_looks_by_layers(found: Explained) -> None:
     text = text_of(found)
     assert (
         "if no head of these layers can look from where the prediction is made at the target's "
-        "word. Of single layers, 1 has the largest effect, -1.00."
+        "word. Of single layers, 1 has the largest effect, −1.00."
     ) in text
     assert "| 0 to 1 | 2.00 (1.50 to 2.50) |" in " ".join(text.split()).replace("|  ", "| ")

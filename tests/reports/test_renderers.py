@@ -13,7 +13,17 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from headcount.cli.console import LONGEST_SIGNATURE, print_document
-from headcount.core import Chart, Code, Document, Table, new_figure, say, shortened
+from headcount.core import (
+    Chart,
+    Code,
+    Document,
+    Table,
+    new_figure,
+    save,
+    say,
+    shortened,
+    styled,
+)
 from headcount.reports import render, report_view
 from headcount.reports.page.inline_svg import inline_svg
 from headcount.results import Analysis, Result, read_run
@@ -142,3 +152,19 @@ def test_marks_say_their_numbers_and_link_to_the_cards_of_their_heads() -> None:
     links = re.findall(r'<a xlink:href="#(\S+)" tabindex="-1"><title>([^<]*)</title>', drawn)
     assert links == [("enc.0.1", "1 &lt; 2"), ("enc.0.2", "second")]
     assert "<g><title>0.12345</title>" in drawn and "target" not in drawn
+
+
+def test_a_title_that_the_page_says_is_in_the_files_of_the_figure_only(tmp_path: Path) -> None:
+    def draw() -> Figure:
+        figure = new_figure(4.0, 2.0)
+        for axes, title in zip(figure.subplots(1, 2), ("Loss", "a panel"), strict=True):
+            axes.set_title(title)
+        return figure
+
+    chart = Chart("loss", "Loss", draw)
+    drawn = inline_svg(chart) or ""
+    assert ">Loss<" not in drawn and ">a panel<" in drawn
+    with styled():
+        assert chart.figure is not None
+        file = save(chart.figure, tmp_path / "loss.svg").read_text(encoding="utf-8")
+    assert ">Loss<" in file and ">a panel<" in file

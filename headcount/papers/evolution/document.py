@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from headcount.core import Block, Document, Heading, Table, Text
+from headcount.numbers import correlation
 from headcount.papers.evolution.figures import CURVES, CurveFigure, evolution_charts, label_of
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
@@ -86,14 +87,14 @@ def _sentences(evolution: Evolution, curve: CurveFigure) -> Iterator[str]:
         lowest, highest = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
         direction = "rises" if means[last] > means[first] else "drops"
         inner = [
-            f"{word} {means[layer]:.2f} at layer {layer}"
+            f"{word} {correlation(means[layer])} at layer {layer}"
             for word, layer in (("lowest", lowest), ("highest", highest))
             if layer not in (first, last)
         ]
         between = f" ({', '.join(inner)})" if inner else ""
         yield (
-            f"{objective} {direction} from {means[first]:.2f} at layer {first} to "
-            f"{means[last]:.2f} at layer {last}{between}."
+            f"{objective} {direction} from {correlation(means[first])} at layer {first} to "
+            f"{correlation(means[last])} at layer {last}{between}."
         )
 
 
@@ -109,7 +110,7 @@ def _table(evolution: Evolution, curve: CurveFigure) -> Table:
 
 def _band(values: list[float]) -> str:
     """The value of one seed, or the lowest and the highest."""
-    low, high = f"{min(values):.3f}", f"{max(values):.3f}"
+    low, high = (f"{end:z.3f}".replace("-", "−") for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

@@ -53,25 +53,28 @@ _KNOWN = {
     "replaced output": "the right token",
 }
 
+_CORRECTIONS = ("Miller-Madow", "less that of shuffled tokens", "on states left out")
+"""What corrects each estimate."""
+
 CURVES = (
     *(
-        CurveFigure(name, against, f"nats about {what} ({name[3:]})")
+        CurveFigure(name, against, f"Nats about {what} ({words})")
         for against, what in _KNOWN.items()
-        for name in ESTIMATES
+        for name, words in zip(ESTIMATES, _CORRECTIONS, strict=True)
     ),
-    CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
-    CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
+    CurveFigure("pwcca", "next layer", "Distance to the next layer (PWCCA)", "pwcca-shuffled"),
+    CurveFigure("pwcca", "last layer", "Distance to the last layer (PWCCA)"),
     CurveFigure(
-        "neighbours", "token", "neighbours with the same token, share", "neighbours-chance"
-    ),
-    CurveFigure(
-        "neighbours", "left", "neighbours with the same token on the left", "neighbours-chance"
+        "neighbours", "token", "Neighbours with the same token, share", "neighbours-chance"
     ),
     CurveFigure(
-        "neighbours", "right", "neighbours with the same token on the right", "neighbours-chance"
+        "neighbours", "left", "Neighbours with the same token on the left", "neighbours-chance"
     ),
-    CurveFigure("neighbours", "tag", "neighbours with the same tag, share", "neighbours-chance"),
-    CurveFigure("neighbours", "position", "distance of neighbours, in tokens", "neighbours-chance"),
+    CurveFigure(
+        "neighbours", "right", "Neighbours with the same token on the right", "neighbours-chance"
+    ),
+    CurveFigure("neighbours", "tag", "Neighbours with the same tag, share", "neighbours-chance"),
+    CurveFigure("neighbours", "position", "Distance of neighbours, in tokens", "neighbours-chance"),
 )
 
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, Chart, new_figure
 from headcount.papers.following.record import FollowedCheckpoint, FollowRecord
+from headcount.results import METRICS
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7A3E9D", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "os^Dv<>p"
@@ -21,35 +22,36 @@ MARKERS = "os^Dv<>p"
 def following_charts(record: FollowRecord) -> list[Chart]:
     """Every figure."""
     points = record.checkpoints
+    metric = METRICS.get(record.metric, record.metric)
     drawn: dict[str, tuple[str, Callable[[Axes], None]]] = {
-        "importance": ("Importance along the training", lambda axes: _importance(axes, points)),
+        "importance": ("Rank correlation of importance", lambda axes: _importance(axes, points)),
         "prunable": (
-            "Share of heads that can be pruned",
-            lambda axes: _prunable(axes, points, record.within),
+            f"Share of heads that can be pruned, loss at most {100 * record.within:g} % higher",
+            lambda axes: _prunable(axes, points),
         ),
-        "pruned-loss": ("Loss without heads", lambda axes: _losses(axes, record)),
-        "confidence": ("Confidence of the heads", lambda axes: _confidence(axes, points)),
-        "roles": (
-            "Heads with a role",
-            lambda axes: _counts(axes, points, "roles", "heads with a role"),
+        "pruned-loss": ("Loss by share of pruned heads", lambda axes: _losses(axes, record)),
+        "confidence": (
+            "Confidence: mean and quartiles of heads",
+            lambda axes: _confidence(axes, points),
         ),
-        "tendencies": (
-            "Heads with a tendency",
-            lambda axes: _counts(axes, points, "tendencies", "heads with a tendency"),
-        ),
-        "score": ("Score of the model", lambda axes: _score(axes, record)),
+        "roles": ("Heads with a role", lambda axes: _counts(axes, points, "roles")),
+        "tendencies": ("Heads with a tendency", lambda axes: _counts(axes, points, "tendencies")),
+        "score": (f"Score of the model: {metric}", lambda axes: _score(axes, points)),
     }
     for counted in ("roles", "tendencies"):
         if not any(getattr(point, counted) for point in points):
             del drawn[counted]
-    return [Chart(name, says, partial(_drawn, draw)) for name, (says, draw) in drawn.items()]
+    return [
+        Chart(name, title, partial(_drawn, draw, title)) for name, (title, draw) in drawn.items()
+    ]
 
 
-def _drawn(draw: Callable[[Axes], None]) -> Figure:
-    """A figure of one panel, with a legend if its lines have names."""
+def _drawn(draw: Callable[[Axes], None], title: str) -> Figure:
+    """A figure of one panel under its title, with a legend if its lines have names."""
     figure = new_figure(5.2, 2.9)
     axes = figure.subplots()
     draw(axes)
+    axes.set_title(title)
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside right upper")
     return figure
@@ -97,15 +99,14 @@ def _importance(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
     axes.axhline(
         points[-1].across_halves, color=MUTED, linestyle="--", linewidth=0.8, label="ceiling"
     )
-    axes.set(title="rank correlation of importance", ylim=(min(0, axes.get_ylim()[0]), 1.02))
+    axes.set_ylim(min(0, axes.get_ylim()[0]), 1.02)
 
 
-def _prunable(axes: Axes, points: Sequence[FollowedCheckpoint], within: float) -> None:
+def _prunable(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
     at = _along(axes, points)
     _band(axes, at, [(each.prunable_low, each.prunable_high) for each in points], COLOURS[0])
     _line(axes, at, [each.prunable for each in points], 0)
-    title = f"share of heads prunable, loss at most {100 * within:g} % higher"
-    axes.set(title=title, ylim=(0, 1.02))
+    axes.set_ylim(0, 1.02)
 
 
 def _losses(axes: Axes, record: FollowRecord) -> None:
@@ -113,7 +114,7 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
     heads = sum(sum(counts) for counts in record.heads.values())
     for number, point in enumerate(record.checkpoints):
         counts = sorted(point.losses)
-        shade = 0.15 + 0.85 * (number + 1) / len(record.checkpoints)
+        shade = 0.3 + 0.7 * (number + 1) / len(record.checkpoints)
         axes.plot(
             [count / heads for count in counts],
             [point.losses[count] for count in counts],
@@ -122,27 +123,25 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
             linewidth=1.1,
             label=point.name if point.step is None else f"{point.step:,}",
         )
-    axes.set(title="loss by share of pruned heads", xlabel="share of heads pruned")
+    axes.set_xlabel("share of heads pruned")
 
 
 def _confidence(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
     at = _along(axes, points)
     _band(axes, at, [(each.confidence_low, each.confidence_high) for each in points], COLOURS[0])
     _line(axes, at, [each.confidence for each in points], 0)
-    axes.set(title="confidence: mean and quartiles of heads", ylim=(0, 1.02))
+    axes.set_ylim(0, 1.02)
 
 
-def _counts(axes: Axes, points: Sequence[FollowedCheckpoint], field: str, title: str) -> None:
+def _counts(axes: Axes, points: Sequence[FollowedCheckpoint], field: str) -> None:
     at = _along(axes, points)
     names = sorted({name for point in points for name in getattr(point, field)})
     for number, name in enumerate(names):
         _line(axes, at, [getattr(point, field).get(name, 0) for point in points], number, name)
-    axes.set(title=title)
+    axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _score(axes: Axes, record: FollowRecord) -> None:
-    points = record.checkpoints
+def _score(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
     at = _along(axes, points)
     _line(axes, at, [each.score for each in points], 0)
-    axes.set(title=record.metric)

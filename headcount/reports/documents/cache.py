@@ -25,7 +25,7 @@ def cache_document(found: PlannedCache) -> Document:
         "Which key/value groups keep the whole cache",
         (
             Text(_chosen(found)),
-            Text(_verdict(found)),
+            Text(_verdict(found), "lede"),
             Heading("What is answered under the plan"),
             Text(
                 "needles: facts in long texts, outside what a streaming group keeps, of other "
@@ -128,7 +128,7 @@ def _signed(row: JudgedRow, name: str) -> str:
     """A difference in percentage points with its interval, which needs texts that differ."""
     mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
     within = "in every text" if low == high else f"({low:+z.0f} to {high:+z.0f})"
-    return f"{mean:+z.0f} {within}"
+    return f"{mean:+z.0f} {within}".replace("-", "−")
 
 
 def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:

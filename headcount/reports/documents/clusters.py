@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headcount.core import Chart, Document, Head, Heading, Table, Text, amount
 from headcount.reports.figures.head_relations import cluster_map, distance_matrix
+from headcount.reports.names import SITE_TITLES
 from headcount.results import Clusters, LayerTest
 
 SHOWN = 10
@@ -77,11 +78,12 @@ def _grouped(found: Clusters, groups: Sequence[Sequence[str]]) -> str:
 
 def _layers_sentence(test: LayerTest) -> str:
     """What a test of the layers found."""
+    site = SITE_TITLES.get(test.site, test.site)
     if test.p != test.p:
-        return f"{test.site}: there is one layer only, or one head in each layer."
+        return f"{site}: there is one layer only, or one head in each layer."
     is_near = test.p <= 0.05 and test.same_layer < test.other_layers
     return (
-        f"{test.site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of different "
+        f"{site}: heads of one layer are {test.same_layer:.3f} nats apart, heads of different "
         f"layers {test.other_layers:.3f}. Heads of one layer are "
         f"{'nearer to each other' if is_near else 'not clearly nearer'} (p = {test.p:.2g}, "
         f"{amount(test.permutations, 'permutation')})."

@@ -39,8 +39,8 @@ def explanation_document(found: Explained) -> Document:
                 ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)"),
                 (
                     (
-                        *(row.prompt, row.tokens, row.against, row.corrupt, f"{row.value:.2f}"),
-                        "" if isnan(row.second) else f"{row.second:.2f}",
+                        *(row.prompt, row.tokens, row.against, row.corrupt, _nats(row.value)),
+                        "" if isnan(row.second) else _nats(row.second),
                         f"{row.probability:.2g}",
                     )
                     for row in found.prompts
@@ -87,7 +87,13 @@ def _spoken(text: str) -> str:
 
 def _within(value: float, low: float, high: float, sign: str = "") -> str:
     """A number with its interval, if it has one."""
-    return f"{value:{sign}.2f}" + ("" if isnan(low) else f" ({low:.2f} to {high:.2f})")
+    within = "" if isnan(low) else f" ({_nats(low)} to {_nats(high)})"
+    return _nats(value, sign) + within
+
+
+def _nats(value: float, sign: str = "") -> str:
+    """A number with a true minus."""
+    return f"{value:{sign}z.2f}".replace("-", "−")
 
 
 def _ranked(found: Explained, effect: str) -> list[EffectRow]:
@@ -101,8 +107,8 @@ def _best(found: Explained) -> str:
     parts = list[str]()
     for effect in found.measured[:2]:
         rows = sorted(_ranked(found, effect), key=lambda row: -row.value)
-        raising = [f"{row.part} ({row.value:+.2f})" for row in rows[:3] if row.value > 0]
-        lowering = [f"{row.part} ({row.value:+.2f})" for row in rows[-1:] if row.value < 0]
+        raising = [f"{row.part} ({_nats(row.value, '+')})" for row in rows[:3] if row.value > 0]
+        lowering = [f"{row.part} ({_nats(row.value, '+')})" for row in rows[-1:] if row.value < 0]
         said = [f"{', '.join(raising)} raise it most"] if raising else []
         said += [f"{lowering[0]} lowers it most"] if lowering else []
         if said:
@@ -149,7 +155,7 @@ def _heads(found: Explained) -> Iterator[Block]:
             (
                 row.part,
                 *(_cell(rows[row.part]) for rows in columns.values()),
-                *((f"{row.first:.2f} / {row.second:.2f}",) if halves else ()),
+                *((f"{_nats(row.first)} / {_nats(row.second)}",) if halves else ()),
             )
             for row in _ranked(found, first)[:SHOWN]
         ),
@@ -177,7 +183,7 @@ def _error(found: Explained) -> str:
     if len(patched) < 3:
         return f"{said}."
     correlation = float(rank_correlations(pairs[:1], pairs[1:])[0])
-    return f"{said}. Over all heads their rank correlation is {correlation:.2f}."
+    return f"{said}. Over all heads their rank correlation is {_nats(correlation)}."
 
 
 def _parts(found: Explained) -> Iterator[Block]:
@@ -192,8 +198,8 @@ def _parts(found: Explained) -> Iterator[Block]:
     yield Heading("What adds up to the logit")
     yield Text(
         "With the final norm's scale kept, the logit of the target, less that of its rival, is a "
-        f"sum. Of the MLPs, {largest.part} adds most, {largest.value:+.2f}. A logit that is capped "
-        "is the one before the cap."
+        f"sum. Of the MLPs, {largest.part} adds most, {_nats(largest.value, '+')}. A logit that is "
+        "capped is the one before the cap."
     )
     total = heads + sum(row.value for row in others)
     lines = [("heads", heads), ("MLPs", sum(row.value for row in mlps))]
@@ -203,8 +209,8 @@ def _parts(found: Explained) -> Iterator[Block]:
     yield Table.of(
         ("part", "adds"),
         [
-            *((name, f"{value:.2f}") for name, value in lines),
-            ("logit", f"{found.record.logit:.2f}"),
+            *((name, _nats(value)) for name, value in lines),
+            ("logit", _nats(found.record.logit)),
         ],
         "Parts of the logit",
     )
@@ -254,9 +260,9 @@ def _together(found: Explained) -> Iterator[Block]:
             (
                 *(EFFECTS[row.effect].label, EFFECTS[row.ranking].label, str(row.heads)),
                 _within(row.value, row.low, row.high),
-                f"{row.singles:.2f}",
+                _nats(row.singles),
                 _within(row.random, row.random_low, row.random_high),
-                f"{_left(found, row):.2f}",
+                _nats(_left(found, row)),
             )
             for row in found.joint
         ),
@@ -281,7 +287,7 @@ def _layers(found: Explained) -> Iterator[Block]:
     yield Heading("Looks, by layers")
     yield Text(
         f"What is lost if no head of these layers can look {found.record.looks}. Of single "
-        f"layers, {best.first} has the largest effect, {best.value:+.2f}."
+        f"layers, {best.first} has the largest effect, {_nats(best.value, '+')}."
     )
     yield Table.of(
         ("layers", "lost"),
@@ -298,7 +304,7 @@ def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
         (False, "where one is missing, others do what it did, and no single effect counts it"),
     ):
         said = [
-            f"{EFFECTS[row.effect].label} {row.value:.2f}, not {row.singles:.2f} "
+            f"{EFFECTS[row.effect].label} {_nats(row.value)}, not {_nats(row.singles)} "
             f"({amount(row.heads, 'head')})"
             for row in wrong.values()
             if (abs(row.value) < abs(row.singles)) == is_less

@@ -7,6 +7,7 @@ from headcount.core import Block, Document, Heading, Table, Text, Warned, amount
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import Chance, Matching, PairCorrelation, SiteMatching
 from headcount.statistics import ALPHA
+from headcount.vocabulary import TRAITS
 
 PAIRING = {True: "across layers", False: "within layers"}
 """Names of both ways to pair heads, by whether layers may differ."""
@@ -67,7 +68,8 @@ def matching_sentence(found: SiteMatching) -> str:
 
 def _number_label(each: PairCorrelation) -> str:
     """The name of a number as it is shown."""
-    return MEASURES[each.number].label if each.number in MEASURES else each.number
+    known = MEASURES.get(each.number) or TRAITS.get(each.number)
+    return known.label if known else each.number
 
 
 def _in_range(chance: Chance | None) -> str:

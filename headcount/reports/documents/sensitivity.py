@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, new_figure
+from headcount.numbers import correlation, significant
 from headcount.reports.names import SITE_TITLES
 from headcount.results import KINDS, Sensitivity, SensitivityRow
 
@@ -54,7 +55,7 @@ def sensitivity_document(found: Sensitivity) -> Document:
     return Document(
         "How the loss reacts to attention",
         (
-            Text(f"{record.task}: {amount(record.examples, 'example')}, loss {record.loss:.4g}"),
+            Text(f"{record.task}: {amount(record.examples, 'example')}, loss {record.loss:.4g}."),
             Text(
                 "|dL/dA| is how fast the loss L of an example changes with an attention weight A. "
                 "By layer: the share of attention, then |dL/dA| divided by that for other tokens. "
@@ -67,9 +68,11 @@ def sensitivity_document(found: Sensitivity) -> Document:
             ),
             *(
                 Text(
-                    f"{each.site}, {each.kind}: over {amount(each.heads, 'head')}, attention "
-                    "correlates with |dL/dA| as a share of that for other tokens: "
-                    f"{each.spearman:.2f} ({each.low:.2f} to {each.high:.2f}, Spearman)"
+                    f"{SITE_TITLES.get(each.site, each.site)}, {each.kind}: over "
+                    f"{amount(each.heads, 'head')}, attention correlates with |dL/dA| as a "
+                    "share of that for other tokens: "
+                    f"{correlation(each.spearman)} ({correlation(each.low)} to "
+                    f"{correlation(each.high)}, Spearman)."
                 )
                 for each in record.no_ops
             ),
@@ -90,4 +93,4 @@ def _rows(found: Sensitivity, kinds: list[str]) -> Iterator[list[str]]:
             f"{attention[number].value:.0%}, {ratio[number].value:.2f}"
             for attention, ratio in parts
         )
-        yield [f"{SITES[other.site]}.{other.layer}", *cells, f"{other.value:.2e}"]
+        yield [f"{SITES[other.site]}.{other.layer}", *cells, significant(other.value)]

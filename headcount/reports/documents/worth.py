@@ -12,6 +12,7 @@ from headcount import numbers
 from headcount.core import (
     INK,
     MUTED,
+    ON_MARK,
     PAPER,
     SITE_COLOURS,
     SITES,
@@ -248,7 +249,7 @@ def agreement(matrix: Matrix | None) -> Figure | None:
             ha="center",
             va="center",
             size=7.5,
-            color="white" if abs(value) > 0.8 else INK,
+            color="white" if abs(value) > 0.75 else ON_MARK,
         )
     labels = [label(name) for name in matrix.names]
     axes.set_xticks(range(size - 1), labels[:-1], rotation=30, ha="right", rotation_mode="anchor")

@@ -234,7 +234,7 @@ def _labelled(figure: Figure, x: str, y: str, panels: Panels) -> Figure:
 
 
 def _layer_map(axes: Axes, rows: list[CurvePoint], heads: Heads, site: str) -> AxesImage:
-    """Layers x budgets; darker cells keep a larger share of the layer."""
+    """Layers x budgets; darker cells keep a larger share of the layer, and none is black."""
     share_LK = np.zeros((len(heads.counts[site]), len(rows)))
     for column, row in enumerate(rows):
         for head in row.heads:
@@ -243,4 +243,4 @@ def _layer_map(axes: Axes, rows: list[CurvePoint], heads: Heads, site: str) -> A
     axes.set_xticks(range(len(rows)), [str(row.keep) for row in rows])
     axes.set_yticks(range(len(share_LK)))
     axes.tick_params(length=0)
-    return axes.imshow(share_LK, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    return axes.imshow(share_LK, cmap="Blues", vmin=0, vmax=1, aspect="auto")

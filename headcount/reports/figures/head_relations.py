@@ -8,7 +8,6 @@ from matplotlib.lines import Line2D
 
 from headcount.core import (
     ACCENT,
-    LINE,
     MUTED,
     ON_MARK,
     SITES,
@@ -27,6 +26,8 @@ from headcount.vocabulary import roles_named
 
 _PANEL = 3.4
 """Width and height of one site's map, in inches."""
+_NAMED = 26
+"""Largest number of rows of a map that have their names beside them: more would overlap."""
 
 
 def cluster_map(clusters: Clusters, roles: Mapping[str, Sequence[str]] | None = None) -> Figure:
@@ -50,7 +51,7 @@ def cluster_map(clusters: Clusters, roles: Mapping[str, Sequence[str]] | None = 
         axes.set_yticks([])
         heads, xs, ys = zip(*places, strict=True)
         shades = [colours[str(head)][1] for head in heads]
-        dots = axes.scatter(xs, ys, s=81, c=shades, edgecolors=LINE, linewidths=0.4, zorder=2)
+        dots = axes.scatter(xs, ys, s=81, c=shades, edgecolors=MUTED, linewidths=0.4, zorder=2)
         dots.set_urls([f"#{head}" for head in heads])  # the cards of a page
         for head, x, y in places:
             label = f"{head.layer}.{head.index}"
@@ -58,7 +59,7 @@ def cluster_map(clusters: Clusters, roles: Mapping[str, Sequence[str]] | None = 
         axes.set_xlabel("distance in nats per query, in two dimensions", color=MUTED)
     legend = dict.fromkeys(colours.values())
     handles = [
-        Line2D([], [], marker="o", ls="", color=colour, mec=LINE, mew=0.4, label=name)
+        Line2D([], [], marker="o", ls="", color=colour, mec=MUTED, mew=0.4, label=name)
         for name, colour in sorted(legend)
     ]
     figure.legend(
@@ -108,10 +109,10 @@ def distance_matrix(clusters: Clusters) -> Figure:
         heads = [each.head for each in sorted(places, key=lambda each: each.order)]
         rows = [[distance.get(frozenset((a, b)), 0.0) for b in heads] for a in heads]
         image = axes.imshow(np.array(rows), cmap="Blues_r", vmin=0, vmax=largest)
-        labels = [head.partition(".")[2] for head in heads]
-        size = min(7.0, 250 / max(1, len(heads)))
-        axes.set_xticks(range(len(heads)), labels, rotation=90, fontsize=size)
-        axes.set_yticks(range(len(heads)), labels, fontsize=size)
+        named = range(0, len(heads), -(-len(heads) // _NAMED))
+        labels = [heads[place].partition(".")[2] for place in named]
+        axes.set_xticks(named, labels, rotation=90, fontsize=6)
+        axes.set_yticks(named, labels, fontsize=6)
         axes.tick_params(length=0, pad=1)
         axes.set_title(SITE_TITLES.get(site, site))
     if image is not None:

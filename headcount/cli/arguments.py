@@ -343,14 +343,12 @@ def check_reading(corpus: Corpus) -> None:
         )
 
 
-def check_corpus(files: Sequence[str | Path], limit: int | None = None) -> None:
+def check_corpus(files: Sequence[str | Path]) -> None:
     """Check that files of texts or treebanks exist, by their first sentences.
 
     Raises:
-        CorpusError: If one does not exist, is of an unknown kind, or can't be read, or the limit
-            leaves no sentence.
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
     """
-    check_limit(limit, "sentence")
     check_data(files)
     if files:
         Corpus(files)

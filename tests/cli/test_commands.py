@@ -12,7 +12,7 @@ from headcount.cli.command import COMMANDS, command_class, main
 from headcount.cli.frame import Command, ResultCommand
 from headcount.models import load, revision
 from headcount.papers import Evolution, Followed
-from headcount.reports.documents.results import DOCUMENTS
+from headcount.reports.page.sections import DOCUMENTS
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headcount.core import Table
+from headcount.numbers import percent
 from headcount.reports.documents.syntax import syntax_document
 from headcount.reports.relation_view import syntax_of
 from headcount.results import Analysis, read_run
@@ -30,7 +31,12 @@ def test_the_head_is_the_choice_of_the_first_half_not_the_best_of_the_second(pro
     assert (row.head, row.share, row.chance) == ("enc.0.1", 0.58, 0.37)
     shown = syntax_document(run)
     cells = next(block for block in shown.blocks if isinstance(block, Table)).rows if shown else ()
-    assert cells[0][1:6] == ("enc.0.1", "the subject of a verb", "58 %", "37 %", "+21")
+    assert cells[0][1:6] == (
+        "enc.0.1",
+        "the subject of a verb",
+        *map(percent, (0.58, 0.37)),
+        "+21",
+    )
     assert table.summary == (
         "Of 1 relation with enough cases, a head finds 1 more often than position explains, "
         "1 by 10 points or more."

@@ -1,4 +1,4 @@
-"""The record of an analysis, run.json; the rows of its tables, and its examples."""
+"""The record of an analysis, `run.json`; the rows of its tables, and its examples."""
 
 import re
 from collections.abc import Mapping

@@ -30,8 +30,9 @@ def test_the_head_is_the_choice_of_the_first_half_not_the_best_of_the_second(pro
     (row,) = table.rows
     assert (row.head, row.share, row.chance) == ("enc.0.1", 0.58, 0.37)
     shown = syntax_document(run)
-    cells = next(block for block in shown.blocks if isinstance(block, Table)).rows if shown else ()
-    assert cells[0][1:6] == (
+    assert shown is not None
+    (cells,) = next(block for block in shown.blocks if isinstance(block, Table)).rows
+    assert cells[1:6] == (
         "enc.0.1",
         "the subject of a verb",
         *map(percent, (0.58, 0.37)),

@@ -13,8 +13,17 @@ from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Inputs, compare, runner
 from headcount.artifact.head_card import write_head_card
-from headcount.artifact.onnx import export_onnx, onnx_runner, reported, session
-from headcount.artifact.onnx_generation import DECODER, ENCODER, PAST, PRESENT, export_generation
+from headcount.artifact.onnx import (
+    DECODER,
+    ENCODER,
+    PAST,
+    PRESENT,
+    export_generation,
+    export_onnx,
+    onnx_runner,
+    run_session,
+    session,
+)
 from headcount.artifact.staging import replaced
 from headcount.core import ModelError, reason
 from headcount.corpora import TOKEN_TYPES, Corpus
@@ -58,7 +67,7 @@ class OnnxGeneration:
         self._fixed = {"attention_mask": mask_BN}
         if self._encoder is not None:
             given = {"input_ids": ids_BN, "attention_mask": mask_BN}
-            self._fixed |= _run(self._encoder, given)
+            self._fixed |= run_session(self._encoder, given)
         self._own = {
             each.name: torch.zeros(len(ids_BN), each.shape[1], 0, each.shape[3])
             for each in self._decoder.get_inputs()
@@ -68,22 +77,15 @@ class OnnxGeneration:
     def step(self, ids_BN: Tensor) -> Tensor:
         """The logits of the last of some tokens that follow those before; mask them in `start`."""
         name = "input_ids" if self._encoder is None else "decoder_input_ids"
-        logits, *presents = _run(self._decoder, {name: ids_BN, **self._fixed, **self._own}).values()
+        logits, *presents = run_session(
+            self._decoder, {name: ids_BN, **self._fixed, **self._own}
+        ).values()
         self._own = dict(zip(self._pasts, presents, strict=True))
         if self._encoder is None:  # the next token
             mask_BN = self._fixed["attention_mask"]
             longer = torch.cat([mask_BN, torch.ones_like(mask_BN[:, :1])], 1)
             self._fixed["attention_mask"] = longer
         return logits
-
-
-def _run(loaded: Any, given: Inputs) -> Inputs:
-    """The outputs of a session by name."""
-    taken = {each.name for each in loaded.get_inputs()}
-    names = [each.name for each in loaded.get_outputs()]
-    feed = {name: each.cpu().numpy() for name, each in given.items() if name in taken}
-    with reported():
-        return dict(zip(names, map(torch.from_numpy, loaded.run(None, feed)), strict=True))
 
 
 def compare_generation(
@@ -174,7 +176,7 @@ def export(
         folder: Folder that `headcount compact` or `prune` wrote; or `finetune`, which writes no
             certificate and no card: then the certificate covers the exported form alone.
         corpus: Texts to compare on; None for a made-up batch.
-        cache: Whether to write graphs for generation, too; see `onnx_generation`.
+        cache: Whether to write graphs for generation, too; see `export_generation`.
 
     Raises:
         InputError: If the folder is not a compact model's, or the `onnx` extra is missing.

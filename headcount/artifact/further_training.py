@@ -21,14 +21,7 @@ from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import MAX_TOKENS, ModelError, Plan, Progress, brief_repr, name_of, silent
-from headcount.models import (
-    Loaded,
-    check_is_loaded,
-    is_compact,
-    place_of,
-    plan_for,
-    revision,
-)
+from headcount.models import Loaded, check_is_loaded, is_compact, place_of, plan_for, revision
 from headcount.pruning import BeforeAfter
 from headcount.results import (
     ChoiceRecord,

@@ -9,7 +9,7 @@ from .groups import streamable as streamable
 from .judging import Answered as Answered
 from .judging import answered as answered
 from .judging import judged as judged
-from .masks import streaming_masks as streaming_masks
+from .judging import streaming_masks as streaming_masks
 from .options import CacheOptions as CacheOptions
 from .options import ScoreName as ScoreName
 from .plan import CachePlan as CachePlan

@@ -1,4 +1,4 @@
-"""The command line. One file a command."""
+"""The command line. One file for commands of one kind."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Arguments that commands share: a model, and the task and data to score it on."""
+"""Arguments that commands share: models, files, tasks, and the folder of a run's results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -30,6 +30,11 @@ from headcount.tasks import (
     check_metric,
     check_roles,
 )
+
+CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")]
+"""Files of a corpus, which are given without an option's name."""
+TextFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")]
+"""Files of texts, likewise."""
 
 
 @dataclass(frozen=True)
@@ -338,14 +343,12 @@ def check_reading(corpus: Corpus) -> None:
         )
 
 
-def check_corpus(files: Sequence[str | Path], limit: int | None = None) -> None:
+def check_corpus(files: Sequence[str | Path]) -> None:
     """Check that files of texts or treebanks exist, by their first sentences.
 
     Raises:
-        CorpusError: If one does not exist, is of an unknown kind, or can't be read, or the limit
-            leaves no sentence.
+        CorpusError: If one does not exist, is of an unknown kind, or can't be read.
     """
-    check_limit(limit, "sentence")
     check_data(files)
     if files:
         Corpus(files)
@@ -397,3 +400,23 @@ def check_no_unused_options(command: object, option: str, read_by: str, advice: 
 def _tasks_with(option: str) -> str:
     """The tasks that have an option."""
     return " and ".join(task for task, names in OPTIONS.items() if option in names)
+
+
+@dataclass(frozen=True)
+class OutArguments:
+    """The folder of a run."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --overwrite is given."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run in --out."""
+
+
+@dataclass(frozen=True)
+class ResumableArguments(OutArguments):
+    """The folder of a run that can be resumed."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results; must be new or empty unless --resume or --overwrite is given."""
+    resume: bool = field(default=False, kw_only=True)
+    """Resume an interrupted run in --out; nothing is measured twice."""

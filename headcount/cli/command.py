@@ -3,12 +3,13 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+from ast import literal_eval
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import tyro
 
@@ -16,10 +17,10 @@ from headcount import __version__
 from headcount.cli.console import plain_console, quietly
 from headcount.cli.frame import Command
 from headcount.cli.stopping import stoppable
-from headcount.cli.words import check_given_once, check_not_empty
 from headcount.core import (
     SHARING,
     InputError,
+    amount,
     check_known,
     check_single_process,
     ended,
@@ -34,44 +35,144 @@ from headcount.core import (
     visible,
 )
 
+MAY_BE_EMPTY = ("--prefix",)
+"""Options whose text may be empty."""
+
+
+def check_not_empty(arguments: Sequence[str]) -> None:
+    """Check that no argument is an empty text, which as a path would be the working directory.
+
+    Raises:
+        InputError: If one is; names the option.
+    """
+    option = "an argument"
+    for each in arguments:
+        option = each.partition("=")[0] if each.startswith("--") else option
+        if option not in MAY_BE_EMPTY and (not each or each == f"{option}="):
+            raise InputError(
+                f"Expected a value for {option}, got an empty text. Give one, or leave it out. The "
+                "working directory is written as a dot."
+            )
+
+
+def check_given_once(arguments: Sequence[str]) -> None:
+    """Check that no option is given twice, since the values of the first would be lost.
+
+    Raises:
+        InputError: If one is; names it.
+    """
+    given = [each.partition("=")[0].replace("_", "-") for each in arguments if each[:2] == "--"]
+    twice = next((option for option in given if given.count(option) > 1), None)
+    if twice is not None:
+        times = amount(given.count(twice), "time")
+        raise InputError(
+            f"Expected {twice} once, got it {times}. Give all its values after one {twice}."
+        )
+
+
+SHELLS = ("bash", "zsh")
+"""Shells for which tyro writes scripts that complete subcommands."""
+
+_SPEC = "COMPLETION_SPEC = "
+"""Beginning of the script's line that says what there is to complete, as a Python literal."""
+
+
+def completion(
+    shell: str,
+    commands: Mapping[str, type],
+    everywhere: Mapping[str, str],
+    values: Mapping[tuple[str, str], Sequence[str]],
+) -> str:
+    """The script for a shell.
+
+    Args:
+        shell: One of `SHELLS`.
+        commands: The class of each command, by name.
+        everywhere: The help of each option that every command takes, by option.
+        values: The values of options that their type does not list, by command and option.
+    """
+    script, arguments = StringIO(), ["--tyro-print-completion", shell]
+    try:
+        with redirect_stdout(script):
+            tyro.extras.subcommand_cli_from_dict(dict(commands), prog="headcount", args=arguments)
+    except SystemExit as done:
+        assert not done.code
+    lines = script.getvalue().splitlines()
+    return "\n".join(_with(line, everywhere, values) for line in lines) + "\n"
+
+
+def _with(
+    line: str, everywhere: Mapping[str, str], values: Mapping[tuple[str, str], Sequence[str]]
+) -> str:
+    """A line of the script; the one with options gets more of them, and help without line breaks.
+
+    A line break in the help of an option would be a word to complete.
+    """
+    if not line.startswith(_SPEC):
+        return line
+    spec = literal_eval(line.removeprefix(_SPEC))
+    for name, command in spec["subcommands"].items():
+        for option in command["options"]:
+            for flag in option["flags"]:
+                if (name, flag) in values:
+                    option |= {"type": "choice", "choices": [*values[name, flag]]}
+        command["options"] += [
+            {"flags": [flag], "description": help_, "type": "flag"}
+            for flag, help_ in everywhere.items()
+        ]
+    return f"{_SPEC}{_in_lines(spec)!r}"
+
+
+def _in_lines(value: Any) -> Any:
+    """The value, with every text in one line."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, Mapping):
+        return {name: _in_lines(each) for name, each in value.items()}
+    return [_in_lines(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 GROUPS = {
     "Look at what heads do": {
-        "analyze": "Analyze",
-        "cluster": "Cluster",
-        "align": "Align",
-        "coreference": "Coreference",
-        "probe": "Probe",
-        "evolve": "Evolve",
-        "serve": "Serve",
+        "analyze": "look.Analyze",
+        "cluster": "look.Cluster",
+        "align": "look.Align",
+        "coreference": "look.Coreference",
+        "probe": "look.Probe",
+        "evolve": "paper_commands.Evolve",
+        "serve": "look.Serve",
     },
-    "Explain a prediction or a skill": {"explain": "Explain", "skills": "SkillsCommand"},
+    "Explain a prediction or a skill": {
+        "explain": "explain.Explain",
+        "skills": "explain.SkillsCommand",
+    },
     "Score what heads are worth": {
-        "importance": "Importance",
-        "sensitivity": "SensitivityCommand",
-        "evaluate": "Evaluate",
+        "importance": "score.Importance",
+        "sensitivity": "score.SensitivityCommand",
+        "evaluate": "score.Evaluate",
     },
     "Make the cache or the model smaller": {
-        "cache": "CacheCommand",
-        "prune": "Prune",
-        "curve": "Curve",
-        "compact": "Compact",
-        "speed": "SpeedCommand",
-        "export": "Export",
+        "cache": "smaller.CacheCommand",
+        "prune": "prune.Prune",
+        "curve": "prune.Curve",
+        "compact": "smaller.Compact",
+        "speed": "smaller.SpeedCommand",
+        "export": "smaller.Export",
     },
-    "Train": {"train": "Train", "finetune": "Finetune", "follow": "Follow"},
+    "Train": {"train": "train.Train", "finetune": "train.Finetune", "follow": "train.Follow"},
     "More": {
-        "report": "Report",
-        "compare": "Compare",
-        "reproduce": "Reproduce",
-        "doctor": "Doctor",
-        "demo": "Demo",
-        "sample": "Sample",
+        "report": "more.Report",
+        "compare": "more.Compare",
+        "reproduce": "reproduce.Reproduce",
+        "doctor": "more.Doctor",
+        "demo": "more.Demo",
+        "sample": "more.Sample",
     },
 }
-"""The commands by what they are for: the class of each, in the module of the command's name."""
+"""The commands by what they are for, each with its module in this package and its class."""
 
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
-"""The class of every command."""
+"""The module and class of every command."""
 
 QUIET, JSON, CSV, TAKE_OVER = "--quiet", "--json", "--csv", "--take-over"
 EVERYWHERE = {
@@ -190,7 +291,8 @@ def lost_process(error: BaseException) -> str | None:
 
 def command_class(name: str) -> type[Command]:
     """The class of a command; only its own module is imported."""
-    return cast("type[Command]", getattr(import_module(f"headcount.cli.{name}"), COMMANDS[name]))
+    module, _, kind = COMMANDS[name].partition(".")
+    return cast("type[Command]", getattr(import_module(f"headcount.cli.{module}"), kind))
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -341,7 +443,6 @@ def _finish(command: Command) -> tuple[int, bool]:
 
 def _completion(shells: Sequence[str]) -> str:
     from headcount import pruning
-    from headcount.cli.completion import SHELLS, completion  # only here: commands do without
 
     shell = " ".join(shells)
     check_known("a shell", shell, SHELLS)

@@ -1,16 +1,77 @@
-"""Arguments that commands for training and pruning share: a model, its task, its data sets."""
+"""Arguments that commands for training and pruning share: data sets, fields, methods' options."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+import tyro
 
 from headcount import models, pruning, tasks
 from headcount.cli.arguments import TaskArguments
 from headcount.cli.console import plain_console, print_warnings
-from headcount.core import InputError, Progress, check_seed, silent
+from headcount.core import InputError, Progress, check_seed, did_you_mean, silent
 from headcount.corpora import named_columns
 from headcount.pruning import CALIBRATION
+
+
+def field_values(kind: type, options: Sequence[str]) -> dict[str, Any]:
+    """The values of fields given as text, by name.
+
+    Args:
+        kind: The dataclass.
+        options: NAME=VALUE each.
+
+    Raises:
+        InputError: For an unknown field, or a value of another type.
+    """
+    declared, found = {each.name: each.type for each in fields(kind)}, {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals or name not in declared:
+            raise _unknown(option, declared)
+        found[name] = _value(name, declared[name], text)
+    return found
+
+
+def _unknown(option: str, names: Mapping[str, object]) -> InputError:
+    return InputError(
+        f"Expected NAME=VALUE with a NAME out of {', '.join(names)}, got {option!r}."
+        f"{did_you_mean(option.partition('=')[0], names)}"
+    )
+
+
+_NUMBERS = {int: "a whole number", float: "a number", str: "text"}
+"""Types of fields, in words."""
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    """Convert text to the first type that it fits."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    for one in kinds:
+        if text in (choices := _choices(one)):
+            return choices[text]
+        if one in (int, float, str):
+            try:
+                return one(text)
+            except ValueError:
+                continue
+    words = [_listed(_choices(one)) or _NUMBERS.get(one, str(one)) for one in kinds]
+    raise InputError(f"Expected {' or '.join(words)} for {name}, got {text!r}.")
+
+
+def _listed(choices: Iterable[str]) -> str:
+    """The allowed words, in words; empty if there are none."""
+    words = list(choices)
+    return f"one of {', '.join(words)}" if len(words) > 1 else "".join(words)
+
+
+def _choices(kind: Any) -> dict[str, Any]:
+    if get_origin(kind) is Literal:
+        return {str(value): value for value in get_args(kind)}
+    return {bool: {"true": True, "false": False}, types.NoneType: {"none": None}}.get(kind, {})
+
 
 More = TypeVar("More")
 Site = Literal["encoder.self", "decoder.self", "decoder.cross", "vision.self"]
@@ -167,3 +228,44 @@ def check_calibration(calibration: int, methods: "Iterable[pruning.MethodOptions
             "--calibration only affects scores of heads, folding and rescaling, and this run has "
             "none of them. Leave it out."
         )
+
+
+Kind = TypeVar("Kind")
+
+
+def values_of(arguments: Sequence[str], option: str) -> list[str]:
+    """The values of an option in some arguments that are not parsed yet.
+
+    >>> values_of(["a.tsv", "--site", "encoder.self", "decoder.self", "--keep=3"], "--site")
+    ['encoder.self', 'decoder.self']
+    >>> values_of(["--keep=3"], "--keep")
+    ['3']
+    """
+    found, is_value = [], False
+    for each in arguments:
+        if each.startswith("--"):
+            name, equals, value = each.partition("=")
+            is_value = name.replace("_", "-") == option
+            found += [value] if is_value and equals else []
+        elif is_value:
+            found.append(each)
+    return found
+
+
+def with_options(command: type[Kind], prefix: str, options: object) -> type[Kind]:
+    """The class of a command whose field `options` is parsed from --PREFIX.NAME VALUE.
+
+    Args:
+        command: The class.
+        prefix: The prefix of every option.
+        options: The options by default: a frozen dataclass.
+    """
+    kind = Annotated[type(options), tyro.conf.arg(name=prefix)]
+    made = make_dataclass(
+        command.__name__,
+        [("options", kind, field(default=options, kw_only=True))],
+        bases=(command,),
+        frozen=True,
+    )
+    made.__doc__, made.__module__ = command.__doc__, command.__module__
+    return made

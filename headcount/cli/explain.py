@@ -1,4 +1,4 @@
-"""`headcount explain`: which heads made a model predict what it predicts."""
+"""`headcount explain` and `headcount skills`: which heads made a prediction, or carry a skill."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,20 +7,18 @@ from typing import Annotated
 
 import tyro
 
-from headcount import explanation, importance, models, reports, results
-from headcount.cli.arguments import CorpusArguments
+from headcount import explanation, importance, models, reports, results, skills
+from headcount.cli.arguments import CorpusArguments, TextFiles
 from headcount.cli.console import Report, print_lines
-from headcount.cli.folder_arguments import BesideArguments
 from headcount.cli.frame import BesideCommand, Flat
-from headcount.core import Head, InputError
+from headcount.core import DATA, Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import ExplainOptions, Prompt
+from headcount.skills import SkillOptions
 
 
 @dataclass(frozen=True)
-class Explain(
-    CorpusArguments, BesideArguments, BesideCommand["models.Loaded", "results.Explained"]
-):
+class Explain(CorpusArguments, BesideCommand["results.Explained"]):
     """Measure by how much every head raises what a model predicts."""
 
     RESULT = results.Explained
@@ -114,3 +112,33 @@ class Explain(
             except InputError as error:
                 print_lines([f"The page does not draw the text. {error}"])
         super().show(read, found)
+
+
+SAMPLE = DATA / "sample.conllu"
+"""Texts of ours."""
+
+
+@dataclass(frozen=True)
+class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
+    """Measure which heads retrieve facts or carry few-shot tasks."""
+
+    RESULT = results.Skills
+
+    texts: TextFiles = ()
+    """Files of texts to hide needles in; a sample of ours by default."""
+    how: Flat[SkillOptions] = field(default_factory=SkillOptions)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The texts."""
+        return self.read(self.texts or (SAMPLE,))
+
+    def check(self) -> None:
+        """Check everything that needs no model, the texts and the tasks included."""
+        super().check()
+        self.corpus  # noqa: B018
+        skills.read_tasks(self.how.tasks)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Skills":
+        """Ask for needles and words, and remove heads."""
+        return skills.skills(read, self.corpus, self.how, progress=progress)

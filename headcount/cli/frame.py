@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
 
 import tyro
 
-from headcount import models, reports, results, tasks
-from headcount.cli.arguments import recorded
+from headcount import importance, models, papers, reports, results, tasks
+from headcount.cli.arguments import ModelArguments, recorded
 from headcount.cli.console import (
     Report,
     plain_console,
@@ -17,7 +18,6 @@ from headcount.cli.console import (
     show_document,
     shown,
 )
-from headcount.cli.documents import document_of
 from headcount.core import (
     Document,
     InputError,
@@ -30,6 +30,30 @@ from headcount.core import (
     start_over,
     wait_for_everyone,
 )
+
+FigureFormat = Literal["svg", "png", "pdf"]
+"""A format of figures."""
+FORMATS: tuple[FigureFormat, ...] = get_args(FigureFormat)
+"""All of them."""
+
+
+def document_of(found: "results.Result[Any]", analysis: Path | None = None) -> Document:
+    """What a result shows, with its warnings and signature.
+
+    Args:
+        found: The result.
+        analysis: Folder of an analysis, if there is one, whose roles clusters and curves show.
+    """
+    if isinstance(found, papers.Evolution):
+        return papers.evolution_document(found)
+    if isinstance(found, papers.Followed):
+        return papers.followed_document(found)
+    roles = None
+    if isinstance(found, results.Clusters | results.Curve) and analysis is not None:
+        if (analysis / results.RunRecord.FILE).exists():
+            roles = {row.head: row.roles for row in results.Analysis.read(analysis).rows}
+    return reports.document_of(found, *([] if roles is None else [roles]))
+
 
 Fields = TypeVar("Fields")
 Flat = Annotated[Fields, tyro.conf.arg(name="")]
@@ -218,8 +242,20 @@ class ResultCommand(Measuring[Read, Res]):
         console.print(f"Page: {self.out / found.DOCUMENTS[1]}", soft_wrap=True)
 
 
-class BesideCommand(ResultCommand[Read, Res]):
+@dataclass(frozen=True)
+class BesideCommand(ModelArguments, ResultCommand["models.Loaded", Res]):
     """A command whose result may lie beside an analysis, in whose page it then has a section."""
+
+    out: Path = field(kw_only=True)
+    """Folder for the results: new, or the folder of an analysis of this model."""
+    overwrite: bool = field(default=False, kw_only=True)
+    """Replace an earlier run of this command in --out."""
+
+    def load(self) -> "models.Loaded":
+        """Load the model, and check that any analysis in `out` is of exactly this model."""
+        loaded = super().load()
+        importance.check_same_model(self.out, loaded.heads, models.revision(loaded.model))
+        return loaded
 
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new or an analysis's, and may be written into."""

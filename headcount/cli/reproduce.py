@@ -9,17 +9,19 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from headcount import analysis, importance, models, papers, pruning, results, tasks
-from headcount.cli.arguments import TaskArguments, check_data, recorded
+from headcount.cli.arguments import ResumableArguments, TaskArguments, check_data, recorded
 from headcount.cli.console import Report, plain_console, print_warnings, show_document
-from headcount.cli.data_arguments import TrialArguments, check_calibration
-from headcount.cli.evolve import Voita2019Evolution
-from headcount.cli.field_values import field_values
-from headcount.cli.folder_arguments import ResumableArguments
+from headcount.cli.data_arguments import TrialArguments, check_calibration, field_values
 from headcount.cli.frame import Command, Flat, Measuring, PaperCommand
-from headcount.cli.importance import print_assessment
-from headcount.cli.kobayashi2020 import Kobayashi2020
-from headcount.cli.kovaleva2019 import Kovaleva2019
-from headcount.cli.probe_papers import Clark2019, Coenen2019, Hewitt2019
+from headcount.cli.paper_commands import (
+    Clark2019,
+    Coenen2019,
+    Hewitt2019,
+    Kobayashi2020,
+    Kovaleva2019,
+    Voita2019Evolution,
+)
+from headcount.cli.score import print_assessment
 from headcount.core import InputError, ResumePolicy, claim, start_over
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest

@@ -1,24 +1,33 @@
-"""`headcount train`: a model from scratch."""
+"""Commands that train a model, or follow a training: train, finetune, follow."""
 
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headcount import papers, training
-from headcount.cli.arguments import check_data, check_model
-from headcount.cli.console import Report, is_quiet, plain_console
-from headcount.cli.field_values import field_values
-from headcount.cli.frame import Measuring
-from headcount.core import amount
-from headcount.corpora import named_columns
-from headcount.papers import RECIPES, PretrainingConfig
+from headcount import artifact, models, papers, results, training
+from headcount.cli.arguments import (
+    ResumableArguments,
+    TaskArguments,
+    check_data,
+    check_model,
+    check_reading,
+    recorded,
+)
+from headcount.cli.console import Report, is_quiet, plain_console, print_warnings
+from headcount.cli.data_arguments import Inputs, LearningArguments, field_values
+from headcount.cli.frame import Flat, Measuring, ResultCommand
+from headcount.core import InputError, ResumePolicy, amount
+from headcount.corpora import Corpus, named_columns
+from headcount.papers import RECIPES, FollowOptions, PretrainingConfig
+from headcount.training import FinetuneConfig, check_further_training
 
 LEFT_OUT = {
     "num_empty": "have an empty side",
@@ -153,3 +162,137 @@ def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]
     left = timedelta(seconds=round(moment.seconds_left))
     speed = f"{moment.tokens_per_second:,.0f} tokens/s"
     return "  ".join([f"epoch {moment.epoch:.2f}", *shown, speed, f"{left} left"])
+
+
+@dataclass(frozen=True)
+class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
+    """Train a model on a task's data, before or after pruning."""
+
+    RECORD = "finetune.json"
+
+    on: Flat[LearningArguments]
+    out: Path = field(kw_only=True)
+    """Folder for the model and its record; an unfinished run keeps its state in OUT.state."""
+    teacher: str | None = None
+    """The model to distill, e.g. the dense one; needs distilled or layerwise in --set."""
+    set: tuple[str, ...] = ()
+    """Set training fields, as NAME=VALUE, e.g. updates=2000 peak=3e-4."""
+    resume: bool = False
+    """Resume an interrupted training."""
+    overwrite: bool = False
+    """Replace an earlier model in --out."""
+
+    @cached_property
+    def tuning(self) -> FinetuneConfig:
+        """The settings of the training."""
+        return FinetuneConfig(**field_values(FinetuneConfig, self.set))
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        check_further_training(self.tuning, self.teacher is not None)
+        self.on.check()
+        if self.teacher is not None:
+            check_model(self.teacher)
+
+    def claim(self, policy: ResumePolicy) -> None:
+        """Check that the folder is new, or holds a model that is replaced."""
+        teacher = [Path(models.place_of(self.teacher))] if self.teacher else []
+        artifact.claim_artifact(self.out, policy, artifact.FINETUNED, self.on.files() + teacher)
+
+    def prepare(self) -> "Inputs[models.Loaded | None]":
+        """Load the model, its teacher and the data."""
+        loaded = self.on.load()
+        teacher = None if self.teacher is None else self.on.load_model(self.teacher)
+        return Inputs(loaded, self.on.splits(loaded), teacher)
+
+    def measure(
+        self, read: "Inputs[models.Loaded | None]", progress: Report
+    ) -> "results.FinetuneRecord":
+        """Train, and write the folder."""
+        training = artifact.FurtherTraining(
+            read.loaded,
+            read.splits,
+            self.tuning,
+            read.more,
+            seed=self.on.seed,
+            max_tokens=self.on.max_tokens,
+            state=artifact.state_of(self.out) / "training",
+            progress=progress,
+        )
+        print_warnings(training.warnings, plain_console())
+        overwrite = artifact.may_replace(self.out)
+        trained, files, arguments = training.run(), self.on.dev, recorded(self)
+        return trained.save(self.out, files=files, arguments=arguments, overwrite=overwrite)
+
+    def show(self, read: "Inputs[models.Loaded | None]", found: "results.FinetuneRecord") -> None:
+        """Print what changed."""
+        console = plain_console()
+        for name, change in found.data_sets.items():
+            for each in (change.trained.score, change.trained.loss):
+                console.print(f"{name}: {each.name} {each.before:.4g} -> {each.after:.4g}")
+            if change.teacher is not None:
+                score = change.teacher.score
+                console.print(f"{name}: {score.name} of the teacher {score.before:.4g}; {score}")
+        console.print(f"Folder: {self.out}")
+
+
+@dataclass(frozen=True)
+class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Followed"]):
+    """Follow heads along a training: importance, roles, prunability."""
+
+    RESULT = papers.Followed
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
+    """Folder of a checkpoint."""
+    more: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[CHECKPOINT ...]")
+    ] = ()
+    """Other folders, e.g. OUT/checkpoints/*. Checkpoints are sorted by their steps if all carry
+    one; otherwise they keep the order given."""
+    corpus: tuple[str, ...] = ()
+    """Files to measure roles and confidence on, as `headcount analyze` reads them; by default the
+    texts of --data, on which syntactic roles are unknown."""
+    as_words: bool = False
+    """Read a treebank's words joined by spaces ("did n't bark ,"), as papers do, instead of its
+    text as it is written."""
+    how: Flat[FollowOptions] = field(default_factory=FollowOptions)
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """The corpus, or the texts of the task."""
+        if self.as_words and not self.corpus:
+            raise InputError(
+                "Expected --corpus TREEBANK.conllu for --as-words, got none. Leave it out."
+            )
+        if self.corpus:
+            corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+            check_reading(corpus)
+            return corpus
+        columns = named_columns(self.columns)
+        return papers.texts_of(self.task, self.data, columns, self.limit)
+
+    def check(self) -> None:
+        """Check everything that needs no model, the corpus included."""
+        super().check()
+        check_data(self.corpus)
+        self.texts  # noqa: B018
+
+    def prepare(self) -> None:
+        """Load nothing: the checkpoints may not fit into memory together."""
+
+    def forget(self) -> None:
+        """Delete the measured checkpoints."""
+        papers.forget_followed(self.out)
+
+    def measure(self, read: object, progress: Report) -> "papers.Followed":
+        """Measure every checkpoint; they are loaded one by one."""
+        return papers.follow(
+            [self.model, *self.more],
+            lambda loaded: self.built(loaded, self.data, self.how.seed),
+            self.texts,
+            options=self.how,
+            out=self.out,
+            progress=progress,
+            read=lambda folder: self.load_model(folder, self.languages),
+            max_tokens=self.max_tokens,
+        )

@@ -9,6 +9,7 @@ from .texts import ordinal as ordinal
 from .texts import percent as percent
 from .texts import points as points
 from .texts import probability as probability
+from .texts import rank as rank
 from .texts import rounded as rounded
 from .texts import signed as signed
 from .texts import significant as significant

@@ -99,6 +99,15 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
+def rank(place: int, total: int) -> str:
+    """A place among others, from 0.
+
+    >>> rank(0, 144)
+    '1st of 144'
+    """
+    return f"{ordinal(place + 1)} of {count(total)}"
+
+
 def signed(offset: Real) -> str:
     """An offset with its sign; the minus is a true one, so that -1 and +1 have the same width.
 

@@ -61,7 +61,7 @@ def kinds_of(run: Analysis) -> list[TraitEntry]:
         kind_of_trait(trait, roles)
         for traits in (run.traits or {}).values()
         for trait in traits
-        if trait.verdict in ("role", "tendency")
+        if trait.is_beyond_chance
     ]
     return [*{kind.key: kind for kind in found}.values()]
 
@@ -70,6 +70,10 @@ def roles_of(run: Analysis) -> dict[str, RoleEntry]:
     """Names of all roles that heads have or were tested for."""
     names = {trait.role for traits in (run.traits or {}).values() for trait in traits}
     return roles_named([*(r for row in run.rows for r in row.roles), *sorted(names)])
+
+
+Found = Mapping[str, Leading | None]
+"""What leads each head, by name."""
 
 
 def leading(run: Analysis) -> dict[str, Leading | None]:
@@ -86,7 +90,7 @@ def leading(run: Analysis) -> dict[str, Leading | None]:
 def findings(traits: Sequence[TraitStrength], roles: Sequence[Role]) -> list[TraitStrength]:
     """The roles and tendencies of a head: the main role first, then by verdict and strength."""
     order = [role.role for role in roles]
-    found = [each for each in traits if each.verdict in ("role", "tendency")]
+    found = [each for each in traits if each.is_beyond_chance]
 
     def rank(trait: TraitStrength) -> tuple[bool, int, float]:
         place = order.index(trait.role) if trait.role in order else len(order)

@@ -15,11 +15,6 @@ SITE_TITLES: Mapping[str, str] = {
 """Titles of the grids."""
 
 
-def site_titles(sites: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Sites with their titles, for legends."""
-    return tuple((site, SITE_TITLES.get(site, site)) for site in sites)
-
-
 _SCORES = {column.key: column for each in SCORES.values() for column in each.columns()}
 _WORTH = {key: each for key, each in COLUMNS.items() if each.group == WORTH}
 

@@ -11,14 +11,12 @@ import pandas as pd
 from headcount import numbers
 from headcount.core import InputError, amount, styled
 from headcount.importance import Assessment
-from headcount.reports.effects import effects_in, verdict
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import MEASURES
-from headcount.reports.page.html import render, render_card
+from headcount.reports.page.html import render, render_card, report_view
 from headcount.reports.page.shown import Shown
-from headcount.reports.page.view import report_view
 from headcount.reports.sentences import short_name
-from headcount.reports.worth import site_sentence
+from headcount.reports.worth import effects_in, site_sentence, verdict
 from headcount.results import Analysis, CurvePoints, read_run
 
 SHOWN_HEADS = 10

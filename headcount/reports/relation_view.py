@@ -1,18 +1,26 @@
-"""Relations against their baseline: each head's best relations, and each relation's best head."""
+"""Relations as the report shows them: on the whole corpus, and as they were tested.
+
+The best of many heads on the sentences that chose it looks better than it is. Where relations were
+tested, the first half of the corpus chooses the head and the direction; all numbers are of the
+second half.
+"""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import final
 
 from headcount import numbers
 from headcount.core import amount
-from headcount.results import RelationResult
+from headcount.results import Analysis, Profiles, RelationResult, TraitStrength
 from headcount.vocabulary import ALL, DIRECTIONS, NOT_SYNTAX, Thresholds, relation_words
 
 Key = tuple[str, str]
 """A relation and its direction."""
+
+MOST, LEAST = 6, 3
+"""Numbers of relations on a card."""
 
 
 @final
@@ -44,13 +52,9 @@ class RelationRow:
     """The best head of one relation in every direction; None if a direction was not measured."""
 
     relation: str
-    gloss: str
-    cases_text: str
     best: tuple[RelationScore | None, ...]
     clearest: RelationScore
     """The direction with the largest gain."""
-    map_key: str
-    """Key of the map that shows the relation."""
 
 
 @final
@@ -68,15 +72,16 @@ class RelationTable:
     is_reported: bool
     """Whether a syntactic relation has enough cases."""
     summary: str
-    min_cases: int
-    clearly: str
-    """Smallest difference printed in bold, in words."""
-    has_null: bool
 
 
 def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
     """The results that have an accuracy and a baseline."""
     return [result for result in results if math.isfinite(result.gain)]
+
+
+def in_short(direction: str) -> str:
+    """The short form of a direction, with an arrow."""
+    return DIRECTIONS.get(direction, (direction, ""))[0]
 
 
 def map_key(key: Key) -> str:
@@ -88,12 +93,10 @@ def best_of_head(
     results: Sequence[RelationResult],
     null: Sequence[RelationResult] | None,
     limits: Thresholds,
-    most: int = 6,
-    least: int = 3,
 ) -> dict[str, tuple[RelationScore, ...]]:
     """The relations with the largest gain of every head, those with enough cases first.
 
-    At most `most` relations that beat the baseline, but at least `least` in any case.
+    At most `MOST` relations that beat the baseline, but at least `LEAST` in any case.
     """
     random = {(r.head, r.relation, r.direction): r.accuracy for r in null or ()}
     by_head: dict[str, list[RelationResult]] = {}
@@ -102,7 +105,7 @@ def best_of_head(
     scores = {}
     for head, own in by_head.items():
         own.sort(key=partial(_rank, limits))
-        shown = [r for place, r in enumerate(own) if place < least or r.gain > 0][:most]
+        shown = [r for place, r in enumerate(own) if place < LEAST or r.gain > 0][:MOST]
         scores[head] = tuple(
             _score(r, random.get((head, r.relation, r.direction)), null is not None, limits)
             for r in shown
@@ -127,7 +130,8 @@ def relation_table(
     rows: dict[str, RelationRow] = {}
     for relation, direction in ranked:  # a relation is ranked by its best direction
         if relation not in rows:
-            rows[relation] = _row((relation, direction), directions, scores)
+            both = tuple(scores.get((relation, name)) for name in directions)
+            rows[relation] = RelationRow(relation, both, scores[relation, direction])
     every = [rows.pop(ALL)] if ALL in rows else []
     enough = [row for row in rows.values() if not row.clearest.few]
     few = [row for row in rows.values() if row.clearest.few]
@@ -138,9 +142,6 @@ def relation_table(
         num_few=len(few),
         is_reported=any(row.relation not in NOT_SYNTAX for row in enough),
         summary=_summary(list(scores.values()), limits),
-        min_cases=limits.syntactic_cases,
-        clearly=limits.syntactic_words,
-        has_null=null is not None,
     )
 
 
@@ -152,18 +153,6 @@ def _best(results: Iterable[RelationResult]) -> dict[Key, RelationResult]:
         if key not in best or result.accuracy > best[key].accuracy:
             best[key] = result
     return best
-
-
-def _row(key: Key, directions: list[str], scores: Mapping[Key, RelationScore]) -> RelationRow:
-    relation, _ = key
-    return RelationRow(
-        relation=relation,
-        gloss=relation_words(relation),
-        cases_text=scores[key].cases_text,
-        best=tuple(scores.get((relation, direction)) for direction in directions),
-        clearest=scores[key],
-        map_key=map_key(key),
-    )
 
 
 def _summary(scores: list[RelationScore], limits: Thresholds) -> str:
@@ -195,7 +184,7 @@ def _score(
         head=result.head,
         relation=result.relation,
         gloss=relation_words(result.relation),
-        direction=DIRECTIONS.get(result.direction, (result.direction, ""))[0],
+        direction=in_short(result.direction),
         accuracy=numbers.rounded(result.accuracy),
         baseline=numbers.rounded(result.baseline),
         accuracy_text=numbers.percent(result.accuracy),
@@ -217,3 +206,63 @@ def is_few(result: RelationResult, limits: Thresholds) -> bool:
 def _rank(limits: Thresholds, result: RelationResult) -> tuple[bool, bool, float]:
     """Sort key: enough cases first, non-syntactic relations last, then the largest gain."""
     return is_few(result, limits), result.relation in NOT_SYNTAX, -result.gain
+
+
+@final
+@dataclass(frozen=True)
+class TestedSyntax:
+    """The relations of a corpus, the largest gain first."""
+
+    rows: tuple[TraitStrength, ...]
+    """The trait of the head that was chosen for each."""
+    summary: str
+    untested: str
+    """Relations with too few cases, in a sentence; empty without any."""
+
+
+def syntax_of(run: Analysis) -> TestedSyntax | None:
+    """The table; None without profiles or trees."""
+    of_relations = {
+        trait.trait for trait in _traits(run.traits or {}) if trait.relation is not None
+    }
+    if not of_relations:
+        return None
+    best = sorted(chosen(run).values(), key=lambda trait: trait.chance - trait.share)
+    few = len(of_relations) - len(best)
+    return TestedSyntax(
+        tuple(best),
+        _tested_summary(best, run.record.thresholds),
+        f"{numbers.of(few, 'relation has', 'relations have')} too few cases to test."
+        if few
+        else "",
+    )
+
+
+def chosen(run: Analysis) -> dict[str, TraitStrength]:
+    """The head that the first half of the corpus chose for each relation, with enough cases."""
+    best: dict[str, TraitStrength] = {}
+    for trait in _traits(run.traits or {}):
+        if trait.relation is not None and trait.verdict != "untested":
+            known = best.get(trait.trait)
+            if known is None or trait.first_gain > known.first_gain:
+                best[trait.trait] = trait
+    return best
+
+
+def _traits(profiles: Profiles) -> Iterator[TraitStrength]:
+    return (trait for traits in profiles.values() for trait in traits)
+
+
+def _tested_summary(best: list[TraitStrength], limits: Thresholds) -> str:
+    if not best:
+        return f"No relation has the {amount(limits.syntactic_cases, 'case')} that a test needs."
+    beyond = sum(trait.is_beyond_chance for trait in best)
+    roles = sum(trait.verdict == "role" for trait in best)
+    if not beyond:
+        many = f"any of the {len(best)} relations" if len(best) > 1 else "the one relation"
+        return f"No head finds {many} with enough cases more often than position explains."
+    return (
+        f"Of {numbers.of(len(best), 'relation', 'relations')} with enough cases, a head finds "
+        f"{numbers.count(beyond)} more often than position explains, "
+        f"{numbers.count(roles) if roles else 'none'} by {limits.syntactic_words} or more."
+    )

@@ -11,18 +11,22 @@ from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
 from headcount.results.curve import CURVE, Curve
-from headcount.results.examples import Example, read_examples
 from headcount.results.explanation import Explained
 from headcount.results.importance import ImportanceRecord, read_head_table
 from headcount.results.probe import Probed
-from headcount.results.profiles import PROFILE_COLUMNS, Profiles, TraitStrength
+from headcount.results.profiles import PROFILE_COLUMNS, Profiles, Roles, TraitStrength
 from headcount.results.prune import PruneRecord
-from headcount.results.roles import Roles
-from headcount.results.run import RELATION_COLUMNS, HeadRow, RelationResult, RunRecord
-from headcount.results.sealing import write_record
+from headcount.results.run import (
+    RELATION_COLUMNS,
+    Example,
+    HeadRow,
+    RelationResult,
+    RunRecord,
+    read_examples,
+)
 from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.skills import Skills
-from headcount.results.store import Result, csv_name, rows_of, table
+from headcount.results.store import Result, csv_name, rows_of, table, write_record
 
 if TYPE_CHECKING:
     import pandas as pd

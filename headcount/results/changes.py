@@ -1,11 +1,12 @@
-"""Changes: the numbers of two models on one data set, side by side."""
+"""Changes: the numbers of two models on one data set, side by side, and of further training."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import JsonObject, OwnJson
+from headcount.core import JsonObject, OwnJson, stored
+from headcount.results.store import Record
 
 DATA_SETS = ("dev", "test")
 """Names of the data sets that a new model is measured on."""
@@ -165,3 +166,32 @@ def _change(found: JsonObject, examples: int, metric: str, higher_is_better: boo
         change(metric, higher_is_better, "score", "drop"),
         change("loss", False, "loss", "rise"),
     )
+
+
+@final
+@dataclass(frozen=True)
+class FinetuneChange:
+    """A model that was trained further, on one data set."""
+
+    trained: DataSetChange = stored(flat=())
+    """The change from the given to the trained model."""
+    teacher: DataSetChange | None = None
+    """The change from the teacher to the trained model; None without a teacher."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRecord(Record):
+    """How a model was trained further, and every number before and after."""
+
+    FILE = "finetune.json"
+    COMMAND = "headcount finetune"
+    FOLDER = "the folder of a fine-tuned model"
+    DESCRIBES = ("*.safetensors",)
+
+    data_sets: Mapping[str, FinetuneChange] = stored(flat=DATA_SETS)
+    """Numbers before and after, by the data set's name: `dev` and `test`."""
+    tuning: Mapping[str, Any]
+    """All fields of the training's settings, by name."""
+    history: tuple[Mapping[str, Any], ...] = ()
+    """Log entries of the training."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from headcount.core import JsonObject, encoded
-from headcount.results.sealing import OWN, SEALS
-from headcount.results.store import Record
+from headcount.results.store import OWN, SEALS, Record
 
 _FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS, OWN)
 

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from headcount.core import Head
-from headcount.results.findings import kind_of_trait
-from headcount.results.profiles import Profiles, TraitStrength
+from headcount.results.profiles import Profiles, TraitStrength, kind_of_trait
 from headcount.statistics import ALPHA, shrunken
 from headcount.vocabulary import Thresholds
 

@@ -1,8 +1,46 @@
-"""Profiles as they are stored: one row per head and trait, `profiles.parquet`."""
+"""What heads do, as it is stored: traits, roles, and the sentences that say them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import final
+
+from headcount import numbers
+from headcount.core import omitted
+from headcount.vocabulary import (
+    SYNTAX,
+    RoleEntry,
+    TraitEntry,
+    kind_of,
+    relation_target,
+    roles_named,
+)
+
+
+@final
+@dataclass(frozen=True)
+class Role:
+    """One role of one head."""
+
+    role: str
+    """Name of the role, e.g. `positional`."""
+    evidence: str = ""
+    """The measurement, in a sentence."""
+    score: float = 0.0
+    """The number that was compared with the threshold."""
+    offset: int | None = omitted(None)
+    """Offset of a positional head."""
+    relation: str | None = omitted(None)
+    """Best relation of a syntactic head."""
+    direction: str | None = omitted(None)
+    """Direction of that relation, e.g. `head->dependent`; on images, where the head looks, as in
+    `2 up`, `row` or `row 1, column 3`."""
+    certainty: str | None = omitted(None)
+    """`clear` or `borderline`: see `Thresholds.certainty`; None if it is unknown."""
+
+
+Roles = Mapping[str, Sequence[Role]]
+"""Roles of each head, by head name."""
+
 
 VERDICTS = ("role", "tendency", "none", "untested")
 """What a row can say: see `TraitStrength.verdict`."""
@@ -71,6 +109,11 @@ class TraitStrength(Cell):
         if self.verdict not in VERDICTS:
             raise ValueError(f"got the verdict {self.verdict!r}, expected one of {VERDICTS}")
 
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the head shows the trait more often than chance and position explain."""
+        return self.verdict in ("role", "tendency")
+
 
 _NUMBERS = [field.name for field in fields(Cell)]
 *_NAMES, _P, _VERDICT = (each.name for each in fields(TraitStrength) if each.name not in _NUMBERS)
@@ -79,3 +122,51 @@ PROFILE_COLUMNS = (*_NAMES, *_NUMBERS, _P, _VERDICT)
 
 Profiles = Mapping[str, Sequence[TraitStrength]]
 """The traits of each head, by head name."""
+
+
+def kind_of_trait(trait: TraitStrength, roles: Mapping[str, RoleEntry] | None = None) -> TraitEntry:
+    """The row of what a head shows: its trait's, or that of all relations.
+
+    Args:
+        trait: the trait.
+        roles: roles by name, among them the trait's; None for those with a row.
+    """
+    role = (roles or roles_named([trait.role]))[trait.role]
+    return kind_of(SYNTAX.key if trait.relation is not None else trait.trait, role)
+
+
+def target_of(trait: TraitStrength) -> str:
+    """What a head with the trait looks at or finds; for a relation, with its name in brackets."""
+    if trait.relation is not None:
+        return f"{relation_target(trait.relation, trait.direction or '')} ({trait.relation})"
+    if trait.offset is not None and trait.head.startswith("cross."):
+        where = f"its place {numbers.signed(trait.offset)}" if trait.offset else "the same place"
+        return f"the source token at {where}"
+    direction = trait.direction
+    if trait.offset is not None:
+        side = "left" if trait.offset < 0 else "right"
+        direction = f"{numbers.of(abs(trait.offset), 'place', 'places')} to the {side}"
+    return kind_of_trait(trait).target.replace("{direction}", str(direction))
+
+
+def does(trait: TraitStrength) -> str:
+    """What a head with the trait does, as a predicate: "looks at the previous token"."""
+    return kind_of_trait(trait).does(target_of(trait))
+
+
+def finding(trait: TraitStrength) -> str:
+    """What a head does, how often, and what its null would give; numbers of the tested half.
+
+    >>> finding(nsubj)  # doctest: +SKIP
+    'finds the subject of a verb (nsubj) in 58 % of cases; the best fixed position manages 37 %'
+    """
+    kind, share, null = kind_of_trait(trait), trait.share, trait.null
+    if kind.is_of_cases and trait.attainable > 0:
+        share, null = share / trait.attainable, null / trait.attainable
+    return kind.finding.format(
+        does=does(trait),
+        target=target_of(trait),
+        much=numbers.percent(share),
+        null=kind.by_position if trait.position_null > trait.chance else kind.by_chance,
+        little=numbers.percent(null),
+    )

@@ -1,26 +1,20 @@
-"""The live model: answers questions about one text at a time."""
+"""The live model: opened by a name or a folder, it answers questions about one text at a time."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
 from headcount.analysis import check_text, read_source, word_attention
-from headcount.core import InputError
+from headcount.core import InputError, Plan, name_of
 from headcount.explanation import ExplainOptions, explain, spelled
-from headcount.models import Loaded, check_is_loaded
-from headcount.reports import attention_data, sharpest
+from headcount.models import Loaded, check_has_heads, check_is_loaded, load
+from headcount.reports import attention_data, report_view, sharpest
+from headcount.results import Analysis, PruneRecord, read_run
 from headcount.serve.asking import Question
-from headcount.serve.predicting import (
-    Choices,
-    Kind,
-    Number,
-    Prediction,
-    Text,
-    kind_of,
-    predict,
-)
+from headcount.serve.predicting import Choices, Kind, Number, Prediction, Text, kind_of, predict
 
 SHOWN = 8
 """Number of most probable options shown, of the dense model and of the gated one each."""
@@ -139,3 +133,76 @@ def _compared(dense: Prediction, gated: Prediction) -> dict[str, Any]:
         for index in dict.fromkeys([*tops[0], *tops[1]])
     ]
     return {"kind": "choices", "title": dense.title, "rows": rows}
+
+
+PLAN = "plan.json"
+
+
+def open_model(
+    name: str,
+    *,
+    model: str | None = None,
+    plan: str | Path | None = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    languages: tuple[str, str] | None = None,
+    trust_remote_code: bool = False,
+) -> LiveModel:
+    """Open what `headcount serve` is given.
+
+    Args:
+        name: a model; the folder of `headcount analyze`, whose roles are shown; or the folder of a
+            pruned model, whose dense model is opened with the plan.
+        model: the dense model of a run or of a pruned model, if it is not where its record says.
+        plan: a plan.json, or a folder with one.
+        device: where to put the model.
+        dtype: number format, as `load` takes it.
+        languages: source and target language of a multilingual translator.
+        trust_remote_code: whether Python files that come with the model may run.
+
+    Raises:
+        InputError: if there is no such model, or run and plan do not fit it.
+    """
+    folder = Path(name)
+    run = read_run(folder) if (folder / "run.json").exists() else None
+    is_pruned = run is None and (folder / PruneRecord.FILE).exists()
+    if run is not None:
+        model = model or run.record.model
+    elif is_pruned:
+        model, plan = model or PruneRecord.read(folder).model, plan or folder
+    try:
+        loaded = load(model or name, device, dtype, languages, None, trust_remote_code)
+    except InputError as error:
+        if run is None and not is_pruned:
+            raise
+        raise InputError(
+            f"{name} names its model as {model}, which can't be loaded. Say where it is with "
+            f"--model. {error}"
+        ) from error
+    check_has_heads(loaded)
+    loaded.encoder()  # a model that reads no text is refused before its page opens
+    pruned = None if plan is None else _pruned(loaded, Path(plan))
+    return LiveModel(loaded, pruned, {} if run is None else _findings(loaded, run, name))
+
+
+def _pruned(loaded: Loaded, path: Path) -> tuple[str, ...]:
+    """Names of the heads that a plan prunes."""
+    plan = Plan.read(path / PLAN if path.is_dir() else path)
+    plan.check_heads(loaded.heads)
+    return tuple(map(str, plan.pruned_heads(loaded.heads)))
+
+
+def _findings(loaded: Loaded, run: Analysis, name: str) -> Findings:
+    """What the heads do, from a run of this model."""
+    if dict(run.record.sites) != dict(loaded.heads.counts):
+        raise InputError(
+            f"Expected the model of the run {name_of(name)}, which has other heads, got "
+            f"{loaded.name} with {loaded.heads}. Name the run's model with --model."
+        )
+    return {
+        card.head: (
+            *((found.verdict, found.text) for found in card.findings),
+            *[("skill", card.does)] * bool(card.does),
+        )
+        for card in report_view(run).cards
+    }

@@ -4,10 +4,6 @@ from .columns import ColumnEntry as ColumnEntry
 from .effects import EFFECTS as EFFECTS
 from .effects import EffectEntry as EffectEntry
 from .effects import EffectName as EffectName
-from .inputs import IMAGES as IMAGES
-from .inputs import TEXTS as TEXTS
-from .inputs import Inputs as Inputs
-from .inputs import inputs_of as inputs_of
 from .relations import ALL as ALL
 from .relations import DIRECTIONS as DIRECTIONS
 from .relations import NOT_SYNTAX as NOT_SYNTAX
@@ -27,11 +23,15 @@ from .roles import roles_named as roles_named
 from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
+from .traits import IMAGES as IMAGES
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS
+from .traits import TEXTS as TEXTS
 from .traits import TRAITS as TRAITS
+from .traits import Inputs as Inputs
 from .traits import TraitEntry as TraitEntry
 from .traits import in_legend as in_legend
+from .traits import inputs_of as inputs_of
 from .traits import kind_of as kind_of
 from .traits import kind_of_role as kind_of_role
 from .traits import label_of as label_of

@@ -1,13 +1,15 @@
 """Traits of heads: one row each, with the role that it can give, its letter and its phrases.
 
 A trait is measured by its sums (`measures`), tested in a profile (`analysis`) and said in a
-sentence (`results/findings.py`), all of which read its row.
+sentence (`results/profiles.py`), all of which read its row. So are kinds of input: what a corpus is
+made of, what that is called, and which traits are tested on it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
+from headcount.core import Grid
 from headcount.vocabulary.roles import ROLES, RoleEntry
 
 GIVES = "gives {much} of its attention to {target}; {null} {little}"
@@ -257,3 +259,37 @@ def label_of(trait: str) -> str:
     ('first token', 'nsubj')
     """
     return TRAITS[trait].label if trait in TRAITS else trait.replace("_", " ")
+
+
+@final
+@dataclass(frozen=True)
+class Inputs:
+    """One kind of input."""
+
+    item: str
+    """What a corpus counts, e.g. "sentence"."""
+    unit: str
+    """What a test takes as independent, e.g. "text"."""
+    more: str
+    """What to give more of, e.g. "text"."""
+    find: str
+    """What a page can be searched for, as a hint."""
+    traits: tuple[TraitEntry, ...]
+    """Its traits, in the order in which they are measured."""
+    has_trees: bool = False
+    """Whether a corpus can have dependency trees."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the roles that its traits can give, in the order of a head's list."""
+        possible = {each.role.name for each in self.traits}
+        return tuple(name for name in ROLES if name in possible)
+
+
+TEXTS = Inputs("sentence", "text", "text", "subject, punctuation", TEXT_TRAITS, has_trees=True)
+IMAGES = Inputs("image", "image", "images", "class token, patch above", IMAGE_TRAITS)
+
+
+def inputs_of(grid: Grid | None) -> Inputs:
+    """The kind of input that has a grid of patches, or none."""
+    return TEXTS if grid is None else IMAGES

@@ -12,7 +12,7 @@ from headcount.cli.command import COMMANDS, command_class, main
 from headcount.cli.frame import Command, ResultCommand
 from headcount.models import load, revision
 from headcount.papers import Evolution, Followed
-from headcount.reports.documents.results import DOCUMENTS
+from headcount.reports.page.sections import DOCUMENTS
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
 
@@ -336,7 +336,7 @@ def test_csv_beside_every_table(
     assert headcount("importance", bert, *task)[0] == 0
     assert "norm" in (out / "heads.csv").read_text().splitlines()[0], "the copy is kept up to date"
     (out / "heads.csv").unlink()
-    monkeypatch.setattr("headcount.cli.report.Report.run", lambda self: 0)
+    monkeypatch.setattr("headcount.cli.more.Report.run", lambda self: 0)
     assert headcount("report", out, "--csv")[0] == 0 and (out / "heads.csv").exists()
     status, _, errors = headcount("doctor", bert, "--csv")
     assert status == 2 and "Expected a command that writes tables" in errors

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli.command import EVERYWHERE, command_class
-from headcount.cli.completion import completion
+from headcount.cli.command import EVERYWHERE, command_class, completion
 from headcount.pruning import METHODS
 from tests.cli.conftest import headcount
 

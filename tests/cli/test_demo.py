@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headcount.cli import demo
+from headcount.cli import more
 from tests.cli.conftest import headcount
 
 
 @pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "PAIRS", 3)  # every head is ablated on all of them
+    monkeypatch.setattr(more, "PAIRS", 3)  # every head is ablated on all of them
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")
     assert status == 0, errors
     assert output.startswith("Of 144 heads, ") and "Start with " in output

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from headcount.cli.command import parse
-from headcount.cli.curve import Curve
 from headcount.cli.data_arguments import TrialArguments
-from headcount.cli.finetune import Finetune
 from headcount.cli.next_steps import after_curve, after_importance, after_prune
-from headcount.cli.prune import Prune
-from headcount.cli.speed import SpeedCommand
+from headcount.cli.prune import Curve, Prune
+from headcount.cli.smaller import SpeedCommand
+from headcount.cli.train import Finetune
 from headcount.core import Head
 from headcount.results import (
     ALL,

@@ -25,7 +25,7 @@ def test_a_signal_ends_a_command_in_a_sentence(name: str, monkeypatch: pytest.Mo
         time.sleep(5)
         return 0
 
-    monkeypatch.setattr("headcount.cli.doctor.Doctor.run", run)
+    monkeypatch.setattr("headcount.cli.more.Doctor.run", run)
     status, _, errors = headcount("doctor", "none")
     assert status == 128 + number
     assert errors == "headcount: stopped; if the command has --resume, add it to continue\n"
@@ -42,7 +42,7 @@ def test_an_interrupted_import_may_raise_another_error(monkeypatch: pytest.Monke
             raise SystemError("returned a result with an exception set") from error
         return 0
 
-    monkeypatch.setattr("headcount.cli.doctor.Doctor.run", run)
+    monkeypatch.setattr("headcount.cli.more.Doctor.run", run)
     assert headcount("doctor", "none")[0] == 143
 
 
@@ -77,7 +77,7 @@ def test_a_command_that_goes_on_is_ended_before_a_scheduler_kills_it(
     code = (
         "import ctypes, signal, sys, time\n"
         "from headcount.cli import main\n"
-        "from headcount.cli.doctor import Doctor\n"
+        "from headcount.cli.more import Doctor\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "mutex = ctypes.create_string_buffer(64)\n"
         "ctypes.CDLL(None).pthread_mutex_lock(mutex)\n"

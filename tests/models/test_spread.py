@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 import headcount as hc
-from headcount.artifact import weight_files
+from headcount.artifact import saving
 from headcount.core import InputError, ModelError, Plan
 from headcount.models import Loaded, load, random_copy, revision
 from headcount.pruning.compensation.folding import fold, output_moments
@@ -115,7 +115,7 @@ def test_tied_weights_and_files_of_a_model_on_disk(
     model.to(torch.bfloat16).save_pretrained(tmp_path / "model")
     held, spread = (load(tmp_path / "model", device_map=each) for each in (None, {"": "disk"}))
     assert logits(spread).equal(logits(held)) and revision(spread.model) == revision(held.model)
-    monkeypatch.setattr(weight_files, "SHARD", "5KB")
+    monkeypatch.setattr(saving, "SHARD", "5KB")
     smaller = hc.compact(spread, PLAN)
     hc.save(smaller, tmp_path / "parts")
     assert len([*(tmp_path / "parts").glob("model-*.safetensors")]) > 2

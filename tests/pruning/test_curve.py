@@ -29,9 +29,9 @@ def measured(state: Path | None = None, key: str = "", **more) -> CurvePoints:
     return curve(Trial(given, given.train, given.train), METHODS, KEEPS, seeds=[0, 1], key=key)
 
 
-def facts(roles: dict[str, list[str]] | None = None) -> CurveFacts:
+def facts() -> CurveFacts:
     heads = context("causal-gpt2").loaded.heads
-    return CurveFacts(heads, "perplexity", False, ("a warning",), "signed", roles)
+    return CurveFacts(heads, "perplexity", False, ("a warning",), "signed")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headcount.reports.page import assets, grid_view, heads_view
+from headcount.reports.page import assets, grid_view, sections
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
 from tests.reports.test_html import data
@@ -305,7 +305,7 @@ def test_a_large_page_unpacks_its_data_and_makes_its_table(
     plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(assets, "LARGE", 1000)
-    monkeypatch.setattr(heads_view, "MANY", 10)
+    monkeypatch.setattr(sections, "MANY", 10)
     folder = tmp_path / "large"
     shutil.copytree(plain, folder, ignore=shutil.ignore_patterns("report.html"))
     page = open_page(folder, "#enc.3.7")

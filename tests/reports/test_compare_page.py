@@ -13,11 +13,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from headcount.core import Table
 from headcount.reports import compare, comparison_document, write_comparison
+from headcount.reports.comparison import relation_pairs, share_interval
 from headcount.reports.documents.comparison import relation_shares, scatters
-from headcount.reports.documents.kept import NEITHER
+from headcount.reports.documents.counts import NEITHER
 from headcount.reports.kinds import leading
 from headcount.reports.page.compare_view import agreement_by_chance, compare_view
-from headcount.reports.relation_pairs import relation_pairs, share_interval
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import Wish, write_run

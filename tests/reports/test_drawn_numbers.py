@@ -23,7 +23,7 @@ from headcount.reports.figures.figures import (
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.kinds import leading, tint
 from headcount.reports.page.card_view import offset_bins
-from headcount.reports.syntax_view import syntax_of
+from headcount.reports.relation_view import syntax_of
 from headcount.reports.worth import effect_of
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
 from tests.reports.changed import changed
@@ -59,17 +59,17 @@ def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
     (axes,) = figure.axes
     (lines,) = [each for each in axes.collections if isinstance(each, LineCollection)]
     ends = [np.asarray(each)[:, 0].tolist() for each in lines.get_segments()]
-    assert ends == [pytest.approx([row.fixed, row.share]) for row in rows]
+    assert ends == [pytest.approx([row.chance, row.share]) for row in rows]
     heads, fixed = (
         np.asarray(each.get_offsets(), float)[:, 0]
         for each in axes.collections
         if not isinstance(each, LineCollection)
     )
     assert heads == pytest.approx([row.share for row in rows])
-    assert fixed == pytest.approx([row.fixed for row in rows])
+    assert fixed == pytest.approx([row.chance for row in rows])
     assert [text.get_text() for text in axes.texts] == [row.head for row in rows]
     colours = [to_hex(colour) for colour in np.asarray(lines.get_color())]
-    assert colours == [(ACCENT if row.beats else MUTED).lower() for row in rows]
+    assert colours == [(ACCENT if row.is_beyond_chance else MUTED).lower() for row in rows]
 
 
 def test_lines_of_layers_are_their_means(scored: Analysis):

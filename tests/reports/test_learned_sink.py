@@ -8,9 +8,8 @@ import pytest
 from headcount import Corpus, analyze
 from headcount.reports import story
 from headcount.reports.documents.layers import panels
-from headcount.reports.page.view import report_view
-from headcount.reports.sentences import head_line
-from headcount.reports.untested import learned_sinks
+from headcount.reports.page.html import report_view
+from headcount.reports.sentences import head_line, learned_sinks
 from headcount.results import Analysis, read_run
 from tests import tiny, tiny_tokenizers
 from tests.reports.changed import changed

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from headcount.reports.page.profile_view import SHOWN, profile_view
+from headcount.reports.page.card_view import OTHER_TRAITS, profile_view
 from headcount.results import TraitStrength
 
 TRAIT = TraitStrength(
@@ -64,9 +64,9 @@ def test_p_is_the_corrected_one():
 
 def test_a_long_profile_is_cut_but_never_its_findings():
     others = [replace(TRAIT, trait=f"r{n}", verdict="none", strength=0.01 * n) for n in range(12)]
-    found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(SHOWN + 3)]
+    found = [replace(TRAIT, trait=f"t{n}", verdict="tendency") for n in range(OTHER_TRAITS + 3)]
     view = profile_view([*others, *found])
-    assert len(view.lines) == len(found) + SHOWN
+    assert len(view.lines) == len(found) + OTHER_TRAITS
     assert view.note.startswith("4 weaker traits are not shown. ")
 
 

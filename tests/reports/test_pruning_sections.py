@@ -8,13 +8,13 @@ import pytest
 
 from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
 from headcount.reports import render, report_view, write_report
+from headcount.reports.documents.counts import NEITHER, kept_table
 from headcount.reports.documents.curve import numbers_table
-from headcount.reports.documents.kept import NEITHER, kept_table
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.kinds import leading
-from headcount.reports.page.answer_view import best_method
 from headcount.reports.page.kept_view import curve_shown, keepings
+from headcount.reports.page.opening import best_method
 from headcount.results import (
     SAME_MODEL,
     Analysis,

@@ -8,7 +8,7 @@ import numpy as np
 
 from headcount.numbers import weight
 from headcount.reports import report_view
-from headcount.reports.page.related import LEAST, SHOWN, related_heads
+from headcount.reports.page.card_view import LEAST, RELATED, related_heads
 from headcount.results import Profiles, TraitStrength
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
@@ -41,7 +41,7 @@ def test_related_heads_are_those_of_the_textbook(profiled: Path):
         others = {
             other: cosine(own, strengths(run.traits, other)) for other in heads if other != head
         }
-        best = sorted((others[each] for each in others), reverse=True)[:SHOWN]
+        best = sorted((others[each] for each in others), reverse=True)[:RELATED]
         assert [each.similarity for each in found] == [weight(x) for x in best if x >= LEAST]
         for each in found:
             assert weight(others[each.head]) == each.similarity

@@ -10,8 +10,8 @@ import pytest
 
 from headcount.core import InputError
 from headcount.reports import report_view, story
-from headcount.reports.documents.results import document_of
 from headcount.reports.page.map_view import maps
+from headcount.reports.page.sections import document_of
 from headcount.results import (
     Analysis,
     NeedleRow,

@@ -3,7 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.reports.syntax_view import syntax_of
+from headcount.core import Table
+from headcount.numbers import percent
+from headcount.reports.documents.syntax import syntax_document
+from headcount.reports.relation_view import syntax_of
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
@@ -25,8 +28,16 @@ def test_the_head_is_the_choice_of_the_first_half_not_the_best_of_the_second(pro
     table = syntax_of(run)
     assert table is not None
     (row,) = table.rows
-    assert (row.head, row.target) == ("enc.0.1", "the subject of a verb")
-    assert (row.share, row.fixed, row.gain_text) == (0.58, 0.37, "+21")
+    assert (row.head, row.share, row.chance) == ("enc.0.1", 0.58, 0.37)
+    shown = syntax_document(run)
+    assert shown is not None
+    (cells,) = next(block for block in shown.blocks if isinstance(block, Table)).rows
+    assert cells[1:6] == (
+        "enc.0.1",
+        "the subject of a verb",
+        *map(percent, (0.58, 0.37)),
+        "+21",
+    )
     assert table.summary == (
         "Of 1 relation with enough cases, a head finds 1 more often than position explains, "
         "1 by 10 points or more."
@@ -39,7 +50,7 @@ def test_the_largest_gain_comes_first_and_few_cases_are_counted(profiled: Path):
     run = with_relations(profiled, NSUBJ, replace(NSUBJ, **obj), replace(NSUBJ, **few))
     table = syntax_of(run)
     assert table is not None and [row.relation for row in table.rows] == ["obj", "nsubj"]
-    assert [row.beats for row in table.rows] == [False, True]
+    assert [row.is_beyond_chance for row in table.rows] == [False, True]
     assert table.untested == "1 relation has too few cases to test."
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from headcount.reports.kinds import leading
-from headcount.reports.page.html import page_data
-from headcount.reports.page.view import report_view
-from headcount.reports.untested import headline_of, not_tested, why_none
+from headcount.reports.page.html import page_data, report_view
+from headcount.reports.sentences import headline_of, not_tested, why_none
 from headcount.results import Analysis, FewTexts, Untested, read_run
 from tests.reports.changed import changed
 

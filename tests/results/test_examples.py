@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import InputError, encoded
 from headcount.results import Example
-from headcount.results.examples import read_examples
+from headcount.results.run import read_examples
 
 ONE = Example("rare", "", ("a", "b"), ("a", "b", "c"), bytes(range(6)), ((0, 2), (1, 0)))
 

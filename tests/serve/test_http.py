@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 from headcount.core import InputError, Plan
 from headcount.results import PruneRecord
 from headcount.serve import LiveModel, bind, make_application, open_model
-from headcount.serve.application import MAX_WAITING
+from headcount.serve.application import MAX_CONNECTIONS, MAX_WAITING
 from headcount.serve.asking import MAX_BODY, Question
-from headcount.serve.server import MAX_CONNECTIONS
 from tests import saved
 from tests.reports.run_folder import Wish, write_run
 from tests.serve import raw
@@ -120,7 +119,7 @@ def test_an_error_that_nobody_foresaw_gets_a_sentence(
 def test_a_late_request_is_cut_off(
     served: Callable[[LiveModel, bool], str], filler: LiveModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headcount.serve.server.SECONDS", 1.2)
+    monkeypatch.setattr("headcount.serve.application.SECONDS", 1.2)
     port = port_of(served(filler, False))
     half = raw.request(b"{", "X-Headcount: 1", length=100)
     answered = raw.request(b'{"text": "Dogs."}', "X-Headcount: 1")

@@ -23,8 +23,6 @@ class CurveFacts:
     higher_is_better: bool
     warnings: tuple[str, ...]
     signature: str
-    roles: Mapping[str, Sequence[str]] | None = None
-    """Roles of every head; None without an analysis of the model."""
     updates: Mapping[str, int] = field(default_factory=dict)
     """Number of weight updates per point, for the methods that train weights."""
 
@@ -35,7 +33,6 @@ class CurveFacts:
         splits: TaskSplits,
         methods: Mapping[str, Method],
         signature: str,
-        roles: Mapping[str, Sequence[str]] | None = None,
         left_out: Mapping[str, str] | None = None,
     ) -> "CurveFacts":
         """The facts about a curve.
@@ -45,7 +42,6 @@ class CurveFacts:
             splits: the data that heads were chosen and points were measured on.
             methods: the methods, by their name in the table.
             signature: the signature of everything that the points depend on.
-            roles: roles of every head; None without an analysis of the model.
             left_out: the reason for each method that could not choose heads of this model.
         """
         without = left_out or {}
@@ -59,7 +55,6 @@ class CurveFacts:
                 *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
             ),
             signature=signature,
-            roles=roles,
             updates={name: tuning.updates for name, tuning in trained(measured).items()},
         )
 

@@ -91,16 +91,15 @@ def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
     """What each head adds to the attention probe, the most first."""
     weights = () if found is None else found.weights
     ordered = sorted(weights, key=lambda each: -each.contribution)
-    total = numbers.count(len(ordered))
     return {
         each.head: ProbeHead(
             each.head,
             _signed(each.from_dependent),
             _signed(each.from_head),
             f"{_signed(each.contribution)} nats",
-            f"{numbers.ordinal(place)} of {total}",
+            numbers.rank(place, len(ordered)),
         )
-        for place, each in enumerate(ordered, start=1)
+        for place, each in enumerate(ordered)
     }
 
 

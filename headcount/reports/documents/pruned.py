@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, Warned
-from headcount.reports.documents.kept import kept_table
+from headcount.reports.documents.counts import kept_table
 from headcount.results import (
     METRICS,
     Analysis,

@@ -31,8 +31,7 @@ from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
-from headcount.reports.relation_view import relation_table
-from headcount.reports.syntax_view import syntax_of
+from headcount.reports.relation_view import in_short, relation_table, syntax_of
 from headcount.results import Analysis, HeadRow, read_run
 from headcount.vocabulary import COLUMNS
 
@@ -90,7 +89,13 @@ def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
     tested = syntax_of(run)
     if tested is not None:
         return [
-            (f"{row.relation}, {row.direction}", row.head, row.share, row.fixed, row.beats)
+            (
+                f"{row.relation}, {in_short(row.direction or '')}",
+                row.head,
+                row.share,
+                row.chance,
+                row.is_beyond_chance,
+            )
             for row in tested.rows
         ]
     if not run.relation_rows:

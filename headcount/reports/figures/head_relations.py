@@ -6,22 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from headcount.core import (
-    ACCENT,
-    MUTED,
-    ON_MARK,
-    SITES,
-    Head,
-    amount,
-    new_figure,
-    plain_grid,
-)
+from headcount.core import ACCENT, MUTED, ON_MARK, SITES, Head, amount, new_figure, plain_grid
 from headcount.reports.names import SITE_TITLES
-from headcount.results import (
-    Alignment,
-    Clusters,
-    Coreference,
-)
+from headcount.results import Alignment, Clusters, Coreference
 from headcount.vocabulary import roles_named
 
 _PANEL = 3.4

@@ -8,15 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import (
-    ACCENT,
-    INK,
-    LINE,
-    MUTED,
-    Head,
-    new_figure,
-    plain_grid,
-)
+from headcount.core import ACCENT, INK, LINE, MUTED, Head, new_figure, plain_grid
 from headcount.reports.figures.maps import DIVERGING
 from headcount.results import Probed, ProbeRow, ProbeTree
 

@@ -1,5 +1,6 @@
 """The card of one head: everything the report says about it, as short texts and a few numbers."""
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,20 +9,164 @@ from typing import final
 import numpy as np
 
 from headcount import numbers
-from headcount.core import amount
+from headcount.core import Grid, amount
 from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
-from headcount.reports.page.attention_view import ImageView, image_view
 from headcount.reports.page.kept_view import fates, keepings
-from headcount.reports.page.profile_view import ProfileView, profile_view
-from headcount.reports.page.related import Relative, related_heads
 from headcount.reports.relation_view import RelationScore, best_of_head
-from headcount.reports.sentences import arrows, head_line
-from headcount.reports.untested import not_tested
+from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
-from headcount.results import Analysis, Example, TraitStrength, finding, kind_of_trait
+from headcount.results import (
+    Analysis,
+    Example,
+    Profiles,
+    TraitStrength,
+    finding,
+    kind_of_trait,
+    target_of,
+)
 from headcount.vocabulary import BORDERLINE, SKILLS, ColumnEntry
+
+RELATED = 4
+"""Number of related heads on a card."""
+
+LEAST = 0.5
+"""Smallest similarity of a related head."""
+
+
+@final
+@dataclass(frozen=True)
+class Relative:
+    """A head with a similar profile."""
+
+    head: str
+    similarity: str
+
+
+def related_heads(profiles: Profiles, heads: Sequence[str]) -> dict[str, tuple[Relative, ...]]:
+    r"""The heads with the most similar profiles of every head, the most similar first.
+
+    $$\cos(h, g) = \frac{s_h \cdot s_g}{\lVert s_h \rVert \, \lVert s_g \rVert} \in [0, 1]$$
+
+    where s holds the strengths of a head's traits, each cut to 0 ... 1, and 0 where a trait was not
+    tested. A head without any strength has no relatives.
+
+    Args:
+        profiles: the traits of each head.
+        heads: all heads, in the order in which equally similar ones are named.
+    """
+    strength_HT = _strengths(profiles, heads)
+    norm_H = np.linalg.norm(strength_HT, axis=1)
+    unit_HT = strength_HT / np.where(norm_H > 0, norm_H, 1.0)[:, None]
+    cosine_HG = unit_HT @ unit_HT.T
+    np.fill_diagonal(cosine_HG, 0.0)
+    order_HG = np.argsort(-cosine_HG, axis=1, kind="stable")[:, :RELATED]
+    return {
+        head: tuple(
+            Relative(heads[int(other)], numbers.weight(float(cosine_HG[place, other])))
+            for other in order_HG[place]
+            if cosine_HG[place, other] >= LEAST
+        )
+        for place, head in enumerate(heads)
+    }
+
+
+def _strengths(profiles: Profiles, heads: Sequence[str]) -> np.ndarray:
+    """Heads x traits; a relation counts by its name, whatever its direction."""
+    traits = sorted({trait.trait for each in profiles.values() for trait in each})
+    column = {trait: place for place, trait in enumerate(traits)}
+    strength_HT = np.zeros((len(heads), len(traits)))
+    for row, head in enumerate(heads):
+        for trait in profiles.get(head, ()):
+            if trait.verdict != "untested" and math.isfinite(trait.strength):
+                strength_HT[row, column[trait.trait]] = min(1.0, max(0.0, trait.strength))
+    return strength_HT
+
+
+OTHER_TRAITS = 8
+"""Largest number of traits on a card without a verdict of role or tendency."""
+
+
+@final
+@dataclass(frozen=True)
+class TraitLine:
+    """One row of a profile."""
+
+    label: str
+    about: str
+    """The numbers behind the strength, in a sentence."""
+    verdict: str
+    strength: str
+    interval: str
+    p: str
+    value: float
+    """The strength, cut to 0 ... 1, for a bar."""
+
+
+@final
+@dataclass(frozen=True)
+class ProfileView:
+    """The profile of one head."""
+
+    lines: tuple[TraitLine, ...]
+    note: str
+    """How many traits are not shown, and why, and what intervals are about."""
+
+
+def profile_view(
+    traits: Sequence[TraitStrength],
+    unit: tuple[str, str] = ("text", "texts"),
+    missing: str = "",
+    about: str = "texts of this kind",
+) -> ProfileView:
+    """The roles and tendencies of a head, then its strongest other traits.
+
+    Args:
+        traits: the head's traits.
+        unit: what a test takes as independent, one and several.
+        missing: what was not tested, and why, in a sentence.
+        about: what intervals are about.
+    """
+    tested = [each for each in traits if each.verdict != "untested"]
+    found = [each for each in tested if each.is_beyond_chance]
+    others = [each for each in tested if each not in found and each.strength > 0]
+    order = sorted(found, key=_rank) + sorted(others, key=_rank)[:OTHER_TRAITS]
+    untested = len(traits) - len(tested)
+    rest = len(tested) - len(order)
+    notes = [
+        f"{numbers.of(rest, 'weaker trait is', 'weaker traits are')} not shown." if rest else "",
+        missing if untested else "",
+        f"Intervals are about {about}." if order else "",
+    ]
+    return ProfileView(tuple(_line(each, unit) for each in order), " ".join(filter(None, notes)))
+
+
+def _rank(trait: TraitStrength) -> tuple[bool, float]:
+    return trait.verdict != "role", -trait.strength
+
+
+def _line(trait: TraitStrength, unit: tuple[str, str]) -> TraitLine:
+    corrected = trait.p_holm if math.isfinite(trait.p_holm) else math.nan
+    return TraitLine(
+        label=target_of(trait),
+        about=(
+            f"{numbers.percent(trait.share)} of {numbers.of(trait.cases, 'case', 'cases')} in "
+            f"{numbers.of(trait.units, *unit)}; chance or position alone "
+            f"{numbers.percent(trait.null)}, attainable {numbers.percent(trait.attainable)}"
+        ),
+        verdict=trait.verdict,
+        strength=_clipped(trait.strength),
+        interval=f"{_clipped(trait.low)} to {_clipped(trait.high)}",
+        p="" if math.isnan(corrected) else numbers.probability(corrected),
+        value=numbers.rounded(min(1.0, max(0.0, trait.strength)), 3) or 0.0,
+    )
+
+
+def _clipped(strength: float) -> str:
+    """A strength; what is below its null is not comparable, and only said to be below."""
+    return "below" if strength < 0 else numbers.weight(strength)
+
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -71,6 +216,43 @@ def example_view(example: Example) -> ExampleView:
         lines=tuple(n for q, k in chosen for n in (q, k, int(weights_QK[q, k]))),
         arcs=tuple(n for arc in arcs for n in arc),
         note=_note(example, cut),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class ImageView:
+    """One drawing: a picture with a heat map over its patches."""
+
+    role: str
+    caption: str
+    image: str
+    """The picture, as the text of a `data:` address."""
+    rows: int
+    columns: int
+    special: int
+    """Number of tokens before the patches."""
+    queries: tuple[str, ...]
+    """What the maps are of: the class token, the mean over all patches, and single patches."""
+    weights: str
+    """The maps, one after the other, as base64 of bytes."""
+    largest: tuple[float, ...]
+    """The weight in each map that 255 stands for."""
+    note: str = ""
+
+
+def image_view(example: Example, grid: Grid) -> ImageView:
+    """The drawing of one example."""
+    return ImageView(
+        role=example.role,
+        caption=example.caption,
+        image=example.image,
+        rows=grid.rows,
+        columns=grid.columns,
+        special=grid.special,
+        queries=example.queries,
+        weights=base64.b64encode(example.weights).decode(),
+        largest=example.largest,
     )
 
 
@@ -291,7 +473,7 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
             p = numbers.probability(effect.p)
             luck = f", corrected p {p}" if math.isfinite(effect.p) else ""
             text = f"{name.show(effect.delta)}{within}{luck}"
-            rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(rows))}"
+            rank = numbers.rank(place, len(rows))
             scores[row.head].append(Score(name.label, name.about, text, rank))
     return {head: tuple(found) for head, found in scores.items()}
 
@@ -302,7 +484,7 @@ def _skills(run: Analysis) -> dict[str, tuple[Score, ...]]:
     for skill in SKILLS.values():
         ranked = [] if run.skills is None else run.skills.ranked(skill.key)
         for place, row in enumerate(ranked):
-            rank = f"{numbers.ordinal(place + 1)} of {numbers.count(len(ranked))}"
+            rank = numbers.rank(place, len(ranked))
             scores[row.head].append(Score(skill.label, skill.about, row.said(skill.key), rank))
     return {head: tuple(found) for head, found in scores.items()}
 

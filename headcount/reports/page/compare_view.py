@@ -1,20 +1,25 @@
-"""The view model of a comparison: what the heads of two runs do, side by side."""
+"""A comparison of two runs as a page: what their heads do, side by side; and its other files."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import final
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, final
 
 from headcount import numbers
-from headcount.reports.comparison import Comparison
-from headcount.reports.documents.comparison import Found, comparison_parts, key_of
-from headcount.reports.kinds import counted, kinds_of, leading, only_second
+from headcount.core import InputError, write_readable
+from headcount.reports.comparison import Comparison, compare
+from headcount.reports.documents.comparison import comparison_document, comparison_parts, key_of
+from headcount.reports.kinds import Found, counted, kinds_of, leading, only_second
+from headcount.reports.matching import match_heads
+from headcount.reports.page import html
+from headcount.reports.page.assets import fill_template
 from headcount.reports.page.grid_view import Grid, grids
-from headcount.reports.page.section import Section
+from headcount.reports.page.sections import Section
 from headcount.reports.sentences import headline, measured
 from headcount.reports.worth import without
-from headcount.results import Analysis, finding
-from headcount.vocabulary import TraitEntry
+from headcount.results import Analysis, Matching, finding, read_run
+from headcount.vocabulary import ROLES, TraitEntry
 
 SHORT = {"differ": "heads that differ", "methods": "methods", "matched": "matched heads"}
 """Names in the contents list that are not the titles."""
@@ -161,3 +166,86 @@ def _does(run: Analysis, head: str, found: Found) -> tuple[str, ...]:
     texts = [f"{leads.verdict}: {leads.says}"]
     texts += [f"{each.verdict}: {finding(each)}" for each in traits]
     return tuple(dict.fromkeys(texts))[:SHOWN]
+
+
+STYLES = (*html.STYLES, "compare.css")
+SCRIPTS = ("elements.js", "rove.js", "table.js", "download.js", "compare.js")
+
+
+def write_comparison(one: Path, other: Path, out: Path, match: bool = False) -> Comparison:
+    """Compare the runs in two folders, and write the page, the document and the figure.
+
+    The files are `comparison.html` and `comparison.md`; of runs over the same heads also
+    `comparison.svg`, `.png` and `.pdf`; of matched heads `matching.json`.
+
+    Args:
+        one: folder of the first run.
+        other: folder of the second run.
+        out: folder for the comparison.
+        match: whether to pair heads by what they do, for models trained apart.
+
+    Raises:
+        InputError: if a folder holds no run, or the output folder holds a run, whose files would be
+            mixed with the comparison's; if runs were measured in different ways; or if heads
+            can't be matched.
+    """
+    if (out / "run.json").exists():
+        raise InputError(
+            f"Expected a folder for the comparison, got {out}, which holds a run. "
+            "Name another folder."
+        )
+    runs = (read_run(one), read_run(other))
+    found = compare(*runs)
+    names = _names(one, other)
+    matching: Matching | None = match_heads(*runs, names) if match else None
+    out.mkdir(parents=True, exist_ok=True)
+    (out / Matching.FILE).unlink(missing_ok=True)
+    if matching is not None:
+        matching.write(out)
+    found = replace(found, matching=matching)
+    comparison_document(*runs, found, names).write(out / "comparison.md", figures=".")
+    view = compare_view(*runs, found, names)
+    write_readable(out / "comparison.html", render_comparison(view))
+    return found
+
+
+def _names(one: Path, other: Path) -> tuple[str, str]:
+    """The names of two folders, with as many folders above them as it takes to distinguish them.
+
+    >>> _names(Path("/runs/news"), Path("/runs/web")), _names(Path("/a/b/out"), Path("/a/c/out"))
+    (('news', 'web'), ('b/out', 'c/out'))
+    """
+    first, second = one.resolve().parts, other.resolve().parts
+    lengths = range(1, max(len(first), len(second)))
+    differ = (number for number in lengths if first[-number:] != second[-number:])
+    number = next(differ, 1)
+    return "/".join(first[-number:]), "/".join(second[-number:])
+
+
+def render_comparison(view: ComparisonView) -> str:
+    """The page as a string."""
+    return fill_template(
+        "compare.html.j2",
+        styles=STYLES,
+        scripts=SCRIPTS,
+        data=comparison_data(view),
+        title=view.title,
+        view=view,
+        sections=view.sections,
+        heads=frozenset(pair.head for pair in view.pairs),
+        swatches=html.swatches(view.kinds.values(), ROLES.values()),
+        names=[side.name for side in view.sides],
+    )
+
+
+def comparison_data(view: ComparisonView) -> dict[str, Any]:
+    """The data for the scripts: names, kinds and what each head does in both runs."""
+    return {
+        "title": view.title,
+        "names": [side.name for side in view.sides],
+        "kinds": {
+            kind.key: {"letter": kind.letter, "colour": kind.role.colour, "ink": kind.role.ink}
+            for kind in view.kinds.values()
+        },
+        "pairs": {pair.head: asdict(pair) for pair in view.pairs},
+    }

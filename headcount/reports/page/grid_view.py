@@ -1,12 +1,11 @@
 """The map of heads: one cell a head, by the trait that leads it, and the chips of its legend."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
 from headcount import numbers
-from headcount.reports.effects import large
 from headcount.reports.kinds import (
+    Found,
     Leading,
     counted,
     num_borderline,
@@ -15,13 +14,10 @@ from headcount.reports.kinds import (
     verdicts,
 )
 from headcount.reports.names import SITE_TITLES
-from headcount.reports.untested import nothing_words
-from headcount.reports.worth import mattering
+from headcount.reports.sentences import nothing_words
+from headcount.reports.worth import large, mattering
 from headcount.results import Analysis
 from headcount.vocabulary import TraitEntry
-
-Found = Mapping[str, Leading | None]
-"""What leads each head, by name."""
 
 
 @final
@@ -31,18 +27,18 @@ class Cell:
 
     head: str
     index: int
-    kind: TraitEntry | None
-    """What leads the head; None if nothing was found."""
-    second: TraitEntry | None
-    """What else it does; None without another role or tendency."""
-    verdict: str
-    """`role`, `tendency` or `none`."""
-    tint: int
-    """Share of the hue in the cell, in percent."""
     matters: bool
     """Whether the model gets worse without this head, beyond chance."""
     says: str
     """Text for screen readers."""
+    kind: TraitEntry | None = None
+    """What leads the head; None if nothing was found."""
+    second: TraitEntry | None = None
+    """What else it does; None without another role or tendency."""
+    verdict: str = "none"
+    """`role`, `tendency` or `none`."""
+    tint: int = 0
+    """Share of the hue in the cell, in percent."""
 
 
 Layer = tuple[int, tuple[Cell | None, ...]]
@@ -137,16 +133,7 @@ def grids(run: Analysis, found: Found) -> tuple[Grid, ...]:
 def _cell(head: str, index: int, leading: Leading | None, matters: bool, nothing: str) -> Cell:
     worth = "; matters" if matters else ""
     if leading is None:
-        return Cell(
-            head=head,
-            index=index,
-            kind=None,
-            second=None,
-            verdict="none",
-            tint=0,
-            matters=matters,
-            says=f"{head}: {nothing}{worth}",
-        )
+        return Cell(head, index, matters=matters, says=f"{head}: {nothing}{worth}")
     kind, second = leading.kind, leading.second
     also = f"; also {second.label}" if second else ""
     says = f"{head}: {leading.called}, {leading.short}{also}{worth}"

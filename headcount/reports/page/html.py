@@ -1,18 +1,97 @@
-"""The view model as one self-contained HTML page."""
+"""The view model, and a run, a card or a document as one self-contained HTML page."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-from headcount.core import write_text
-from headcount.reports.documents.chance import NO_ROLE
-from headcount.reports.documents.kept import NEITHER
+from headcount.core import Document, write_text
+from headcount.reports.documents.counts import NEITHER, NO_ROLE
+from headcount.reports.kinds import Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
-from headcount.reports.page.card_view import Card
-from headcount.reports.page.view import Report, report_view
-from headcount.results import read_run
-from headcount.vocabulary import RoleEntry, TraitEntry, kind_of_role
+from headcount.reports.page.card_view import Card, cards
+from headcount.reports.page.grid_view import Grid, Legend, grids, legend
+from headcount.reports.page.kept_view import Keeping, keepings
+from headcount.reports.page.map_view import Map, maps
+from headcount.reports.page.opening import Opening, Start, opening, starts, title_of
+from headcount.reports.page.sections import Section, heads_section, sections_of
+from headcount.reports.sentences import absent, model_and_data, nothing_sentence, nothing_words
+from headcount.results import Analysis, HeadRow, Record, Result, read_run
+from headcount.vocabulary import ROLES, TRAITS, RoleEntry, TraitEntry, kind_of_role, roles_named
+
+
+@final
+@dataclass(frozen=True)
+class Atlas:
+    """Everything that the map can show."""
+
+    legend: Legend
+    grids: tuple[Grid, ...]
+    keepings: tuple[Keeping, ...]
+    """Choices of heads."""
+    maps: tuple[Map, ...]
+    """Numbers of heads."""
+
+
+def atlas(run: Analysis, found: Found) -> Atlas:
+    """The map of a run.
+
+    Args:
+        run: the run.
+        found: what leads each head.
+    """
+    return Atlas(legend(run, found), grids(run, found), keepings(run), maps(run))
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """Everything the page shows."""
+
+    title: str
+    opening: Opening
+    atlas: Atlas
+    starts: tuple[Start, ...]
+    """Heads worth a look."""
+    cards: tuple[Card, ...]
+    nothing: tuple[str, str]
+    """What is said of a head that shows no role or tendency, in words and in a sentence."""
+    absent: tuple[tuple[str, str], ...]
+    """What no head does: the words that name it, and a sentence."""
+    roles: Mapping[str, RoleEntry]
+    kinds: Mapping[str, TraitEntry]
+    """What leads heads, by key."""
+    sections: tuple[Section, ...]
+    """What stands below the map."""
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The names of all heads."""
+        return tuple(card.head for card in self.cards)
+
+    @property
+    def has_worth(self) -> bool:
+        """Whether cards say what heads are worth."""
+        return any(card.worth for card in self.cards)
+
+
+def report_view(run: Analysis) -> Report:
+    """The view model of a run."""
+    found = leading(run)
+    roles = (name for row in (*run.rows, *(run.null_rows or ())) for name in row.roles)
+    return Report(
+        title=title_of(run),
+        opening=opening(run, found),
+        atlas=atlas(run, found),
+        starts=starts(run, found),
+        cards=cards(run),
+        nothing=(nothing_words(run), nothing_sentence(run)),
+        absent=absent(run),
+        roles=roles_named(roles),
+        kinds={kind.key: kind for kind in kinds_of(run)},
+        sections=sections_of(run),
+    )
+
 
 STYLES = (
     "base.css",
@@ -150,3 +229,49 @@ def write_report(
     run = read_run(path.parent, *others)
     write_text(path, render(report_view(run)))
     return path
+
+
+def write_page(
+    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
+) -> None:
+    """Write the page of a document.
+
+    Args:
+        path: its file.
+        document: what it shows.
+        record: the record of what was measured, which names the model and the data.
+        rows: heads of which it shows every number below.
+    """
+    model, data = model_and_data(record)
+    page = fill_template(
+        "document.html.j2",
+        styles=("base.css", "sections.css"),
+        scripts=("elements.js", "table.js"),
+        data={},
+        title=document.title,
+        by=record.COMMAND,
+        model=model,
+        data_names=data,
+        document=document,
+        sections=(heads_section(rows),) if rows else (),
+        swatches=swatches(TRAITS.values(), ROLES.values()),
+    )
+    write_text(path, page)
+
+
+def write_documents(
+    found: Result[Any],
+    document: Document,
+    folder: Path,
+    formats: Sequence[str] = ("svg", "png", "pdf"),
+) -> None:
+    """Write the document of a result as Markdown, with its figures, and as a page.
+
+    Args:
+        found: the result.
+        document: what it shows.
+        folder: folder of the result.
+        formats: formats of the figures.
+    """
+    document.write(folder / found.DOCUMENTS[0], formats)
+    write_page(folder / found.DOCUMENTS[1], document, found.record)

@@ -6,9 +6,9 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import Document, Heading, Text
+from headcount.reports.documents.counts import kept_table
 from headcount.reports.documents.curve import curve_document
-from headcount.reports.documents.kept import kept_table
-from headcount.reports.page.answer_view import best_method, pruning_answer
+from headcount.reports.page.opening import best_method, pruning_answer
 from headcount.results import Analysis
 
 

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Literal, final
 
 from headcount import numbers
-from headcount.reports.effects import SURE
 from headcount.reports.names import measures
 from headcount.reports.relation_view import Key, is_few, map_key, measured
-from headcount.reports.worth import effect_of
+from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, relation_words
 
@@ -169,7 +168,7 @@ def _found(run: Analysis) -> dict[Key, set[str]] | None:
     found: dict[Key, set[str]] = {}
     for head, traits in run.traits.items():
         for trait in traits:
-            if trait.relation is not None and trait.verdict in ("role", "tendency"):
+            if trait.relation is not None and trait.is_beyond_chance:
                 found.setdefault((trait.relation, trait.direction or ""), set()).add(head)
     return found
 

@@ -1,4 +1,4 @@
-"""`headcount importance`: what every head is worth on a task."""
+"""Commands that score: importance, sensitivity, evaluate."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from headcount import importance, models, reports, results, tasks
-from headcount.cli.arguments import TaskArguments, check_no_unused_options, recorded
+from headcount import importance, models, reports, results, statistics, tasks
+from headcount.cli.arguments import (
+    OutArguments,
+    ResumableArguments,
+    TaskArguments,
+    check_no_unused_options,
+    recorded,
+)
 from headcount.cli.console import Report, plain_console, print_document, print_warnings
-from headcount.cli.folder_arguments import ResumableArguments
-from headcount.cli.frame import Flat, Measuring
+from headcount.cli.frame import Flat, Measuring, ResultCommand
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import Document, InputError, ResumePolicy, check_seed
+from headcount.core import Document, InputError, ResumePolicy, check_is_folder, check_seed
 from headcount.importance import Options
 
 if TYPE_CHECKING:
@@ -169,3 +174,68 @@ class Importance(
                 results.Signature.parse(signed),
             )
             print_warnings(open_parts, plain_console())
+
+
+@dataclass(frozen=True)
+class SensitivityCommand(
+    OutArguments, TaskArguments, ResultCommand["models.Loaded", "results.Sensitivity"]
+):
+    """Measure how the loss reacts to attention on separators."""
+
+    RESULT = results.Sensitivity
+
+    samples: int = 1000
+    """Number of resamples of the examples, for intervals."""
+    seed: int = 0
+    """Seed of the resamples; masked language modelling also draws masks with it."""
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        check_seed(self.seed)
+        super().check()
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "results.Sensitivity":
+        """Measure attention and reactions."""
+        return importance.sensitivity(
+            read,
+            self.built(read, self.data, self.seed),
+            max_tokens=self.max_tokens,
+            samples=self.samples,
+            seed=self.seed,
+            progress=progress,
+        )
+
+
+@dataclass(frozen=True)
+class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
+    """Measure a model's loss and score on a task."""
+
+    RECORD = results.EvaluationRecord.FILE
+
+    out: Path | None = None
+    """Folder for evaluation.json and, for a translation, translations.txt."""
+
+    def check(self) -> None:
+        """Check everything that needs no model."""
+        super().check()
+        if self.out is not None:
+            check_is_folder(self.out)
+
+    def measure(self, read: "models.Loaded", progress: Report) -> "tasks.Scored":
+        """Evaluate the model."""
+        task = self.built(read, self.data)
+        warnings = [*task.warnings(), *statistics.rough_score(task.num_examples)]
+        print_warnings(warnings, plain_console())
+        return tasks.score(read, task, self.max_tokens)
+
+    def store(self, found: "tasks.Scored") -> None:
+        """Write the numbers if `out` is given."""
+        if self.out is not None:
+            found.write(self.out, recorded(self))
+
+    def show(self, read: "models.Loaded", found: "tasks.Scored") -> None:
+        """Print the numbers."""
+        console = plain_console()
+        for name, value in found.record.numbers().items():
+            shown = f"{value:,.4f}" if isinstance(value, float) else value
+            console.print(f"{name:<18} {shown}")

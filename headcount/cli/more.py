@@ -1,0 +1,252 @@
+"""Commands about finished runs and headcount itself: report, compare, doctor, demo, sample."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from headcount import analysis, importance, models, reports, results, tasks
+from headcount.cli.arguments import DeviceArguments, TrustArguments, check_model
+from headcount.cli.command import COMMANDS, command_class
+from headcount.cli.console import plain_console, print_document, print_warnings, shown
+from headcount.cli.frame import FORMATS, Command, FigureFormat, ResultCommand, document_of
+from headcount.cli.next_steps import command
+from headcount.cli.score import rewrite_page
+from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
+from headcount.corpora import Corpus
+from headcount.results import check_is_run
+
+
+@dataclass(frozen=True)
+class Report(Command):
+    """Rewrite the report of a finished run, and its figures."""
+
+    HAS_TABLES = True
+
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")]
+    """Folder of the run."""
+    formats: tuple[FigureFormat, ...] = FORMATS
+    """Formats of the figures, which are written into `figures/`."""
+    pruned: Path | None = None
+    """Model pruned from this one, a folder or headcount:en-de-36, to show before and after."""
+    confirm: Path | None = None
+    """Folder of an analysis of the same model on other texts, to show which roles are found again;
+    writes confirmation.md."""
+
+    def run(self) -> int:
+        """Write the report and figures, and print where they are."""
+        check_is_folder(self.out)
+        console = plain_console(soft_wrap=False)
+        written = [
+            command.RESULT
+            for command in map(command_class, COMMANDS)
+            if issubclass(command, ResultCommand)
+            and command.RESULT is not None
+            and (self.out / command.RESULT.files()[-1]).exists()
+        ]
+        has_analysis = (self.out / results.RunRecord.FILE).exists()
+        has_scores = (self.out / results.ImportanceRecord.FILE).exists()
+        if has_scores and not has_analysis:
+            console.print(f"Page: {rewrite_page(self.out)}", soft_wrap=True)
+        if has_analysis or not (written or has_scores) or self.pruned or self.confirm:
+            check_is_run(self.out)
+            self._confirm(console)
+            pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
+            page = reports.write_report(self.out, pruned, self.confirm)
+            console.print(f"Report: {page}", soft_wrap=True)
+            reports.write_figures(self.out, self.formats)
+        for kind in written:
+            found = kind.read(self.out)
+            shown, page = document_of(found, self.out), self.out / kind.DOCUMENTS[1]
+            if isinstance(found, results.Explained) and found.shows_text and page.exists():
+                shown.write(self.out / kind.DOCUMENTS[0], self.formats)  # its page needs the model
+            else:
+                reports.write_documents(found, shown, self.out, self.formats)
+            console.print(f"Page: {page}", soft_wrap=True)
+        if drawn := [*(self.out / "figures").glob("*")]:
+            number = amount(len(drawn), "figure")
+            console.print(f"{number} in {self.out / 'figures'}", soft_wrap=True)
+        return 0
+
+    def _confirm(self, console: Console) -> None:
+        """Print and write which roles the analysis in --confirm finds again."""
+        if self.confirm is None:
+            return
+        check_is_run(self.confirm)
+        runs = [results.Analysis.read(folder) for folder in (self.out, self.confirm)]
+        shown, path = (
+            reports.confirmation_document(results.confirm(*runs)),
+            self.out / results.CONFIRMATION,
+        )
+        print_document(shown, console)
+        shown.write(path, self.formats)
+        console.print(f"Document: {path}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Compare(Command):
+    """Compare two runs on one page."""
+
+    one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
+    """Folder of a run."""
+    other: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_B")]
+    """Folder of a second run: same model on other data, or another model."""
+    out: Path = Path("headcount-comparison")
+    """Folder for the comparison; an earlier comparison in it is replaced."""
+
+    match: bool = False
+    """Pair heads by their profiles, for models trained apart, whose numbers of heads mean
+    nothing; writes matching.json."""
+
+    def run(self) -> int:
+        """Compare the runs, write the comparison, and print the main numbers."""
+        for folder in (self.one, self.other):
+            check_is_run(folder)
+        check_is_folder(self.out)
+        found = reports.write_comparison(self.one, self.other, self.out, self.match)
+        console = plain_console(soft_wrap=False)
+        print_warnings(found.warnings, console)
+        if not found.is_paired:
+            console.print("The runs are over different heads: nothing is compared head by head.")
+            if not self.match:
+                console.print(
+                    "--match pairs heads by what they do; for a pruned model, give the run of the "
+                    "dense one to `headcount report RUN --pruned FOLDER`."
+                )
+        else:
+            _print(found, console)
+        for site in found.matching.sites if found.matching else ():
+            console.print(f"{reports.matching_title(site)}: {reports.matching_sentence(site)}")
+        console.print(f"Comparison: {self.out / 'comparison.html'}", soft_wrap=True)
+        return 0
+
+
+def _print(found: "reports.Comparison", console: Console) -> None:
+    """Print the main numbers of runs over the same heads."""
+    console.print(
+        f"Same roles in both runs: {amount(found.same_roles, 'head')}; "
+        f"different roles: {amount(len(found.changes), 'head')}"
+    )
+    for name in ("ablation_delta", "relevance", "gradient", "confidence"):
+        if name in found.by_head:
+            console.print(
+                f"{name}: rank correlation {found.by_head[name]} head by head, "
+                f"{results.signed(found.by_layer[name].rho)} between layer means"
+            )
+    console.print(
+        "For models trained separately, compare layer means, or heads matched by --match."
+    )
+
+
+@dataclass(frozen=True)
+class Doctor(DeviceArguments, Command):
+    """Report what works for a model, before anything runs."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """A Hugging Face name, a folder, or headcount:en-de."""
+
+    def run(self) -> int:
+        """Print the findings; exit status 1 if the model can't be analysed."""
+        from headcount.doctor import diagnose  # a module, not an index: importing it is slow
+
+        findings = diagnose(self.model, self.device, self.dtype, self.trust_remote_code)
+        table = Table("", "", Column(overflow="fold"), box=None, pad_edge=False, show_header=False)
+        for finding in findings:
+            mark = Text("works", "green") if finding.works else Text("does not", "red")
+            table.add_row(mark, finding.subject, finding.text)
+        plain_console(soft_wrap=False).print(table)
+        return 0 if all(each.works or not each.is_required for each in findings) else 1
+
+
+SMALLER = {"headcount:en-de": "headcount:en-de-36"}
+"""The shipped model pruned from a shipped model, by name."""
+PAIRS = 60
+"""Number of sentence pairs to score on: every head is ablated on its own within a minute."""
+
+
+@dataclass(frozen=True)
+class Demo(TrustArguments, Command):
+    """Analyse our English-German model on our sample, offline."""
+
+    HAS_TABLES = True
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "headcount:en-de"
+    """The shipped model, or another English-German encoder-decoder."""
+    out: Path = Path("headcount-demo")
+    """Folder for the results; an earlier demo in it is replaced."""
+
+    def run(self) -> int:
+        """Analyse and score every head, and print the story they make."""
+        check_model(self.model)
+        results.claim(self.out, ResumePolicy.OVERWRITE)
+        loaded = models.load(self.model, trust_remote_code=self.trust_remote_code)
+        corpus = Corpus(source=DATA / "sample.conllu", target=DATA / "sample.de")
+        task = tasks.Translation(
+            loaded, str(DATA / "sample.tsv"), {"source": "0", "target": "1"}, limit=PAIRS
+        )
+        results.start_over(self.out)
+        # Scores of every head and every site, without the slowest one.
+        chosen = importance.Options(("gradient", "relevance", "ablation", "norm"), one_left=False)
+        with shown() as progress:
+            options = analysis.Options(null=True)
+            analyzed = analysis.analyze(loaded, corpus, options, self.out, progress)
+            analyzed.write(self.out)
+            assessment = importance.assess(loaded, task, chosen, self.out, progress)
+        importance.write_assessment(assessment, loaded.heads, self.out)
+        smaller = SMALLER.get(self.model)
+        pruned = None if smaller is None else Path(models.place_of(smaller))
+        report = reports.write_report(self.out, pruned)
+        console = plain_console()
+        given = reports.Given(self.model, str(self.out))
+        for line in reports.story(results.read_run(self.out, pruned), given):
+            console.print(line)
+        console.print(f"Report: {report}")
+        return 0
+
+
+PARTS = ("train.tsv", "dev.tsv", "test.tsv")
+"""Data sets of which each gets every third pair of the translations."""
+
+
+@dataclass(frozen=True)
+class Sample(Command):
+    """Write our own small data sets as files."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
+    """A new folder, or one that holds these files already."""
+
+    def run(self) -> int:
+        """Write all files, or none if one is there with other contents."""
+        check_is_folder(self.folder)
+        written = {self.folder / name: text for name, text in data_sets().items()}
+        for path, text in written.items():
+            if path.exists() and path.read_bytes() != text.encode():
+                raise InputError(
+                    f"Expected a new folder, but {path} is there and is not the file that would "
+                    "be written. Name another folder."
+                )
+        for path, text in written.items():
+            write_text(path, text)
+        console = plain_console()
+        about = f"{self.folder / 'README.md'} says what they are"
+        console.print(f"Wrote {amount(len(written), 'file')}; {about}")
+        next_step = command("analyze", ["MODEL"], {}, self.folder / "sample.conllu", "--out", "OUT")
+        console.print(f"Next: {next_step}")
+        return 0
+
+
+def data_sets() -> dict[str, str]:
+    """The texts of our data sets, by the path of each in the folder of all."""
+    models = {path.parent for path in DATA.rglob("config.json")}
+    found = {
+        path.relative_to(DATA).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(DATA.rglob("*.*"))
+        if models.isdisjoint(path.parents)
+    }
+    pairs = found["sample.tsv"].splitlines(keepends=True)
+    parts = ("".join(pairs[n :: len(PARTS)]) for n in range(len(PARTS)))
+    return found | dict(zip(PARTS, parts, strict=True))

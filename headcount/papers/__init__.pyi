@@ -1,6 +1,3 @@
-from .contribution_record import ContributionRecord as ContributionRecord
-from .contribution_record import ContributionRow as ContributionRow
-from .contribution_record import ContributionTable as ContributionTable
 from .contribution_rows import measure_contributions as measure_contributions
 from .contributions import MIXINGS as MIXINGS
 from .contributions import Contributions as Contributions
@@ -8,9 +5,9 @@ from .contributions import collect_contributions as collect_contributions
 from .evolution.document import evolution_document as evolution_document
 from .evolution.evolving import evolve as evolve
 from .evolution.evolving import forget_evolution as forget_evolution
-from .evolution.options import QUANTITIES as QUANTITIES
-from .evolution.options import EvolutionOptions as EvolutionOptions
+from .evolution.record import QUANTITIES as QUANTITIES
 from .evolution.record import Evolution as Evolution
+from .evolution.record import EvolutionOptions as EvolutionOptions
 from .evolution.record import EvolutionPoint as EvolutionPoint
 from .evolution.record import EvolutionRecord as EvolutionRecord
 from .evolution.record import EvolutionRow as EvolutionRow
@@ -18,15 +15,14 @@ from .evolution.record import StoreFacts as StoreFacts
 from .following.document import followed_document as followed_document
 from .following.following import follow as follow
 from .following.following import forget_followed as forget_followed
-from .following.options import FollowOptions as FollowOptions
+from .following.following import texts_of as texts_of
 from .following.record import Followed as Followed
 from .following.record import FollowedCheckpoint as FollowedCheckpoint
 from .following.record import FollowedHead as FollowedHead
+from .following.record import FollowOptions as FollowOptions
 from .following.record import FollowRecord as FollowRecord
-from .following.texts import texts_of as texts_of
 from .pattern_classifier import PATTERNS as PATTERNS
 from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
-from .pretraining.config import PretrainingConfig as PretrainingConfig
 from .pretraining.objectives import causal_model as causal_model
 from .pretraining.objectives import masked_model as masked_model
 from .pretraining.objectives import translation_model as translation_model
@@ -36,17 +32,22 @@ from .pretraining.pretraining import TrainingResult as TrainingResult
 from .pretraining.pretraining import train as train
 from .pretraining.recipe import RECIPES as RECIPES
 from .pretraining.recipe import ModelRecipe as ModelRecipe
+from .pretraining.recipe import PretrainingConfig as PretrainingConfig
 from .pretraining.rows import Rows as Rows
 from .pretraining.rows import hold_out as hold_out
 from .pretraining.rows import read_pairs as read_pairs
 from .pretraining.rows import read_texts as read_texts
 from .pretraining.tokenizer_training import learn_pieces as learn_pieces
+from .records import ContributionRecord as ContributionRecord
+from .records import ContributionRow as ContributionRow
+from .records import ContributionTable as ContributionTable
+from .records import TunedMaps as TunedMaps
+from .records import TunedRecord as TunedRecord
+from .records import TunedRow as TunedRow
 from .reproduce.clark2019 import clark2019_document as clark2019_document
 from .reproduce.clark2019 import reproduce_clark2019 as reproduce_clark2019
 from .reproduce.coenen2019 import coenen2019_document as coenen2019_document
 from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
-from .reproduce.evolution_findings import Finding as Finding
-from .reproduce.evolution_findings import findings as findings
 from .reproduce.experiment import PruningExperiment as PruningExperiment
 from .reproduce.gate_densities import GateRow as GateRow
 from .reproduce.gate_densities import read_gates as read_gates
@@ -84,7 +85,9 @@ from .reproduce.voita2019_table2 import from_scratch as from_scratch
 from .reproduce.voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .reproduce.voita2019_table2 import table2_document as table2_document
 from .reproduce.voita2019_table2 import table2_trainings as table2_trainings
+from .reproduce.voita2019evolution import Finding as Finding
 from .reproduce.voita2019evolution import evolution_trainings as evolution_trainings
+from .reproduce.voita2019evolution import findings as findings
 from .reproduce.voita2019evolution import findings_table as findings_table
 from .reproduce.voita2019evolution import (
     reproduce_voita2019evolution as reproduce_voita2019evolution,
@@ -92,10 +95,7 @@ from .reproduce.voita2019evolution import (
 from .reproduce.voita2019evolution import trained_models as trained_models
 from .reproduce.voita2019evolution import write_voita2019evolution as write_voita2019evolution
 from .tuned_maps import compare_maps as compare_maps
-from .tuned_record import TunedMaps as TunedMaps
-from .tuned_record import TunedRecord as TunedRecord
-from .tuned_record import TunedRow as TunedRow
-from .tuned_rows import map_rows as map_rows
-from .tuned_rows import word_rows as word_rows
+from .tuned_maps import map_rows as map_rows
+from .tuned_maps import word_rows as word_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES
 from .word_classes import attention_to_words as attention_to_words

@@ -15,17 +15,11 @@ from scipy.stats import rankdata
 from headcount.core import InputError, LayerId, Progress, Stopwatch, check_seed, name_of, silent
 from headcount.corpora import Census, Corpus, batches, take_census
 from headcount.models import Loaded, check_has_heads, signature
-from headcount.papers.contribution_record import (
-    ContributionRecord,
-    ContributionRow,
-    ContributionTable,
-)
+from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
-from headcount.papers.masking import mask_id_of, masked
+from headcount.papers.records import ALL, ContributionRecord, ContributionRow, ContributionTable
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap, few_clusters
-
-MEAN = -1
 
 
 @final
@@ -139,7 +133,7 @@ def _rows(
         drawn_R = np.mean([number.drawn_R for number in numbers], axis=0)
         cases = sum(number.cases for number in numbers)
         number = Number(value, drawn_R, cases)
-        yield _row(bootstrap, names[0], MEAN, names[1], names[2], number)
+        yield _row(bootstrap, names[0], ALL, names[1], names[2], number)
 
 
 def _row(

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headcount.core import SITES
-from headcount.papers.contribution_record import ContributionRow
-from headcount.papers.tuned_record import TunedRow
+from headcount.papers.records import ContributionRow, TunedRow
 from headcount.results import CurvePoints, ProbeRow
 
 Row = ContributionRow | ProbeRow | TunedRow

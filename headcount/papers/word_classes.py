@@ -21,7 +21,7 @@ from headcount.analysis import forward
 from headcount.core import CorpusError, LayerId
 from headcount.corpora import Batch, Sentence
 from headcount.models import Loaded
-from headcount.papers.joined import joined
+from headcount.papers.batches import joined
 from headcount.tap import AttentionLayer, Block
 
 WORD_CLASSES = ("noun", "verb", "pronoun", "subject", "object", "negation")

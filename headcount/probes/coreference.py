@@ -49,6 +49,7 @@ from headcount.corpora import (
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.antecedents import (
     BASELINES,
+    Choices,
     NameAnswers,
     Window,
     Windows,
@@ -57,7 +58,6 @@ from headcount.probes.antecedents import (
     chosen_names,
     windows_of,
 )
-from headcount.probes.choices import Choices
 from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
 from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import CoreferenceOptions

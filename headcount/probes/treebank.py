@@ -16,15 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError, amount
-from headcount.corpora import (
-    Corpus,
-    Encoded,
-    Encoder,
-    Misread,
-    Sentence,
-    Tree,
-    chunks,
-)
+from headcount.corpora import Corpus, Encoded, Encoder, Misread, Sentence, Tree, chunks
 from headcount.probes.options import ProbeOptions
 
 PUNCTUATION = "PUNCT"

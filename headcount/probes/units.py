@@ -35,8 +35,7 @@ from headcount.probes.extraction import (
 from headcount.probes.features import slots
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.options import PROBES, ProbeName
-from headcount.probes.structural_probe import StructureData
-from headcount.probes.structure_probing import predicted_trees, probe_structure
+from headcount.probes.structural_probe import StructureData, predicted_trees, probe_structure
 from headcount.probes.treebank import ProbeSentence
 from headcount.probes.vectors import WordVectors, word_vectors
 from headcount.results import ProbeRow, ProbeTree, ProbeWeight

@@ -26,15 +26,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.core import (
-    HeadTable,
-    InputError,
-    LayerId,
-    ModelError,
-    Steps,
-    silent_steps,
-    spread,
-)
+from headcount.core import HeadTable, InputError, LayerId, ModelError, Steps, silent_steps, spread
 from headcount.corpora import Encoder
 from headcount.models import Loaded, as_loaded
 from headcount.skills.forward import last_logits, running

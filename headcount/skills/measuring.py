@@ -13,15 +13,19 @@ from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
 from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
-from headcount.skills.few_shot import Prompts, WordTask, read_tasks
 from headcount.skills.forward import Removal, mean_outputs
-from headcount.skills.function_vectors import answer, indirect_effects
+from headcount.skills.function_vectors import (
+    Prompts,
+    WordTask,
+    answer,
+    indirect_effects,
+    read_tasks,
+)
 from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal, pattern_means
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
-from headcount.skills.removals import Asked, Removals
+from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
 from headcount.skills.retrieval import Retrieved, retrieve
-from headcount.skills.scores import Score, head_rows, overlaps
 from headcount.statistics import wilson_interval
 
 LENGTH, TEXTS = 60, 16

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.statistics.p_values import in_parts, p_of_draws, swaps
-from headcount.statistics.studentized import least_rank
+from headcount.statistics.significance import least_rank
 
 FEWEST_SWAPS = 10_000
 """Smallest number of swaps by default."""

@@ -13,10 +13,9 @@ from headcount import Corpus, Loaded, load
 from headcount.core import InputError, LayerId, ModelError
 from headcount.corpora import Batch, batches, take_census
 from headcount.papers import collect_contributions, measure_contributions
+from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contribution_rows import TokenSums
-from headcount.papers.contributions import Contributions
-from headcount.papers.masking import mask_id_of, masked
-from headcount.papers.residual import find_residuals
+from headcount.papers.contributions import Contributions, find_residuals
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap
 from headcount.tap import examine

@@ -7,18 +7,16 @@ import pytest
 import torch
 
 from headcount.probes.structural_probe import (
-    StructureData,
-    squared_distances,
-    squared_norms,
-    structure_loss,
-    tree_distances,
-)
-from headcount.probes.structure_probing import (
     LengthMeans,
+    StructureData,
     gold_edges,
     predicted_trees,
     probe_structure,
     spanning_tree,
+    squared_distances,
+    squared_norms,
+    structure_loss,
+    tree_distances,
     tree_hits,
 )
 from headcount.probes.units import MASSIVE

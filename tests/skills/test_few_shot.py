@@ -8,7 +8,7 @@ import headcount
 from headcount.core import InputError, ModelError
 from headcount.models import Loaded
 from headcount.skills import SkillOptions
-from headcount.skills.few_shot import SHOTS, Prompts, read_tasks
+from headcount.skills.function_vectors import SHOTS, Prompts, read_tasks
 from tests import saved
 
 

@@ -7,8 +7,7 @@ import headcount
 from headcount.models import Loaded
 from headcount.skills import SkillOptions
 from headcount.skills import function_vectors as under_test
-from headcount.skills.few_shot import Prompt, Prompts, read_tasks
-from headcount.skills.function_vectors import answer, indirect_effects
+from headcount.skills.function_vectors import Prompt, Prompts, answer, indirect_effects, read_tasks
 from tests import saved
 from tests.textbook import function_vectors as textbook
 

@@ -15,11 +15,9 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.results import Skills
 from headcount.skills import SkillOptions, skills
-from headcount.skills.few_shot import Prompts, read_tasks
 from headcount.skills.forward import Removal, gates_without, mean_outputs
-from headcount.skills.function_vectors import answer
-from headcount.skills.removals import Asked, Removals
-from headcount.skills.scores import Score, head_rows, overlaps
+from headcount.skills.function_vectors import Prompts, answer, read_tasks
+from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
 from headcount.vocabulary import SKILLS
 from tests import saved
 from tests.textbook.function_vectors import last_inputs

@@ -16,7 +16,6 @@ from headcount.statistics import (
     resamples,
     sacrebleus,
     significance,
-    studentized,
 )
 from headcount.statistics import p_values as draws_of
 from tests.textbook import statistics
@@ -85,7 +84,7 @@ def test_heads_in_groups_are_the_same(
     losses: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ):
     dense = loss_deltas(*losses, SAMPLES)
-    monkeypatch.setattr(studentized, "KEPT", 2 * SAMPLES)
+    monkeypatch.setattr(significance, "KEPT", 2 * SAMPLES)
     monkeypatch.setattr(draws_of, "CHUNK", 3 * EXAMPLES)
     parts = loss_deltas(*losses, SAMPLES)
     for name in ("delta", "low", "high", "p"):

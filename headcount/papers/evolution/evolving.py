@@ -11,15 +11,7 @@ from typing import final
 from transformers import PreTrainedModel
 
 from headcount.analysis import versions
-from headcount.core import (
-    Kept,
-    Progress,
-    amount,
-    make_folder,
-    own_folder,
-    remove_state,
-    silent,
-)
+from headcount.core import Kept, Progress, amount, make_folder, own_folder, remove_state, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
 from headcount.papers.evolution.distances import between_layers, between_models
@@ -33,10 +25,10 @@ from headcount.papers.evolution.mutual_information import (
     information_by_position,
 )
 from headcount.papers.evolution.neighbours import neighbour_rows
-from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import picture_points
 from headcount.papers.evolution.record import (
     Evolution,
+    EvolutionOptions,
     EvolutionPoint,
     EvolutionRecord,
     EvolutionRow,

@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from headcount.core import CorpusError, amount
-from headcount.papers.evolution.options import EvolutionOptions
-from headcount.papers.evolution.record import Measurement
+from headcount.papers.evolution.record import EvolutionOptions, Measurement
 from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.tokens import NONE, Occurrences
 

@@ -6,9 +6,8 @@ from typing import final
 
 from headcount.core import CorpusError, Progress, check_disk, forget, size_in_words
 from headcount.corpora import Corpus
-from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import Pictured, pictured
-from headcount.papers.evolution.record import StoreFacts
+from headcount.papers.evolution.record import EvolutionOptions, StoreFacts
 from headcount.papers.evolution.state_store import (
     Row,
     StateStore,

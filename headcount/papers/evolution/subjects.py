@@ -10,8 +10,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from headcount.core import InputError, name_of
 from headcount.corpora import Encoder
 from headcount.models import Loaded, revision, tokenizer_revision
+from headcount.papers.batches import mask_id_of
 from headcount.papers.evolution.record import EvolutionRow, Measurement
-from headcount.papers.masking import mask_id_of
 from headcount.tap import StateId, state_ids
 
 TRANSLATION, CAUSAL, MASKED, OTHER = "translation", "causal-lm", "masked-lm", "encoder"

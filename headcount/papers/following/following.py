@@ -30,7 +30,7 @@ from headcount.core import (
     remove_state,
     silent,
 )
-from headcount.corpora import Corpus
+from headcount.corpora import Columns, Corpus, Data, Sentence
 from headcount.importance import SCORES, Scores, ablation, correlation
 from headcount.models import Loaded, check_has_heads, load, signature
 from headcount.papers.following.checkpoint_list import (
@@ -41,16 +41,53 @@ from headcount.papers.following.checkpoint_list import (
     load_checkpoint,
 )
 from headcount.papers.following.document import sentences_of
-from headcount.papers.following.options import FollowOptions
 from headcount.papers.following.prunability import HALVES, half_of, prunability
 from headcount.papers.following.record import (
     Followed,
     FollowedCheckpoint,
     FollowedHead,
+    FollowOptions,
     FollowRecord,
 )
 from headcount.results import Correlation
-from headcount.tasks import Task, check_examples_fit, evaluate, some
+from headcount.tasks import (
+    COLUMNS,
+    Task,
+    TaskName,
+    check_examples_fit,
+    evaluate,
+    read_examples,
+    some,
+)
+
+
+def texts_of(
+    task: TaskName, data: Data, columns: Columns | None = None, limit: int | None = None
+) -> Corpus:
+    """The image or first text of every example; for translation, with the second as its target.
+
+    Args:
+        task: name of the task.
+        data: the task's data.
+        columns: the task's name of a column, mapped to its name or number in the data.
+        limit: largest number of examples.
+
+    Raises:
+        CorpusError: if the data can't be read.
+    """
+    table = read_examples(task, data, columns, limit)
+    if task == "translation":
+        pairs = zip(table["source"], table["target"], strict=True)
+        return Corpus.from_sentences(
+            [
+                Sentence(source, target=target, origin=origin)
+                for (source, target), origin in zip(pairs, table.origins, strict=True)
+            ]
+        )
+    if task == "image-classification":
+        return Corpus(table["image"])
+    return Corpus.from_sentences(table.sentences(next(iter(COLUMNS[task]))))
+
 
 _NUMBERS = "numbers"
 """Name of the one unit of a checkpoint, which has a key of its own."""

@@ -18,9 +18,9 @@ from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError, ModelError, amount
 from headcount.corpora import check_language_position, check_languages_set
-from headcount.papers.pretraining.bpe_dropout import BpeDropout, Ids
 from headcount.papers.pretraining.recipe import ModelRecipe
 from headcount.papers.pretraining.rows import Rows
+from headcount.papers.pretraining.tokenizer_training import BpeDropout, Ids
 from headcount.tasks import IGNORED, SHARE_MASK, SHARE_RANDOM, padded, text_inputs
 from headcount.training import NO_PART, Parts
 

@@ -29,13 +29,17 @@ from headcount.core import (
     stored,
 )
 from headcount.models import Loaded, load, place_of
-from headcount.papers.pretraining.config import PretrainingConfig, as_today
 from headcount.papers.pretraining.examples import encode
-from headcount.papers.pretraining.finish import candidates, choose
 from headcount.papers.pretraining.objectives import OBJECTIVES
+from headcount.papers.pretraining.recipe import PretrainingConfig, as_today
 from headcount.papers.pretraining.rows import Rows, hold_out, write_rows
 from headcount.papers.pretraining.tokenizer_training import tokenizer_in
-from headcount.papers.pretraining.trainer import RecipeTrainer, training_arguments
+from headcount.papers.pretraining.trainer import (
+    RecipeTrainer,
+    candidates,
+    choose,
+    training_arguments,
+)
 from headcount.results import write_sealed
 from headcount.tasks import Task
 from headcount.training import (

@@ -22,16 +22,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from headcount.core import (
-    SITE_COLOURS,
-    SITES,
-    Head,
-    HeadTable,
-    Kept,
-    amount,
-    new_figure,
-    table,
-)
+from headcount.core import SITE_COLOURS, SITES, Head, HeadTable, Kept, amount, new_figure, table
 from headcount.gates import Stretched
 from headcount.pruning import Keep, Method, PruningContext, Selection
 from headcount.reports import SITE_TITLES

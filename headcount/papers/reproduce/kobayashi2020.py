@@ -30,10 +30,10 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.papers.contribution_record import ContributionTable
 from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
 from headcount.papers.document import cell, names, sites_of, verdict
+from headcount.papers.records import ContributionTable
 from headcount.reports import SITE_TITLES
 from headcount.results import KINDS
 

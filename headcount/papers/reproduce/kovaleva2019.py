@@ -32,9 +32,8 @@ from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
-from headcount.papers.tuned_maps import compare_maps
-from headcount.papers.tuned_record import TunedMaps, TunedRecord, TunedRow
-from headcount.papers.tuned_rows import map_rows, word_rows
+from headcount.papers.records import TunedMaps, TunedRecord, TunedRow
+from headcount.papers.tuned_maps import compare_maps, map_rows, word_rows
 from headcount.papers.word_classes import WORD_CLASSES, attention_to_words
 from headcount.reports import SITE_TITLES
 from headcount.statistics import Bootstrap, few_clusters

@@ -20,16 +20,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.analysis import Options, analyze
-from headcount.core import (
-    InputError,
-    Progress,
-    amount,
-    code,
-    share,
-    silent,
-    table,
-    write_document,
-)
+from headcount.core import InputError, Progress, amount, code, share, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
@@ -43,13 +34,7 @@ from headcount.papers.reproduce.voita2019_figures import (
     rare_maps,
 )
 from headcount.reports import SITE_TITLES, write_report
-from headcount.results import (
-    Analysis,
-    HeadRow,
-    RelationResult,
-    read_assessment,
-    read_run,
-)
+from headcount.results import Analysis, HeadRow, RelationResult, read_assessment, read_run
 from headcount.tasks import Task
 
 SYNTACTIC = {

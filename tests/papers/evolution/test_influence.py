@@ -17,7 +17,7 @@ from headcount.papers.evolution.influence import (
     rows_without,
     swap_tokens,
 )
-from headcount.papers.evolution.options import EvolutionOptions
+from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.subjects import Subject, subjects_of
 from headcount.papers.evolution.tokens import Tokens, of_sentences
 from tests import saved, tiny

@@ -11,8 +11,8 @@ from headcount.core import CorpusError
 from headcount.corpora import Corpus
 from headcount.papers import EvolutionPoint
 from headcount.papers.evolution.document import BESIDE, beside_same
-from headcount.papers.evolution.options import EvolutionOptions
 from headcount.papers.evolution.pictures import picture_points, pictured
+from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.state_store import StateStore
 from headcount.papers.evolution.stores import Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of

@@ -11,7 +11,7 @@ import torch
 import headcount
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Sentence, Tree
-from headcount.papers.evolution.options import EvolutionOptions
+from headcount.papers.evolution.record import EvolutionOptions
 from headcount.papers.evolution.state_store import StateStore, rows_of, write_states
 from headcount.papers.evolution.stores import Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of

@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from headcount.core import ModelError
 from headcount.papers import RECIPES, Rows, learn_pieces
-from headcount.papers.pretraining.bpe_dropout import BpeDropout
 from headcount.papers.pretraining.examples import TranslationExamples, encode
+from headcount.papers.pretraining.tokenizer_training import BpeDropout
 from headcount.training.bucketed import NO_PART
 from tests.tiny_tokenizers import wordpiece
 

@@ -8,7 +8,7 @@ import pytest
 
 from headcount.core import InputError, ResumePolicy, write_json
 from headcount.papers import RECIPES, PretrainingConfig, Rows
-from headcount.papers.pretraining.config import as_today
+from headcount.papers.pretraining.recipe import as_today
 from headcount.training import claim as claim_folder
 from headcount.training import coming_back
 

@@ -9,7 +9,13 @@ from transformers import PreTrainedTokenizerFast
 
 from headcount.models import Loaded
 from headcount.papers import RECIPES, Rows, causal_model, translation_model
-from headcount.papers.pretraining.finish import Candidate, averaged, candidates, choose, set_weights
+from headcount.papers.pretraining.trainer import (
+    Candidate,
+    averaged,
+    candidates,
+    choose,
+    set_weights,
+)
 from headcount.tasks import build
 
 

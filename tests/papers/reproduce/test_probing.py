@@ -16,7 +16,7 @@ from headcount.papers import (
     reproduce_hewitt2019,
 )
 from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.clark2019_heads import clusters_section, coreference_section
+from headcount.papers.reproduce.clark2019 import clusters_section, coreference_section
 from headcount.papers.reproduce.probing import apart
 from headcount.probes import ProbeOptions
 from headcount.results import (

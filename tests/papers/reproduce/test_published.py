@@ -1,8 +1,7 @@
 """Numbers that papers published, copied from them a second time."""
 
 from headcount.papers import MIXINGS
-from headcount.papers.reproduce.clark2019 import PROBES, RELATIONS
-from headcount.papers.reproduce.clark2019_heads import BASELINES, HEAD_5_4
+from headcount.papers.reproduce.clark2019 import BASELINES, HEAD_5_4, PROBES, RELATIONS
 from headcount.papers.reproduce.coenen2019 import TITLES
 from headcount.papers.reproduce.hewitt2019 import METRICS, RANKS
 from headcount.papers.reproduce.kobayashi2020 import PUBLISHED

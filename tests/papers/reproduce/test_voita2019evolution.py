@@ -17,8 +17,13 @@ from headcount.papers import (
     findings,
 )
 from headcount.papers.evolution.mutual_information import ESTIMATES
-from headcount.papers.reproduce.evolution_findings import CAUSAL, MASKED, TRANSLATION
-from headcount.papers.reproduce.voita2019evolution import OPTIONS, ceiling_sentence
+from headcount.papers.reproduce.voita2019evolution import (
+    CAUSAL,
+    MASKED,
+    OPTIONS,
+    TRANSLATION,
+    ceiling_sentence,
+)
 
 RECORD = EvolutionRecord(signature="headcount:1", models=("a",), corpora=("b.txt",))
 

@@ -1,13 +1,23 @@
-"""Masking: tokens of a corpus are replaced by the mask token of a masked language model."""
+"""Batches of a corpus: some tokens are masked, and what was measured of each batch is joined."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from headcount.core import ModelError
 from headcount.corpora import Batch
 from headcount.models import Loaded
+
+Part = TypeVar("Part", bound=Any)
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """One dataclass of arrays for several: every field, part after part."""
+    names = (field.name for field in fields(parts[0]))
+    arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return type(parts[0])(*arrays)
 
 
 def mask_id_of(loaded: Loaded) -> int:

@@ -18,17 +18,18 @@ by five methods, with the residual x_i and the LayerNorm's gain and standard dev
 - `attnres-n`: C_ij = F_ij, and F_ii + x_i for the token itself;
 - `attnresln-n`: the same, each centred, divided by the standard deviation of the sum and scaled.
 
-References: Attention is Not Only a Weight (Kobayashi et al., 2020), https://arxiv.org/abs/2004.10102;
-Incorporating Residual and Normalization Layers into Analysis of Masked Language Models (Kobayashi
-et al., 2021), section 3, https://arxiv.org/abs/2109.07152
+References: Attention is Not Only a Weight (Kobayashi et al., 2020),
+https://arxiv.org/abs/2004.10102; Incorporating Residual and Normalization Layers into Analysis of
+Masked Language Models (Kobayashi et al., 2021), section 3, https://arxiv.org/abs/2109.07152
 Departure: the published code of 2021 masks 12 % of the tokens; here texts are as given unless
 `share_masked` says otherwise. Biases b_O and that of the LayerNorm belong to no token and are left
 out of both sides of a ratio; b_O is part of the sum whose standard deviation is taken.
 
-The residual is what an attention module's output is added to. Two orders are known. Post-norm blocks (BERT) compute LayerNorm(x + attention(x)). Pre-norm blocks
-(GPT-2, Llama, M2M100) compute r + attention(Norm(r)), whose sum goes into the next part of the
-block unchanged. Which one a layer has is read off one forward pass: norms are modules that say so,
-and the sum must be what the next norm receives.
+The residual is what an attention module's output is added to. Two orders are known. Post-norm
+blocks (BERT) compute LayerNorm(x + attention(x)). Pre-norm blocks (GPT-2, Llama, M2M100) compute r
++ attention(Norm(r)), whose sum goes into the next part of the block unchanged. Which one a layer
+has is read off one forward pass: norms are modules that say so, and the sum must be what the next
+norm receives.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

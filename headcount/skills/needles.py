@@ -5,9 +5,10 @@ A run is `start text needle text cue`. The needle says something that stands now
 The model has found the needle if it continues with the answer. A needle stands between two lines of
 the text, at the place that is nearest to its depth.
 
-Hay is the running text in which facts are hidden. Every part is encoded as one of a running text, behind a line break, so that a tokenizer that puts a
-blank in front of a text (SentencePiece) puts none into it. Prompts are raw text, or a user's
-message in the tokenizer's chat template, behind which the model's reply begins with the cue.
+Hay is the running text in which facts are hidden. Every part is encoded as one of a running text,
+behind a line break, so that a tokenizer that puts a blank in front of a text (SentencePiece) puts
+none into it. Prompts are raw text, or a user's message in the tokenizer's chat template, behind
+which the model's reply begins with the cue.
 """
 
 from collections.abc import Callable, Iterator, Sequence

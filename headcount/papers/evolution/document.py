@@ -1,8 +1,8 @@
 """The document of a comparison of layers: figures, each with a sentence that says what it shows.
 
-A curve has a line for each objective, with a band over seeds; pictures are t-SNE. These are figures 2 to 9
-of The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019) for any models.
-https://arxiv.org/abs/1909.01380
+A curve has a line for each objective, with a band over seeds; pictures are t-SNE. These are figures
+2 to 9 of The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019) for any
+models. https://arxiv.org/abs/1909.01380
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """The Trainer that trains from scratch by a recipe, with a task as its development set.
 
-After the training the last checkpoints are averaged into the final model. If there is a development set,
-the checkpoint with the best score on it (transformers' Trainer keeps it) becomes the model instead
-if it beats the average there.
+After the training the last checkpoints are averaged into the final model. If there is a development
+set, the checkpoint with the best score on it (transformers' Trainer keeps it) becomes the model
+instead if it beats the average there.
 
 Reference for averaging: Attention Is All You Need (Vaswani et al., 2017), section 6.1,
 https://arxiv.org/abs/1706.03762

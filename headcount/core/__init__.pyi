@@ -1,5 +1,5 @@
+from .disk import Float16File as Float16File
 from .disk import check_disk as check_disk
-from .disk import memory_map as memory_map
 from .disk import size_in_words as size_in_words
 from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card

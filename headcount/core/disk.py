@@ -9,14 +9,41 @@ from headcount.core.errors import InputError
 from headcount.core.files import flush, make_folder
 
 
-def memory_map(path: Path, size: int) -> np.memmap:
-    """A file of float16 numbers, of which a new one is zeros."""
-    make_folder(path.parent)
-    is_there = path.exists() and path.stat().st_size == size * np.dtype(np.float16).itemsize
-    found = np.memmap(path, dtype=np.float16, mode="r+" if is_there else "w+", shape=(size,))
-    if not is_there:
-        flush(path)  # its size and name; the numbers follow when the map is flushed
-    return found
+class Float16File:
+    """A file of float16 numbers in a memory map, of which a new one is zeros.
+
+    Args:
+        path: the file; nothing is written before it is opened.
+        shape: shape of the numbers.
+    """
+
+    def __init__(self, path: Path, *shape: int) -> None:
+        self.path, self.shape = path, shape
+        self._map: np.memmap | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return int(np.prod(self.shape)) * np.dtype(np.float16).itemsize
+
+    def open(self) -> None:
+        """Open the file; it is created if it does not exist, or has another size."""
+        is_there = self.path.exists() and self.path.stat().st_size == self.num_bytes
+        make_folder(self.path.parent)
+        mode = "r+" if is_there else "w+"
+        self._map = np.memmap(self.path, dtype=np.float16, mode=mode, shape=self.shape)
+        if not is_there:
+            flush(self.path)  # its size and name; the numbers follow when the map is flushed
+
+    @property
+    def numbers(self) -> np.memmap:
+        """The numbers of the opened file."""
+        assert self._map is not None
+        return self._map
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+        self.numbers.flush()
 
 
 def check_disk(folder: Path, num_bytes: int, what: str, advice: str) -> None:

@@ -9,15 +9,16 @@ Feature sets: the features of a model and of its random-weight copy, on two tree
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from headcount.core import MAX_TOKENS, Head, Kept, Progress, check_disk, fill, silent
+from headcount.core import Head, Kept, Progress, Steps, check_disk, fill, silent_steps
 from headcount.corpora import Encoder, groups_by_length, padded, present
 from headcount.models import CUT, Loaded, check_memory, random_copy
 from headcount.probes.features import (
@@ -80,41 +81,32 @@ def features_of(
 ) -> Features:
     """The features of a treebank before the model has run; nothing is written."""
     lengths = [len(each.words) for each in treebank.sentences]
-    width = loaded.model.config.get_text_config().hidden_size if states else 0
-    return Features(
-        treebank.sentences,
-        WordMaps(folder / "maps.f16", lengths, len(probe_heads(loaded))) if maps else None,
-        WordStates(folder / "states.f16", lengths, len(probe_states(loaded)), width)
-        if states
-        else None,
-    )
+    features = Features(folder, treebank.sentences)
+    if maps:
+        heads = len(probe_heads(loaded))
+        features = replace(features, maps=WordMaps(folder / "maps.f16", lengths, heads))
+    if states:
+        width, num = loaded.model.config.get_text_config().hidden_size, len(probe_states(loaded))
+        features = replace(features, states=WordStates(folder / "states.f16", lengths, num, width))
+    return features
 
 
 def extract(
-    loaded: Loaded,
-    features: Features,
-    folder: Path,
-    *,
-    key: str,
-    max_tokens: int = MAX_TOKENS,
-    stage: str = "features",
-    progress: Progress = silent,
+    loaded: Loaded, features: Features, key: str, max_tokens: int, steps: Steps = silent_steps
 ) -> None:
     """Run the model over the sentences and write their features; resumes.
 
     Args:
         loaded: the model.
         features: the features, from `features_of`.
-        folder: folder of the features' files.
         key: key of this run; files of another key are refused.
         max_tokens: number of padded tokens in a batch.
-        stage: name of this stage for the progress.
-        progress: called with the number of sentences.
+        steps: called with the number of sentences so far, and of all.
 
     Raises:
         InputError: if the longest sentence does not fit into memory.
     """
-    kept = Kept(folder / "features.json", key, "the progress of word-level features", int)
+    kept = Kept(features.folder / "features.json", key, "the progress of word-level features", int)
     sentences = features.sentences
     lengths = [len(each.encoded.ids) for each in sentences]
     check_memory(loaded, max(lengths, default=0), len(lengths), max_tokens, CUT)
@@ -129,56 +121,34 @@ def extract(
         for each in stored:
             each.flush()
 
-    with _reading(loaded, features) as read:
-        fill(
-            kept,
-            batches,
-            lambda batch: read(batch).write(features),
-            flush,
-            lambda seen: progress(stage, seen, len(sentences)),
-        )
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Words:
-    """The word-level features of one batch."""
-
-    indices: Sequence[int]
-    """Number of each sentence in the treebank."""
-    maps_BWWH: Tensor | None
-    states_SBWD: Tensor | None
-
-    def write(self, features: Features) -> None:
-        """Copy the features to their places on disk."""
-        lengths = [len(features.sentences[index].words) for index in self.indices]
-        for row, (index, length) in enumerate(zip(self.indices, lengths, strict=True)):
-            if self.maps_BWWH is not None and features.maps is not None:
-                place = slots(length, max(lengths))
-                features.maps.of(index)[:] = self.maps_BWWH[row].numpy()[np.ix_(place, place)]
-            if self.states_SBWD is not None and features.states is not None:
-                features.states.of(index)[:] = self.states_SBWD[:, row, :length].numpy()
+    with _reading(loaded, features) as write:
+        fill(kept, batches, write, flush, lambda seen: steps(seen, len(sentences)))
 
 
 @contextmanager
-def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[int]], _Words]]:
-    """Run the model over a batch, given by the numbers of its sentences, as often as wanted."""
+def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[int]], None]]:
+    """Run the model over a batch, given by the numbers of its sentences, and write its features."""
     model = loaded.model
     body: Any = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
     options = without_cache(body)
     maps, states = GroupedMaps(probe_layers(loaded)), _StateListener(probe_states(loaded))
 
-    def read(batch: Sequence[int]) -> _Words:
+    def write(batch: Sequence[int]) -> None:
         sentences = [features.sentences[index] for index in batch]
         pieces = _Pieces.of(sentences, loaded, input_device(model))
         maps.start(pieces.sums_BWN, pieces.means_BWN)
         states.start(pieces)
-        _run_body(body, pieces, options)
-        return _Words(
-            batch,
-            maps.maps_BHGG.permute(0, 2, 3, 1).cpu() if features.maps is not None else None,
-            states.states() if features.states is not None else None,
-        )
+        body(input_ids=pieces.ids_BN, attention_mask=pieces.is_token_BN.long(), **options)
+        lengths = [len(each.words) for each in sentences]
+        if features.maps is not None:
+            maps_BWWH = maps.maps_BHGG.permute(0, 2, 3, 1).cpu().numpy()
+            for index, length, maps_WWH in zip(batch, lengths, maps_BWWH, strict=True):
+                place = slots(length, max(lengths))
+                features.maps.of(index)[:] = maps_WWH[np.ix_(place, place)]
+        if features.states is not None:
+            states_SBWD = states.states().numpy()
+            for row, (index, length) in enumerate(zip(batch, lengths, strict=True)):
+                features.states.of(index)[:] = states_SBWD[:, row, :length]
 
     with ExitStack() as stack:
         stack.enter_context(evaluating(model))
@@ -187,11 +157,7 @@ def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[
             stack.enter_context(Tap(model, loaded.anatomy, maps))
         if features.states is not None:
             stack.enter_context(heard(model, loaded.anatomy, hidden_states=states))
-        yield read
-
-
-def _run_body(body: nn.Module, pieces: "_Pieces", options: dict[str, Any]) -> None:
-    body(input_ids=pieces.ids_BN, attention_mask=pieces.is_token_BN.long(), **options)
+        yield write
 
 
 @final
@@ -292,15 +258,8 @@ class FeatureSets:
         """The features of one model on one treebank, from disk as far as they are there."""
         if (variant, side) not in self._made:
             features = self._planned(variant, side)
-            extract(
-                self.model(variant),
-                features,
-                self.folder / variant / side,
-                key=self.key,
-                max_tokens=self.options.max_tokens,
-                stage=f"features, {variant}, {side}: sentences",
-                progress=self.progress,
-            )
+            steps = partial(self.progress, f"features, {variant}, {side}: sentences")
+            extract(self.model(variant), features, self.key, self.options.max_tokens, steps)
             self._made[variant, side] = features
         return self._made[variant, side]
 

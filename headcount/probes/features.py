@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Float16, Int64
 from torch import Tensor
 
-from headcount.core import memory_map
+from headcount.core import Float16File
 from headcount.probes.treebank import ProbeSentence
 
 NUM_SLOTS = 2
@@ -31,7 +31,7 @@ BEFORE, AFTER = 0, 1
 
 
 @final
-class WordMaps:
+class WordMaps(Float16File):
     """The attention of all heads between the words of every sentence, on disk.
 
     Args:
@@ -41,32 +41,16 @@ class WordMaps:
     """
 
     def __init__(self, path: Path, lengths: Sequence[int], num_heads: int) -> None:
-        self.path, self.num_heads = path, num_heads
-        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self.lengths, self.num_heads = np.asarray(lengths, dtype=np.int64), num_heads
         sizes = (self.lengths + NUM_SLOTS) ** 2 * num_heads
         self._starts = np.concatenate([[0], sizes.cumsum()])
-        self._numbers: np.ndarray | None = None
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the file."""
-        return int(self._starts[-1]) * np.dtype(np.float16).itemsize
-
-    def open(self) -> None:
-        """Open the file; it is created if it does not exist."""
-        self._numbers = memory_map(self.path, int(self._starts[-1]))
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-        assert isinstance(self._numbers, np.memmap)
-        self._numbers.flush()
+        super().__init__(path, int(self._starts[-1]))
 
     def of(self, sentence: int) -> Float16[np.ndarray, "query key head"]:
         """The map of one sentence: its words, then the special tokens before and after it."""
-        assert self._numbers is not None
         start, stop = self._starts[sentence : sentence + 2]
         size = int(self.lengths[sentence]) + NUM_SLOTS
-        return self._numbers[start:stop].reshape(size, size, self.num_heads)
+        return self.numbers[start:stop].reshape(size, size, self.num_heads)
 
     def batch(self, sentences: Sequence[int]) -> Float[Tensor, "batch query key head"]:
         """The maps of some sentences, padded with zeros; special tokens come last."""
@@ -80,7 +64,7 @@ class WordMaps:
 
 
 @final
-class WordStates:
+class WordStates(Float16File):
     """The hidden states of the words of every sentence, on disk.
 
     Args:
@@ -91,45 +75,24 @@ class WordStates:
     """
 
     def __init__(self, path: Path, lengths: Sequence[int], num_states: int, width: int) -> None:
-        self.path, self.num_states, self.width = path, num_states, width
         self.lengths = np.asarray(lengths, dtype=np.int64)
         self.starts = np.concatenate([[0], self.lengths.cumsum()])
-        self._numbers: np.ndarray | None = None
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        return (self.num_states, int(self.starts[-1]), self.width)
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the file."""
-        return int(np.prod(self._shape)) * np.dtype(np.float16).itemsize
-
-    def open(self) -> None:
-        """Open the file; it is created if it does not exist."""
-        self._numbers = memory_map(self.path, int(np.prod(self._shape))).reshape(self._shape)
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-        assert isinstance(self._numbers, np.memmap)
-        self._numbers.flush()
+        self.num_states, self.width = num_states, width
+        super().__init__(path, num_states, int(self.starts[-1]), width)
 
     def of(self, sentence: int) -> Float16[np.ndarray, "state word width"]:
         """The states of one sentence."""
-        assert self._numbers is not None
-        return self._numbers[:, self.starts[sentence] : self.starts[sentence + 1]]
+        return self.numbers[:, self.starts[sentence] : self.starts[sentence + 1]]
 
     def of_all(self, state: int) -> Float16[np.ndarray, "word width"]:
         """One hidden state of all words, sentence after sentence."""
-        assert self._numbers is not None
-        return self._numbers[state]
+        return self.numbers[state]
 
     def of_words(
         self, word_N: Int64[np.ndarray, " word"]
     ) -> Float16[np.ndarray, "state word width"]:
         """All hidden states of some words, by their numbers in all sentences."""
-        assert self._numbers is not None
-        return self._numbers[:, word_N]
+        return self.numbers[:, word_N]
 
 
 @final
@@ -137,10 +100,12 @@ class WordStates:
 class Features:
     """What probes read of one treebank."""
 
+    folder: Path
+    """Folder of their files."""
     sentences: tuple[ProbeSentence, ...]
-    maps: WordMaps | None
+    maps: WordMaps | None = None
     """Attention; None if no probe reads it."""
-    states: WordStates | None
+    states: WordStates | None = None
     """Hidden states; None if no probe reads them."""
 
     @property

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.core import InputError, check_disk, memory_map
+from headcount.core import Float16File, InputError, check_disk
 from tests.flushed import flushed
 
 
@@ -17,7 +17,14 @@ def test_a_disk_too_small_is_refused(tmp_path: Path) -> None:
 
 def test_a_memory_map_keeps_its_numbers_unless_its_size_changes(tmp_path: Path) -> None:
     with flushed() as seen:
-        memory_map(tmp_path / "map", 7)[:] = 3
+        opened(tmp_path / "map", 7).numbers[:] = 3
     assert seen == [("flush", "map"), ("flush", tmp_path.name)]
-    assert memory_map(tmp_path / "map", 7).tolist() == [3] * 7
-    assert memory_map(tmp_path / "map", 5).tolist() == [0] * 5
+    assert opened(tmp_path / "map", 7).numbers.tolist() == [3] * 7
+    assert opened(tmp_path / "map", 5).numbers.tolist() == [0] * 5
+
+
+def opened(path: Path, size: int) -> Float16File:
+    found = Float16File(path, size)
+    assert found.num_bytes == 2 * size
+    found.open()
+    return found

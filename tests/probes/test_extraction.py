@@ -42,7 +42,7 @@ def treebank_of(loaded: Loaded, limit: int = 5, max_words: int = 15) -> Treebank
 
 def extracted(loaded: Loaded, treebank: Treebank, folder: Path, max_tokens: int = 60) -> Features:
     features = features_of(loaded, treebank, folder, maps=True, states=True)
-    extract(loaded, features, folder, key="key", max_tokens=max_tokens)
+    extract(loaded, features, "key", max_tokens)
     return features
 
 
@@ -103,30 +103,23 @@ def test_an_interrupted_pass_resumes_after_the_last_batch_on_disk(
     features = features_of(loaded, treebank, tmp_path / "cut", maps=True, states=True)
     told = []
 
-    def stop(stage: str, done: int, total: int) -> None:
+    def stop(done: int, total: int) -> None:
         told.append(done)
         if len(told) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract(loaded, features, tmp_path / "cut", key="key", max_tokens=20, progress=stop)
+        extract(loaded, features, "key", 20, stop)
     assert expected.maps is not None and features.maps is not None
     told.clear()
     again = features_of(loaded, treebank, tmp_path / "cut", maps=True, states=True)
-    extract(
-        loaded,
-        again,
-        tmp_path / "cut",
-        key="key",
-        max_tokens=20,
-        progress=lambda stage, done, total: told.append(done),
-    )
+    extract(loaded, again, "key", 20, lambda done, total: told.append(done))
     assert told[0] > 1 and told[-1] == len(treebank.sentences)
     assert again.maps is not None
     for number in range(len(treebank.sentences)):
         np.testing.assert_array_equal(again.maps.of(number), expected.maps.of(number))
     with pytest.raises(InputError, match="needs the same model"):
-        extract(loaded, again, tmp_path / "cut", key="another")
+        extract(loaded, again, "another", 20)
 
 
 def test_places_of_special_tokens() -> None:

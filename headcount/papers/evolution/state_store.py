@@ -28,10 +28,10 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float16, Float32, Int64
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from headcount.core import Kept, ModelError, Progress, fill, memory_map
+from headcount.core import Float16File, Kept, ModelError, Steps, fill
 from headcount.corpora import groups_by_length, padded, present
 from headcount.models import CUT, check_memory
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
@@ -43,7 +43,7 @@ SHARE_MASKED = 0.15
 
 
 @final
-class StateStore:
+class StateStore(Float16File):
     """The states of some tokens in every layer.
 
     Args:
@@ -54,40 +54,14 @@ class StateStore:
     """
 
     def __init__(self, path: Path, num_layers: int, occurrences: Occurrences, width: int) -> None:
-        self.path, self.occurrences = path, occurrences
-        self.shape = (num_layers, len(occurrences), width)
-        self._numbers: np.memmap | None = None
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the file."""
-        return int(np.prod(self.shape)) * np.dtype(np.float16).itemsize
-
-    def open(self) -> None:
-        """Open the file; it is created if it does not exist."""
-        self._numbers = memory_map(self.path, int(np.prod(self.shape)))
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-        assert self._numbers is not None
-        self._numbers.flush()
-
-    def put(
-        self,
-        layer: int,
-        numbers: Int64[np.ndarray, " some"],
-        states: Float16[np.ndarray, "some width"],
-    ) -> None:
-        """Write the states of some tokens in one layer."""
-        assert self._numbers is not None
-        self._numbers.reshape(self.shape)[layer, numbers] = states
+        super().__init__(path, num_layers, len(occurrences), width)
+        self.occurrences = occurrences
 
     def layer(
         self, layer: int, numbers: Int64[np.ndarray, " some"] | None = None
     ) -> Float32[np.ndarray, "some width"]:
         """A copy of the states of a layer, all or some."""
-        assert self._numbers is not None
-        found = self._numbers.reshape(self.shape)[layer]
+        found = self.numbers[layer]
         return (found if numbers is None else found[numbers]).astype(np.float32)
 
 
@@ -160,11 +134,9 @@ def write_states(
     subject: Subject,
     store: StateStore,
     rows: Sequence[Row],
-    *,
     key: str,
     max_tokens: int,
-    stage: str,
-    progress: Progress,
+    steps: Steps,
 ) -> None:
     """Run the model over its inputs and write their states; resumes.
 
@@ -174,8 +146,7 @@ def write_states(
         rows: the inputs.
         key: key of this run; a file of another key is refused.
         max_tokens: number of padded tokens in a batch.
-        stage: name of this stage for the progress.
-        progress: called with the number of inputs.
+        steps: called with the number of inputs so far, and of all.
 
     Raises:
         InputError: if the longest input does not fit into memory.
@@ -193,7 +164,7 @@ def write_states(
         run(subject, [row.ids for row in batch])
 
     with heard(subject.loaded.model, subject.loaded.anatomy, hidden_states=writer):
-        fill(kept, batches, write, store.flush, lambda seen: progress(stage, seen, len(rows)))
+        fill(kept, batches, write, store.flush, lambda seen: steps(seen, len(rows)))
 
 
 def run(
@@ -245,7 +216,7 @@ class _Writer:
                 f"Expected states below 65,504, the largest float16, got larger ones in layer "
                 f"{layer} of {self._subject.loaded.name}. Its states can't be stored."
             )
-        self._store.put(layer, self._numbers, found.numpy())
+        self._store.numbers[layer, self._numbers] = found.numpy()
 
 
 def has_output(subject: Subject) -> bool:

@@ -1,6 +1,7 @@
 """Stores of a run: which states each model needs, their size, and their making when asked for."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -9,7 +10,6 @@ from headcount.corpora import Corpus
 from headcount.papers.evolution.pictures import Pictured, pictured
 from headcount.papers.evolution.record import EvolutionOptions, StoreFacts
 from headcount.papers.evolution.state_store import (
-    Row,
     StateStore,
     has_output,
     rows_of,
@@ -110,20 +110,12 @@ class Stores:
             store = self.planned(subject, view)
             if view != SENTENCES:
                 self.release(store.path)
-            write_states(
-                subject,
-                store,
-                list(self._rows(subject, store.occurrences, view)),
-                key=key,
-                max_tokens=self.options.max_tokens,
-                stage=f"{subject.label}, states ({view}): inputs",
-                progress=self.progress,
-            )
+            tokens, seed = self.tokens_of(subject), self.options.seed
+            rows = list(rows_of(subject, tokens, store.occurrences, view, seed))
+            steps = partial(self.progress, f"{subject.label}, states ({view}): inputs")
+            write_states(subject, store, rows, key, self.options.max_tokens, steps)
             self._open[which] = store
         return self._open[which]
-
-    def _rows(self, subject: Subject, chosen: Occurrences, view: str) -> Iterator[Row]:
-        return rows_of(subject, self.tokens_of(subject), chosen, view, self.options.seed)
 
     def _stored(self) -> Iterator[Path]:
         """The files of states on this process's disk."""

@@ -30,7 +30,7 @@ def planted(path: Path, count: int = 400, width: int = 23) -> StateStore:
     noise[2] += 9 * np.eye(width)[right_S]
     noise[3, :, :2] += 40 * np.stack([np.cos(position_S / 5), np.sin(position_S / 5)], axis=1)
     for layer in range(4):
-        store.put(layer, np.arange(count), noise[layer].astype(np.float16))
+        store.numbers[layer] = noise[layer]
     return store
 
 

@@ -72,9 +72,9 @@ def test_planted_groups_lie_apart_and_noise_does_not(
     draw = np.random.default_rng(2)
     noise = draw.normal(size=(len(states.occurrences), 5))
     numbers = np.arange(len(noise))
-    store.put(0, numbers, noise.astype(np.float16))
+    store.numbers[0, numbers] = noise
     noise[: len(labels), 0] += 30 * (np.array(labels) == "the")
-    store.put(1, numbers, noise.astype(np.float16))
+    store.numbers[1, numbers] = noise
     words = list(picture_points(subject, store, states, 0))
     apart, mixed = (
         beside_same([point for point in words if point.layer == layer]) for layer in (1, 0)

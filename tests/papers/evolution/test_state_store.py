@@ -50,7 +50,7 @@ def filled(
 ) -> StateStore:
     store = StateStore(folder / "s.f16", len(subject.states), chosen, subject.width)
     rows = list(rows_of(subject, tokens, chosen, view, more.pop("seed", 0)))
-    given: dict = {"max_tokens": 90, "stage": "", "progress": lambda *_: None} | more
+    given: dict = {"max_tokens": 90, "steps": lambda *_: None} | more
     write_states(subject, store, rows, key="key", **given)
     return store
 
@@ -114,14 +114,14 @@ def test_an_interrupted_pass_resumes_to_the_same_numbers(
     chosen, seen = of_sentences(tokens, 9, 0), list[int]()
     expected = filled(subject, tokens, chosen, "sentences", tmp_path / "once", max_tokens=40)
 
-    def stop(stage: str, done: int, total: int) -> None:
+    def stop(done: int, total: int) -> None:
         seen.append(done)
         if len(seen) == 3:
             raise KeyboardInterrupt
 
     folder = tmp_path / "cut"
     with pytest.raises(KeyboardInterrupt):
-        filled(subject, tokens, chosen, "sentences", folder, max_tokens=40, progress=stop)
+        filled(subject, tokens, chosen, "sentences", folder, max_tokens=40, steps=stop)
     left = list[int]()
     store = filled(
         subject,
@@ -130,15 +130,13 @@ def test_an_interrupted_pass_resumes_to_the_same_numbers(
         "sentences",
         folder,
         max_tokens=40,
-        progress=lambda stage, done, total: left.append(done),
+        steps=lambda done, total: left.append(done),
     )
     assert left[0] == seen[2] and left[-1] == 9
     for layer in range(3):
         np.testing.assert_array_equal(store.layer(layer), expected.layer(layer))
     with pytest.raises(InputError, match="needs the same model"):
-        write_states(
-            subject, store, [], key="other", max_tokens=9, stage="", progress=lambda *_: None
-        )
+        write_states(subject, store, [], "other", 9, lambda *_: None)
 
 
 def test_occurrences_are_balanced_and_know_their_neighbours(tokens: Tokens) -> None:

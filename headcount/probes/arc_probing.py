@@ -11,6 +11,8 @@ The tree is the maximum spanning arborescence with one child of the root, found 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import final
 
 import networkx as nx
@@ -29,17 +31,12 @@ from headcount.probes.attention_probe import (
 from headcount.probes.linear_classifier import train_arc_labels
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow, ProbeWeight
-from headcount.statistics import Bootstrap, Estimate
-
-
-def best_heads(scores_WC: Float[np.ndarray, "dependent candidate"]) -> Int64[np.ndarray, " word"]:
-    """The candidate with the largest score of each word; the number of words is the root."""
-    return scores_WC.argmax(1)
+from headcount.statistics import Bootstrap
 
 
 def best_tree(scores_WC: Float[np.ndarray, "dependent candidate"]) -> Int64[np.ndarray, " word"]:
     """The heads of the tree with the largest sum of scores and one child of the root."""
-    heads_W = best_heads(scores_WC)
+    heads_W = scores_WC.argmax(1)
     if is_tree(heads_W):
         return heads_W
     num_words = len(scores_WC)
@@ -70,10 +67,6 @@ def is_tree(heads_W: Int64[np.ndarray, " word"]) -> bool:
     return bool((parents[at] == num_words).all())
 
 
-Found = tuple[str, str, Estimate]
-"""Relation, metric and number."""
-
-
 @final
 @dataclass(frozen=True)
 class ArcTest:
@@ -86,12 +79,41 @@ class ArcTest:
     """Number of cases that a relation needs to count in the mean over relations."""
 
     def rows(
-        self, probe: str, variant: str, metric: str, right: Sequence[np.ndarray]
+        self, probe: str, variant: str, metric: str, right: Sequence[Bool[np.ndarray, " _"]]
     ) -> Iterator[ProbeRow]:
-        """Rows of one metric, from whether each word of each sentence is right."""
-        found = attachment(self.sentences, right, metric, self.bootstrap, self.min_cases)
-        for relation, name, ratio in found:
-            yield ProbeRow(probe, variant, name, *ratio.within(0.0, 1.0), relation=relation)
+        """The accuracy over all words, the mean over frequent relations, and that of each relation.
+
+        Args:
+            probe: name of the probe.
+            variant: what it reads.
+            metric: name of the accuracy.
+            right: whether each word of each sentence is right.
+        """
+        relations, hits_SR, cases_SR = self._counts(right)
+        found = [("all", self.bootstrap.ratio(hits_SR.sum(1), cases_SR.sum(1)))]
+        frequent_R = cases_SR.sum(0) >= self.min_cases
+        if frequent_R.any():
+            mean = self.bootstrap.mean_ratio(hits_SR[:, frequent_R], cases_SR[:, frequent_R])
+            found.append(("macro", mean))
+        for column in np.argsort(-cases_SR.sum(0), kind="stable").tolist():
+            if cases_SR[:, column].any():
+                estimate = self.bootstrap.ratio(hits_SR[:, column], cases_SR[:, column])
+                found.append((relations[column], estimate))
+        for relation, ratio in found:
+            yield ProbeRow(probe, variant, metric, *ratio.within(0.0, 1.0), relation=relation)
+
+    def _counts(
+        self, right: Sequence[Bool[np.ndarray, " _"]]
+    ) -> tuple[list[str], Float[np.ndarray, "sentence relation"], np.ndarray]:
+        """Relations, and numbers of right words and of words, by sentence and relation."""
+        relations = sorted({relation for each in self.sentences for relation in each.relations})
+        hits_SR = np.zeros((len(self.sentences), len(relations)))
+        cases_SR = np.zeros_like(hits_SR)
+        for row, (sentence, right_W) in enumerate(zip(self.sentences, right, strict=True)):
+            counts_W, column_W = sentence.counts_W, np.searchsorted(relations, sentence.relations)
+            np.add.at(hits_SR[row], column_W[counts_W], right_W[counts_W])
+            np.add.at(cases_SR[row], column_W[counts_W], 1)
+        return relations, hits_SR, cases_SR
 
 
 def probe_arcs(
@@ -99,8 +121,7 @@ def probe_arcs(
     test: ProbeData,
     training: Training,
     measured: ArcTest,
-    *,
-    names: tuple[str, str],
+    variant: str,
     seed: int,
     after_epoch: Callable[[int], None],
 ) -> tuple[list[ProbeRow], ArcProbe]:
@@ -111,7 +132,7 @@ def probe_arcs(
         test: test sentences with their maps.
         training: how the probe is trained.
         measured: how it is measured.
-        names: names of the probe and the variant, for the rows.
+        variant: what the maps are of, for the rows.
         seed: seed of the order of sentences.
         after_epoch: called with the number of epochs so far.
     """
@@ -121,32 +142,24 @@ def probe_arcs(
     for number, scores_WC in enumerate(candidate_scores(probe, test)):
         sentence = test.sentences[number]
         relation_W = np.array(sentence.relations)
-        for suffix, head_W in (("", best_heads(scores_WC)), ("-tree", best_tree(scores_WC))):
+        for suffix, head_W in (("", scores_WC.argmax(1)), ("-tree", best_tree(scores_WC))):
             is_head_W = head_W == sentence.head_W
             is_label_W = np.array(labels.predict(test, number, head_W)) == relation_W
             right[f"uas{suffix}"].append(is_head_W)
             right[f"las{suffix}"].append(is_head_W & is_label_W)
-    rows = [row for metric in right for row in measured.rows(*names, metric, right[metric])]
-    return rows, probe
+    name = "attention" if train.vectors is None else "words"
+    found = (measured.rows(name, variant, metric, each) for metric, each in right.items())
+    return list(chain.from_iterable(found)), probe
 
 
 def baseline_rows(train: Sequence[ProbeSentence], measured: ArcTest) -> list[ProbeRow]:
     """Rows of the baselines that read nothing: the next word, and the best fixed offset."""
     offset = best_offset(train)
-    heads = {
-        "next-word": [next_word(each) for each in measured.sentences],
-        "offset": [fixed_offset(each, offset) for each in measured.sentences],
-    }
-    return [
-        row
-        for variant, found in heads.items()
-        for row in measured.rows(
-            "attention",
-            variant,
-            "uas",
-            [head_W == each.head_W for head_W, each in zip(found, measured.sentences, strict=True)],
-        )
-    ]
+    rows = list[ProbeRow]()
+    for variant, heads in (("next-word", next_word), ("offset", partial(fixed_offset, offset))):
+        right = [heads(each) == each.head_W for each in measured.sentences]
+        rows += measured.rows("attention", variant, "uas", right)
+    return rows
 
 
 def head_weights(probe: ArcProbe, test: ProbeData, heads: Sequence[Head]) -> list[ProbeWeight]:
@@ -175,47 +188,12 @@ def head_weights(probe: ArcProbe, test: ProbeData, heads: Sequence[Head]) -> lis
     ]
 
 
-def relation_counts(
-    sentences: Sequence[ProbeSentence], right: Sequence[Bool[np.ndarray, " _"]]
-) -> tuple[tuple[str, ...], Float[np.ndarray, "sentence relation"], np.ndarray]:
-    """Relations, and numbers of right words and of words, by sentence and relation."""
-    relations = sorted({relation for each in sentences for relation in each.relations})
-    index_of = {relation: index for index, relation in enumerate(relations)}
-    hits_SR = np.zeros((len(sentences), len(relations)))
-    cases_SR = np.zeros_like(hits_SR)
-    for row, (sentence, right_W) in enumerate(zip(sentences, right, strict=True)):
-        counts_W = sentence.counts_W
-        column_W = np.array([index_of[relation] for relation in sentence.relations])
-        np.add.at(hits_SR[row], column_W[counts_W], right_W[counts_W])
-        np.add.at(cases_SR[row], column_W[counts_W], 1)
-    return tuple(relations), hits_SR, cases_SR
-
-
-def attachment(
-    sentences: Sequence[ProbeSentence],
-    right: Sequence[Bool[np.ndarray, " _"]],
-    metric: str,
-    bootstrap: Bootstrap,
-    min_cases: int,
-) -> Iterator[Found]:
-    """The accuracy over all words, the mean over frequent relations, and that of each relation."""
-    relations, hits_SR, cases_SR = relation_counts(sentences, right)
-    yield "all", metric, bootstrap.ratio(hits_SR.sum(1), cases_SR.sum(1))
-    frequent_R = cases_SR.sum(0) >= min_cases
-    if frequent_R.any():
-        yield "macro", metric, bootstrap.mean_ratio(hits_SR[:, frequent_R], cases_SR[:, frequent_R])
-    for column in np.argsort(-cases_SR.sum(0), kind="stable").tolist():
-        if cases_SR[:, column].any():
-            estimate = bootstrap.ratio(hits_SR[:, column], cases_SR[:, column])
-            yield relations[column], metric, estimate
-
-
 def next_word(sentence: ProbeSentence) -> Int64[np.ndarray, " word"]:
     """The next word as the head of every word; the root for the last one."""
     return np.arange(1, len(sentence.words) + 1)
 
 
-def fixed_offset(sentence: ProbeSentence, offset: int) -> Int64[np.ndarray, " word"]:
+def fixed_offset(offset: int, sentence: ProbeSentence) -> Int64[np.ndarray, " word"]:
     """The word at a fixed offset as the head of every word; the root where there is none."""
     num_words = len(sentence.words)
     head_W = np.arange(num_words) + offset
@@ -228,7 +206,7 @@ def best_offset(sentences: Sequence[ProbeSentence], reach: int = 5) -> int:
 
     def hits(offset: int) -> int:
         return sum(
-            int((each.counts_W & (fixed_offset(each, offset) == each.head_W)).sum())
+            int((each.counts_W & (fixed_offset(offset, each) == each.head_W)).sum())
             for each in sentences
         )
 

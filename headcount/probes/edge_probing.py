@@ -19,7 +19,7 @@ arc are drawn nor how data are split.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import final
 
@@ -62,10 +62,6 @@ class Pairs:
             sentence = int(self.sentence_P[start])
             parts.append(pair_features(data, sentence, self.first_P[chosen], self.second_P[chosen]))
         return np.concatenate(parts)
-
-    def with_classes(self, class_P: Int64[np.ndarray, " pair"]) -> "Pairs":
-        """The same pairs with other classes."""
-        return Pairs(self.sentence_P, self.first_P, self.second_P, class_P)
 
 
 def edge_pairs(sentences: Sequence[ProbeSentence], seed: int) -> Pairs:
@@ -123,7 +119,7 @@ def random_labels(
         _draw(seed, sentences[number].words[first], sentences[number].words[second])
         for number, first, second in words
     ]
-    return pairs.with_classes(np.searchsorted(edges_C, np.array(draws), side="right"))
+    return replace(pairs, class_P=np.searchsorted(edges_C, np.array(draws), side="right"))
 
 
 def _draw(seed: int, first: str, second: str) -> float:
@@ -137,13 +133,7 @@ TRAINED, RANDOM_LABELS, MAJORITY = "trained", "random-labels", "majority"
 
 
 def probe_edges(
-    train: ProbeData,
-    test: ProbeData,
-    bootstrap: Bootstrap,
-    *,
-    variant: str,
-    min_cases: int,
-    seed: int,
+    train: ProbeData, test: ProbeData, bootstrap: Bootstrap, variant: str, min_cases: int, seed: int
 ) -> list[ProbeRow]:
     """Train both classifiers and, for the trained model, their controls; returns all rows.
 
@@ -164,100 +154,73 @@ def probe_edges(
             f"Expected at least 2 relations with {amount(min_cases, 'training arc')} each for the "
             f"edge probe, got {len(relations)}. Give more training files or lower --min-cases."
         )
-    edges = _Task(EDGE, ("none", "edge"), edge_pairs(train.sentences, seed))
-    arcs = _Task(RELATION, relations, relation_pairs(train.sentences, relations))
-    tests = (
-        edge_pairs(test.sentences, seed + 1),
-        relation_pairs(test.sentences, relations),
-    )
-    rows: list[ProbeRow] = []
-    for task, pairs in zip((edges, arcs), tests, strict=True):
-        measured = _Measured(task, train, test, pairs, bootstrap, seed)
-        rows += measured.rows(variant, with_controls=variant == TRAINED)
+    edges = edge_pairs(train.sentences, seed), edge_pairs(test.sentences, seed + 1)
+    arcs = relation_pairs(train.sentences, relations), relation_pairs(test.sentences, relations)
+    rows, given = list[ProbeRow](), (train, test, bootstrap, seed)
+    for metric, classes, pairs in ((EDGE, ("none", "edge"), edges), (RELATION, relations, arcs)):
+        rows += _Task(metric, classes, pairs, *given).rows(variant)
     return rows
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class _Task:
-    """One classification of pairs."""
-
-    metric: str
-    classes: Sequence[str]
-    train: Pairs
-
-
-@final
-class _Measured:
-    """One task's classifiers, measured on test pairs."""
+    """One classification of pairs: its classifiers, measured on test pairs."""
 
     def __init__(
         self,
-        task: _Task,
+        metric: str,
+        classes: Sequence[str],
+        pairs: tuple[Pairs, Pairs],
         train: ProbeData,
         test: ProbeData,
-        pairs: Pairs,
         bootstrap: Bootstrap,
         seed: int,
     ) -> None:
-        self.task, self.train, self.test, self.pairs = task, train, test, pairs
-        self.bootstrap, self.seed = bootstrap, seed
-        self.train_features = task.train.features(train)
-        self.test_features = pairs.features(test)
+        self.metric, self.classes, self.bootstrap, self.seed = metric, classes, bootstrap, seed
+        self.own, self.pairs = pairs
+        self.train, self.test = train, test
+        self.train_features = self.own.features(train)
+        self.test_features = self.pairs.features(test)
 
-    def rows(self, variant: str, with_controls: bool) -> list[ProbeRow]:
-        """Accuracy over all pairs and by class; with controls, theirs and selectivity."""
-        right_P = self._right(self.task.train, self.pairs)
-        found = [self._row(variant, self.task.metric, right_P.astype(float))]
-        if self.task.metric == RELATION:
-            found += self._by_class(variant, right_P)
-        if not with_controls:
+    def rows(self, variant: str) -> list[ProbeRow]:
+        """Accuracy over all pairs and by class; of the trained model also controls, selectivity."""
+        right_P = self._right(self.own, self.pairs)
+        found = [self._row(variant, self.metric, right_P)]
+        if self.metric == RELATION:
+            known = np.unique(self.pairs.class_P).tolist()
+            found += [self._row(variant, self.metric, right_P, index) for index in known]
+        if variant != TRAINED:
             return found
-        share_C = np.bincount(self.task.train.class_P, minlength=len(self.task.classes))
-        frequent = int(share_C.argmax())
-        is_frequent_P = (self.pairs.class_P == frequent).astype(float)
+        share_C = np.bincount(self.own.class_P, minlength=len(self.classes))
+        is_frequent_P = self.pairs.class_P == share_C.argmax()
         share_C = share_C / share_C.sum()
-        given = (
-            random_labels(pairs, data.sentences, share_C, self.seed)
-            for pairs, data in ((self.task.train, self.train), (self.pairs, self.test))
+        control_P = self._right(
+            random_labels(self.own, self.train.sentences, share_C, self.seed),
+            random_labels(self.pairs, self.test.sentences, share_C, self.seed),
         )
-        control_P = self._right(*given)
         difference_P = right_P.astype(float) - control_P
         return [
             *found,
-            self._row(RANDOM_LABELS, self.task.metric, control_P.astype(float)),
-            self._row(variant, f"{self.task.metric}-selectivity", difference_P),
-            self._row(MAJORITY, self.task.metric, is_frequent_P),
+            self._row(RANDOM_LABELS, self.metric, control_P),
+            self._row(variant, f"{self.metric}-selectivity", difference_P),
+            self._row(MAJORITY, self.metric, is_frequent_P),
         ]
 
     def _right(self, train: Pairs, test: Pairs) -> Bool[np.ndarray, " pair"]:
         """Whether each test pair's class is predicted."""
-        classifier = fit_linear(
-            self.train_features, train.class_P, len(self.task.classes), self.seed
-        )
+        classifier = fit_linear(self.train_features, train.class_P, len(self.classes), self.seed)
         return classifier.predict(self.test_features) == test.class_P
 
     def _row(
-        self, variant: str, metric: str, value_P: np.ndarray, relation: str = "all"
+        self, variant: str, metric: str, value_P: np.ndarray, index: int | None = None
     ) -> ProbeRow:
-        """The mean of some numbers of pairs."""
-        cases_P = np.ones(len(value_P))
-        if relation != "all":
-            cases_P = (self.pairs.class_P == self.task.classes.index(relation)).astype(float)
-        each = self.bootstrap.ratio(
-            self._by_sentence(value_P * cases_P), self._by_sentence(cases_P)
-        ).within(0.0, 1.0)
-        return ProbeRow("edges", variant, metric, *each, relation=relation)
-
-    def _by_class(self, variant: str, right_P: np.ndarray) -> list[ProbeRow]:
-        present = set(self.pairs.class_P.tolist())
-        return [
-            self._row(variant, self.task.metric, right_P.astype(float), relation)
-            for index, relation in enumerate(self.task.classes)
-            if index in present
-        ]
-
-    def _by_sentence(self, value_P: np.ndarray) -> np.ndarray:
-        """Sums of some numbers of pairs by test sentence."""
+        """The mean of some numbers of all pairs, or of those of a class."""
+        cases_P = np.ones(len(value_P)) if index is None else 1.0 * (self.pairs.class_P == index)
         num_sentences = len(self.test.sentences)
-        return np.bincount(self.pairs.sentence_P, value_P, num_sentences)
+        sums_S, cases_S = (
+            np.bincount(self.pairs.sentence_P, each_P, num_sentences)
+            for each_P in (value_P * cases_P, cases_P)
+        )
+        relation = "all" if index is None else self.classes[index]
+        each = self.bootstrap.ratio(sums_S, cases_S).within(0.0, 1.0)
+        return ProbeRow("edges", variant, metric, *each, relation=relation)

@@ -52,6 +52,7 @@ class LayerCases:
     sentence_N: Int64[np.ndarray, " case"]
     """Number of each case's sentence."""
     classes: Sequence[str]
+    asked: Asked
 
     @classmethod
     def of(
@@ -76,7 +77,7 @@ class LayerCases:
         index_of = {name: index for index, name in enumerate(classes)}
         table = np.array(rows, dtype=np.int64)
         class_N = np.array([index_of.get(name, -1) for name in names], dtype=np.int64)
-        return cls(states, table[:, 1:], class_N, table[:, 0], classes)
+        return cls(states, table[:, 1:], class_N, table[:, 0], classes, asked)
 
     def features(self, state: int) -> Float[np.ndarray, "case feature"]:
         """One hidden state of the words that are read, side by side."""
@@ -86,37 +87,26 @@ class LayerCases:
 
 
 def probe_layer(
-    train: LayerCases,
-    test: LayerCases,
-    bootstrap: Bootstrap,
-    *,
-    asked: Asked,
-    state: int,
-    variant: str,
-    seed: int,
-) -> list[ProbeRow]:
-    """Train a classifier of one hidden state; returns the row of its accuracy.
+    train: LayerCases, test: LayerCases, bootstrap: Bootstrap, state: int, seed: int
+) -> ProbeRow:
+    """Train a classifier of one hidden state of the trained model; returns its accuracy.
 
     Args:
         train: training cases.
         test: test cases.
         bootstrap: draws of the test sentences.
-        asked: what is asked.
         state: number of the hidden state.
-        variant: what the states are of, for the row.
         seed: seed of training.
     """
     classifier = fit_linear(train.features(state), train.class_N, len(train.classes), seed)
     right_N = classifier.predict(test.features(state)) == test.class_N
-    return [_accuracy(test, right_N, bootstrap, asked=asked, variant=variant, state=state)]
+    return _accuracy(test, right_N, bootstrap, "trained", state)
 
 
 def probe_mix(
     train: LayerCases,
     test: LayerCases,
     bootstrap: Bootstrap,
-    *,
-    asked: Asked,
     seed: int,
     after_epoch: Callable[[int], None],
 ) -> list[ProbeRow]:
@@ -126,7 +116,6 @@ def probe_mix(
         train: training cases.
         test: test cases.
         bootstrap: draws of the test sentences.
-        asked: what is asked.
         seed: seed of training.
         after_epoch: called with the number of epochs so far.
     """
@@ -138,12 +127,9 @@ def probe_mix(
     share_L = mix.shares().tolist()
     centre = sum(number * share for number, share in enumerate(share_L))
     return [
-        _accuracy(test, right_N, bootstrap, asked=asked, variant=MIX, state=None),
-        _number(asked, "centre-of-gravity", centre, len(test.class_N), None),
-        *(
-            _number(asked, "weight", share, len(test.class_N), number)
-            for number, share in enumerate(share_L)
-        ),
+        _accuracy(test, right_N, bootstrap, MIX, None),
+        _number(test, "centre-of-gravity", centre, None),
+        *(_number(test, "weight", share, number) for number, share in enumerate(share_L)),
     ]
 
 
@@ -213,7 +199,6 @@ def _accuracy(
     test: LayerCases,
     right_N: np.ndarray,
     bootstrap: Bootstrap,
-    asked: Asked,
     variant: str,
     state: int | None,
 ) -> ProbeRow:
@@ -221,10 +206,10 @@ def _accuracy(
     hits_S = np.bincount(test.sentence_N, right_N.astype(float), num_sentences)
     cases_S = np.bincount(test.sentence_N, minlength=num_sentences).astype(float)
     each = bootstrap.ratio(hits_S, cases_S).within(0.0, 1.0)
-    return ProbeRow("layers", variant, f"{asked}-accuracy", *each, layer=state)
+    return ProbeRow("layers", variant, f"{test.asked}-accuracy", *each, layer=state)
 
 
-def _number(asked: Asked, metric: str, value: float, cases: int, state: int | None) -> ProbeRow:
+def _number(test: LayerCases, metric: str, value: float, state: int | None) -> ProbeRow:
     """A number of the mix, which has no interval over test sentences."""
-    numbers = (value, math.nan, math.nan, cases)
-    return ProbeRow("layers", MIX, f"{asked}-{metric}", *numbers, layer=state)
+    numbers = (value, math.nan, math.nan, len(test.class_N))
+    return ProbeRow("layers", MIX, f"{test.asked}-{metric}", *numbers, layer=state)

@@ -228,7 +228,6 @@ def probe_structure(
     train: StructureData,
     test: StructureData,
     bootstrap: Bootstrap,
-    *,
     rank: int,
     variant: str,
     seed: int,

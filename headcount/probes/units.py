@@ -106,7 +106,7 @@ class Units:
 
     def __init__(self, features: FeatureSets) -> None:
         self.features, self.options = features, features.options
-        self.progress = features.progress
+        self.progress, self._structured = features.progress, dict[tuple[str, str], StructureData]()
         self.train, self.test = (features.treebanks[side] for side in (TRAIN, TEST))
         num_sentences = len(self.test.sentences)
         self.bootstrap = Bootstrap(num_sentences, self.options.samples, self.options.seed)
@@ -199,15 +199,8 @@ class Units:
             for side, bank in ((TRAIN, self.train), (TEST, self.test))
         )
         training = WORDS if with_words else ATTENTION
-        rows, trained = probe_arcs(
-            train,
-            test,
-            training,
-            self.arc_test,
-            names=(name, variant),
-            seed=self.options.seed,
-            after_epoch=self._epochs(f"{name}, {variant}", training.epochs),
-        )
+        told, seed = self._epochs(f"{name}, {variant}", training.epochs), self.options.seed
+        rows, trained = probe_arcs(train, test, training, self.arc_test, variant, seed, told)
         if with_words or variant != TRAINED:
             return UnitResult(tuple(rows))
         weights = head_weights(trained, test, probe_heads(self.features.loaded))
@@ -215,39 +208,28 @@ class Units:
 
     def _edges(self, variant: str, so_far: Sequence[ProbeRow]) -> UnitResult:
         self.progress(f"edges, {variant}", 0, 1)
-        rows = probe_edges(
-            self._maps(variant, TRAIN),
-            self._maps(variant, TEST),
-            self.bootstrap,
-            variant=variant,
-            min_cases=self.options.min_cases,
-            seed=self.options.seed,
-        )
+        train, test = (self._maps(variant, side) for side in (TRAIN, TEST))
+        least, seed = self.options.min_cases, self.options.seed
+        rows = probe_edges(train, test, self.bootstrap, variant, least, seed)
         self.progress(f"edges, {variant}", 1, 1)
         return UnitResult(tuple(rows))
 
     def _structure(
         self, state: int, rank: int, so_far: Sequence[ProbeRow], variant: str = TRAINED
     ) -> UnitResult:
-        train, test = (self._structure_data[variant, side].at(state) for side in (TRAIN, TEST))
+        train, test = (self._structure_data(variant, side).at(state) for side in (TRAIN, TEST))
         if self.options.normalize:
             train, test = train.normalized(), test.normalized()
-        rows, distance_DR = probe_structure(
-            train,
-            test,
-            self.bootstrap,
-            rank=rank,
-            variant=variant,
-            seed=self.options.seed,
-            after_epoch=self._epochs(f"structure, {variant}, hidden state {state}, rank {rank}", 0),
-        )
+        told = self._epochs(f"structure, {variant}, hidden state {state}, rank {rank}", 0)
+        settings = (self.bootstrap, rank, variant, self.options.seed)
+        rows, distance_DR = probe_structure(train, test, *settings, told)
         drawn = variant == TRAINED and rank == self.ranks[0]
         trees = predicted_trees(test, distance_DR) if drawn else ()
         return UnitResult(tuple(rows), trees=tuple(trees))
 
     def massive_states(self) -> dict[int, float]:
         """The probed states with words whose norm is above `MASSIVE` medians, and the largest."""
-        test = self._structure_data[TRAINED, TEST]
+        test = self._structure_data(TRAINED, TEST)
         ratios = {state: test.at(state).norm_ratio() for state in self.states}
         return {state: ratio for state, ratio in ratios.items() if ratio > MASSIVE}
 
@@ -259,15 +241,7 @@ class Units:
         for asked in ASKED:
             self.progress(f"layers, hidden state {state}", ASKED.index(asked), len(ASKED))
             train, test = self._layer_cases[asked]
-            rows += probe_layer(
-                train,
-                test,
-                self.bootstrap,
-                asked=asked,
-                state=state,
-                variant=TRAINED,
-                seed=self.options.seed,
-            )
+            rows.append(probe_layer(train, test, self.bootstrap, state, self.options.seed))
         self.progress(f"layers, hidden state {state}", len(ASKED), len(ASKED))
         return UnitResult(tuple(rows))
 
@@ -275,19 +249,9 @@ class Units:
         rows: list[ProbeRow] = []
         for asked in ASKED:
             train, test = self._layer_cases[asked]
-            rows += probe_mix(
-                train,
-                test,
-                self.bootstrap,
-                asked=asked,
-                seed=self.options.seed,
-                after_epoch=self._epochs(f"layers, scalar mix, {asked}", 0),
-            )
+            told = self._epochs(f"layers, scalar mix, {asked}", 0)
+            rows += probe_mix(train, test, self.bootstrap, self.options.seed, told)
         return UnitResult(tuple(rows))
-
-    @cached_property
-    def _structure_data(self) -> "_StructureSets":
-        return _StructureSets(self.features)
 
     @cached_property
     def _layer_cases(self) -> dict[Asked, tuple[LayerCases, LayerCases]]:
@@ -296,11 +260,18 @@ class Units:
         assert train.states is not None and test.states is not None
         for asked in ASKED:
             cases = LayerCases.of(train.sentences, train.states, asked)
-            found[asked] = (
-                cases,
-                LayerCases.of(test.sentences, test.states, asked, cases.classes),
-            )
+            held = LayerCases.of(test.sentences, test.states, asked, cases.classes)
+            found[asked] = (cases, held)
         return found
+
+    def _structure_data(self, variant: str, side: str) -> StructureData:
+        """The sentences with their tree distances, which are computed once."""
+        if (variant, side) not in self._structured:
+            features = self.features.of(variant, side)
+            assert features.states is not None
+            found = StructureData.of(features.sentences, features.states, 0)
+            self._structured[variant, side] = found
+        return self._structured[variant, side]
 
     def _maps(self, variant: str, side: str, vectors: WordVectors | None = None) -> ProbeData:
         features = self.features.of(variant, side)
@@ -321,23 +292,3 @@ def best_state(rows: Sequence[ProbeRow]) -> int:
     best = max(found, key=lambda row: row.value)
     assert best.layer is not None
     return best.layer
-
-
-@final
-class _StructureSets:
-    """The sentences with their tree distances, of which each is computed once.
-
-    Args:
-        features: the features of both models.
-    """
-
-    def __init__(self, features: FeatureSets) -> None:
-        self._features = features
-        self._made: dict[tuple[str, str], StructureData] = {}
-
-    def __getitem__(self, which: tuple[str, str]) -> StructureData:
-        if which not in self._made:
-            features = self._features.of(*which)
-            assert features.states is not None
-            self._made[which] = StructureData.of(features.sentences, features.states, 0)
-        return self._made[which]

@@ -70,14 +70,12 @@ def test_the_layer_that_knows_is_found(
     bootstrap = Bootstrap(len(TEST), 50, 0)
     accuracy = []
     for state in range(3):
-        (row,) = probe_layer(
-            train, test, bootstrap, asked=asked, state=state, variant="trained", seed=0
-        )
+        row = probe_layer(train, test, bootstrap, state, seed=0)
         assert row.layer == state and row.low <= row.value <= row.high
         accuracy.append(row.value)
     assert accuracy[planted_in] > 0.9
     assert max(value for state, value in enumerate(accuracy) if state != planted_in) < 0.5
-    rows = probe_mix(train, test, bootstrap, asked=asked, seed=0, after_epoch=lambda epoch: None)
+    rows = probe_mix(train, test, bootstrap, seed=0, after_epoch=lambda epoch: None)
     assert value(rows, f"{asked}-accuracy") > 0.85
     weights = [row.value for row in rows if row.metric == f"{asked}-weight"]
     assert sum(weights) == pytest.approx(1) and np.argmax(weights) == planted_in

@@ -154,7 +154,7 @@ def test_accuracies_of_layers_are_those_of_the_textbook(asked, tmp_path: Path) -
     predicted = by_the_book(classifier, [x for x, _ in cases[1]], xs)
     right = [names[p] == name for p, (_, name) in zip(predicted, cases[1], strict=True)]
     bootstrap = Bootstrap(len(TEST), 9, 0)
-    (row,) = probe_layer(own, held_out, bootstrap, asked=asked, state=1, variant="trained", seed=0)
+    row = probe_layer(own, held_out, bootstrap, state=1, seed=0)
     assert row.value == pytest.approx(np.mean(right))
 
 
@@ -191,7 +191,6 @@ def test_the_scalar_mix_is_that_of_the_textbook(
         own,
         held_out,
         Bootstrap(len(TEST), 9, 0),
-        asked="relation",
         seed=0,
         after_epoch=lambda epoch: None,
     )

@@ -29,7 +29,7 @@ from jaxtyping import Float32, Float64
 
 from headcount.core import InputError, amount
 from headcount.papers.evolution.record import EvolutionRow, Measurement
-from headcount.papers.evolution.state_store import StateStore
+from headcount.papers.evolution.stores import StateStore
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import drawn
 

@@ -33,8 +33,15 @@ from headcount.papers.evolution.record import (
     EvolutionRecord,
     EvolutionRow,
 )
-from headcount.papers.evolution.state_store import has_output
-from headcount.papers.evolution.stores import OUTPUT, PICTURES, REPLACED, SENTENCES, TEXT, Stores
+from headcount.papers.evolution.stores import (
+    OUTPUT,
+    PICTURES,
+    REPLACED,
+    SENTENCES,
+    TEXT,
+    Stores,
+    has_output,
+)
 from headcount.papers.evolution.subjects import Subject, subjects_of
 
 Found = Iterator[EvolutionRow | EvolutionPoint]

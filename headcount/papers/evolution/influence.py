@@ -30,7 +30,7 @@ from headcount.core import Progress
 from headcount.corpora import groups_by_length, present
 from headcount.papers.evolution.distances import Basis, pwcca
 from headcount.papers.evolution.record import EvolutionOptions, EvolutionRow, Measurement
-from headcount.papers.evolution.state_store import Row, StateStore, length, run
+from headcount.papers.evolution.stores import Row, StateStore, length, run
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn
 from headcount.tap import StateId, heard

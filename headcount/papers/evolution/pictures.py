@@ -22,7 +22,7 @@ from sklearn.manifold import TSNE
 from headcount.core import CorpusError
 from headcount.papers.evolution.mutual_information import position_bins
 from headcount.papers.evolution.record import EvolutionPoint
-from headcount.papers.evolution.state_store import StateStore
+from headcount.papers.evolution.stores import StateStore
 from headcount.papers.evolution.subjects import Subject
 from headcount.papers.evolution.tokens import Occurrences, Tokens
 

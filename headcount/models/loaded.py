@@ -1,18 +1,29 @@
 """Loaded: a model with its tokenizer and heads, and what takes a plain model for one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
+import torch
+from jaxtyping import Bool
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import Heads, InputError, ModelError, amount, small_table
-from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation
-from headcount.tap import Anatomy, Holder, check_is_model, examine, input_device, model_of
+from headcount.corpora import TOKEN_TYPES, Encoder, language_in_generation, padded, present
+from headcount.tap import (
+    Anatomy,
+    Holder,
+    check_is_model,
+    evaluating,
+    examine,
+    input_device,
+    model_of,
+    without_cache,
+)
 
 _NO_LIMIT = 1_000_000
 """Tokenizers without a length limit report a huge one."""
@@ -125,6 +136,29 @@ class Loaded(Holder):
             )
         windows, length = windows or window is not None, window or longest
         return Encoder(self.tokenizer, length, start, strict, self.takes_token_types, windows)
+
+    def source_encoder(self) -> Encoder:
+        """The encoder of texts without targets, which an encoder-decoder's encoder reads alone."""
+        encoder = self.encoder()
+        return Encoder(encoder.tokenizer, encoder.max_length, token_types=encoder.token_types)
+
+    def read_sources(
+        self, rows: Sequence[Sequence[int]], is_seen_BN: Bool[Tensor, "batch token"] | None = None
+    ) -> None:
+        """Run the model without output layer and decoder, for those who listen.
+
+        Args:
+            rows: token ids of the texts of a batch.
+            is_seen_BN: tokens that others may attend to; all but padding by default.
+        """
+        model: Any = self.model
+        body = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
+        pad_id = getattr(self.tokenizer, "pad_token_id", None)
+        ids_BN = torch.from_numpy(padded(rows, pad_id if isinstance(pad_id, int) else 0))
+        is_seen_BN = torch.from_numpy(present(rows)) if is_seen_BN is None else is_seen_BN
+        ids_BN, mask_BN = (each.to(input_device(model)) for each in (ids_BN, is_seen_BN.long()))
+        with evaluating(model), torch.inference_mode():
+            body(input_ids=ids_BN, attention_mask=mask_BN, **without_cache(body))
 
 
 def as_loaded(model: Loaded | PreTrainedModel, tokenizer: Tokenizer | None = None) -> Loaded:

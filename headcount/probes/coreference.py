@@ -43,7 +43,6 @@ from headcount.corpora import (
     groups_by_length,
     in_one_line,
     padded,
-    present,
     read_documents,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
@@ -58,12 +57,12 @@ from headcount.probes.antecedents import (
     chosen_names,
     windows_of,
 )
-from headcount.probes.extraction import probe_encoder, probe_heads, probe_layers
+from headcount.probes.extraction import probe_heads, probe_layers
 from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, Estimate, few_clusters
-from headcount.tap import Tap, evaluating, input_device, without_cache
+from headcount.tap import Tap, evaluating, input_device
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
@@ -105,7 +104,7 @@ def select_antecedents(
     watch = Stopwatch()
     files = [str(each) for each in documents if not isinstance(each, Document)]
     read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
-    encoder = probe_encoder(loaded)
+    encoder = loaded.source_encoder()
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     texts = [document.read(options.as_words) for document in read]
     cut, misread = _cut(encoder, read, texts, size)
@@ -238,26 +237,13 @@ def _choose(
     documents: Sequence[Document],
 ) -> list[Choices]:
     """The choices in all windows, whose texts are `lines`, batch by batch."""
-    model, layers = loaded.model, probe_layers(loaded)
-    body = (
-        model.get_encoder()
-        if layers[0].site == "encoder.self" and (model.config.is_encoder_decoder)
-        else model.base_model
-    )
-    more = without_cache(body)
-    encoded = encoder.sources(lines)
-    maps = GroupedMaps(layers)
+    model, encoded = loaded.model, encoder.sources(lines)
+    maps = GroupedMaps(probe_layers(loaded))
 
     def of_batch(places: Sequence[int]) -> tuple[Choices, ...]:
-        ids = [encoded[place].ids for place in places]
-        inputs = {
-            "input_ids": torch.from_numpy(padded(ids, encoder.pad_id)).to(input_device(model)),
-            "attention_mask": torch.from_numpy(present(ids)).long().to(input_device(model)),
-        }
-        windows = [cut.windows[place] for place in places]
-        pieces_BMN = _pieces(windows, [encoded[place] for place in places]).to(input_device(model))
-        maps.start(pieces_BMN, pieces_BMN / pieces_BMN.sum(-1, keepdim=True).clamp_min(1))
-        body(**inputs, **more)
+        windows, texts = ([some[place] for place in places] for some in (cut.windows, encoded))
+        maps.start(_pieces(windows, texts).to(input_device(model)))
+        loaded.read_sources([text.ids for text in texts])
         questions = [documents[window.document].question for window in windows]
         return tuple(map(_choices, maps.maps_BHGG.cpu(), windows, questions))
 

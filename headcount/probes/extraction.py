@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.core import Head, Kept, Progress, Steps, check_disk, fill, silent_steps
-from headcount.corpora import Encoder, groups_by_length, padded, present
+from headcount.corpora import groups_by_length
 from headcount.models import CUT, Loaded, check_memory, random_copy
 from headcount.probes.features import (
     AFTER,
@@ -41,16 +41,7 @@ from headcount.tap import (
     heard,
     input_device,
     state_ids,
-    without_cache,
 )
-
-
-def probe_encoder(loaded: Loaded) -> Encoder:
-    """The encoder of a treebank's sentences; without targets, also of an encoder-decoder."""
-    encoder = loaded.encoder()
-    if encoder.start_id is None:
-        return encoder
-    return Encoder(encoder.tokenizer, encoder.max_length, None, token_types=encoder.token_types)
 
 
 def probe_layers(loaded: Loaded) -> list[AttentionLayer]:
@@ -128,27 +119,26 @@ def extract(
 @contextmanager
 def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[int]], None]]:
     """Run the model over a batch, given by the numbers of its sentences, and write its features."""
-    model = loaded.model
-    body: Any = model.get_encoder() if model.config.is_encoder_decoder else model.base_model
-    options = without_cache(body)
-    maps, states = GroupedMaps(probe_layers(loaded)), _StateListener(probe_states(loaded))
+    model, number_of = loaded.model, {each: at for at, each in enumerate(probe_states(loaded))}
+    maps, states = GroupedMaps(probe_layers(loaded)), dict[int, np.ndarray]()
+
+    def hear(state: StateId, state_BND: Tensor) -> None:
+        if (number := number_of.get(state)) is not None:
+            means_BWN = maps.means_BGN.to(state_BND.device)
+            states[number] = (means_BWN @ state_BND.float()).cpu().numpy()
 
     def write(batch: Sequence[int]) -> None:
         sentences = [features.sentences[index] for index in batch]
-        pieces = _Pieces.of(sentences, loaded, input_device(model))
-        maps.start(pieces.sums_BWN, pieces.means_BWN)
-        states.start(pieces)
-        body(input_ids=pieces.ids_BN, attention_mask=pieces.is_token_BN.long(), **options)
+        maps.start(_pieces(sentences).to(input_device(model)))
+        loaded.read_sources([each.encoded.ids for each in sentences])
         lengths = [len(each.words) for each in sentences]
-        if features.maps is not None:
-            maps_BWWH = maps.maps_BHGG.permute(0, 2, 3, 1).cpu().numpy()
-            for index, length, maps_WWH in zip(batch, lengths, maps_BWWH, strict=True):
-                place = slots(length, max(lengths))
-                features.maps.of(index)[:] = maps_WWH[np.ix_(place, place)]
-        if features.states is not None:
-            states_SBWD = states.states().numpy()
-            for row, (index, length) in enumerate(zip(batch, lengths, strict=True)):
-                features.states.of(index)[:] = states_SBWD[:, row, :length]
+        for row, (index, length) in enumerate(zip(batch, lengths, strict=True)):
+            if features.maps is not None:
+                place, map_HWW = slots(length, max(lengths)), maps.maps_BHGG[row].cpu().numpy()
+                features.maps.of(index)[:] = map_HWW.transpose(1, 2, 0)[np.ix_(place, place)]
+            if features.states is not None:
+                of_sentence = [states[number][row, :length] for number in range(len(states))]
+                features.states.of(index)[:] = np.stack(of_sentence)
 
     with ExitStack() as stack:
         stack.enter_context(evaluating(model))
@@ -156,38 +146,19 @@ def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[
         if features.maps is not None:
             stack.enter_context(Tap(model, loaded.anatomy, maps))
         if features.states is not None:
-            stack.enter_context(heard(model, loaded.anatomy, hidden_states=states))
+            stack.enter_context(heard(model, loaded.anatomy, hidden_states=hear))
         yield write
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Pieces:
-    """The tokens of a batch, and the matrices that turn them into words."""
-
-    ids_BN: Tensor
-    is_token_BN: Tensor
-    sums_BWN: Float[Tensor, "batch word token"]
+def _pieces(sentences: Sequence[ProbeSentence]) -> Float[Tensor, "batch word token"]:
     """1 where a token is a piece of a word; the special tokens before and after come last."""
-    means_BWN: Float[Tensor, "batch word token"]
-    """The same divided by the number of pieces."""
-
-    @classmethod
-    def of(
-        cls, sentences: Sequence[ProbeSentence], loaded: Loaded, device: torch.device
-    ) -> "_Pieces":
-        assert loaded.tokenizer is not None
-        pad_id = loaded.tokenizer.pad_token_id
-        rows = [each.encoded.ids for each in sentences]
-        ids_BN = torch.from_numpy(padded(rows, pad_id if isinstance(pad_id, int) else 0))
-        longest = max(len(each.words) for each in sentences)
-        sums_BWN = torch.zeros(len(rows), longest + NUM_SLOTS, ids_BN.shape[1])
-        for row, sentence in enumerate(sentences):
-            place = places(sentence.encoded.word_of, longest)
-            sums_BWN[row, place, torch.arange(len(place))] = 1
-        means_BWN = sums_BWN / sums_BWN.sum(-1, keepdim=True).clamp_min(1)
-        is_token_BN = torch.from_numpy(present(rows))
-        return cls(*(each.to(device) for each in (ids_BN, is_token_BN, sums_BWN, means_BWN)))
+    longest = max(len(each.words) for each in sentences)
+    tokens = max(len(each.encoded.ids) for each in sentences)
+    sums_BWN = torch.zeros(len(sentences), longest + NUM_SLOTS, tokens)
+    for row, sentence in enumerate(sentences):
+        place = places(sentence.encoded.word_of, longest)
+        sums_BWN[row, place, torch.arange(len(place))] = 1
+    return sums_BWN
 
 
 def places(word_of: Sequence[int], longest: int) -> list[int]:
@@ -201,34 +172,6 @@ def places(word_of: Sequence[int], longest: int) -> list[int]:
         word if word >= 0 else longest + (BEFORE if at < first else AFTER)
         for at, word in enumerate(word_of)
     ]
-
-
-@final
-class _StateListener:
-    """Takes the mean over a word's pieces of each hidden state.
-
-    Args:
-        ids: the states that are heard.
-    """
-
-    def __init__(self, ids: Sequence[StateId]) -> None:
-        self._number = {each: number for number, each in enumerate(ids)}
-
-    def start(self, pieces: _Pieces) -> None:
-        """Announce the batch of the next forward pass."""
-        self._pieces = pieces
-        self._states: dict[int, Tensor] = {}
-
-    def __call__(self, state: StateId, state_BND: Tensor) -> None:
-        """Hear one hidden state."""
-        if (number := self._number.get(state)) is not None:
-            means_BWN = self._pieces.means_BWN.to(state_BND.device)
-            self._states[number] = (means_BWN @ state_BND.float()).cpu()
-
-    def states(self) -> Float[Tensor, "state batch word width"]:
-        """The states of the batch, without special tokens."""
-        found = torch.stack([self._states[number] for number in range(len(self._number))])
-        return found[:, :, :-NUM_SLOTS]
 
 
 TRAINED, RANDOM_INIT = "trained", "random-init"

@@ -49,18 +49,11 @@ class GroupedMaps:
         self.maps_BHGG = torch.empty(0)
         """The maps of the batch of the last forward pass."""
 
-    def start(
-        self,
-        sums_BGN: Float[Tensor, "batch group token"],
-        means_BGN: Float[Tensor, "batch group token"],
-    ) -> None:
-        """Announce the batch of the next forward pass.
-
-        Args:
-            sums_BGN: 1 where a token is in a group.
-            means_BGN: the same divided by the number of the group's tokens.
-        """
-        self._sums_BNG, self._means_BGN = sums_BGN.transpose(1, 2), means_BGN
+    def start(self, sums_BGN: Float[Tensor, "batch group token"]) -> None:
+        """Announce the batch of the next forward pass, with 1 where a token is in a group."""
+        self._sums_BNG = sums_BGN.transpose(1, 2)
+        self.means_BGN = sums_BGN / sums_BGN.sum(-1, keepdim=True).clamp_min(1)
+        """The same divided by the number of the group's tokens."""
         batch, groups, _ = sums_BGN.shape
         self.maps_BHGG = sums_BGN.new_zeros(batch, self._num_heads, groups, groups)
 
@@ -72,7 +65,7 @@ class GroupedMaps:
         if (start := self._start.get(block.layer.layer_id)) is None:
             return
         weights_BHQK = block.weights_BHQK.to(self.maps_BHGG.device, torch.float)
-        means_BGQ = self._means_BGN[block.rows, :, block.queries]
+        means_BGQ = self.means_BGN[block.rows, :, block.queries]
         map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
         start += block.heads.start or 0
         self.maps_BHGG[block.rows, start : start + map_BHGG.shape[1]] += map_BHGG

@@ -24,7 +24,7 @@ from headcount.core import (
     size_in_words,
 )
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
-from headcount.probes.extraction import TEST, TRAIN, FeatureSets, probe_encoder, probe_heads
+from headcount.probes.extraction import TEST, TRAIN, FeatureSets, probe_heads
 from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank
 from headcount.probes.units import UnitResult, Units
@@ -90,7 +90,7 @@ class _Probing:
     ) -> None:
         self.loaded, self.options = loaded, options
         self.folder, self.progress = folder, progress
-        encoder = probe_encoder(loaded)
+        encoder = loaded.source_encoder()
         self.train = read_treebank(files[0], encoder, options, options.train_limit)
         self.test = read_treebank(files[1], encoder, options, options.test_limit)
         if not options.allow_overlap:

@@ -15,7 +15,6 @@ from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
 from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
 from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of
-from headcount.probes.extraction import probe_encoder
 from headcount.results import Coreference
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded
@@ -67,7 +66,7 @@ def test_every_head_by_the_book(name: str) -> None:
 
 def by_the_book(model: Loaded, documents: Sequence[Document] = DOCUMENTS) -> dict[str, float]:
     """Accuracy of every head, document by document, without padding."""
-    encoder = probe_encoder(model)
+    encoder = model.source_encoder()
     right: dict[str, list[bool]] = {}
     for each in documents:
         encoded = encoder.sources([in_one_line(each.read())])[0]

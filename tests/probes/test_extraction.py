@@ -15,7 +15,6 @@ from headcount.probes.extraction import (
     extract,
     features_of,
     places,
-    probe_encoder,
     probe_heads,
     probe_layers,
     probe_states,
@@ -37,7 +36,7 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def treebank_of(loaded: Loaded, limit: int = 5, max_words: int = 15) -> Treebank:
     options = ProbeOptions(max_words=max_words)
-    return read_treebank([SAMPLE], probe_encoder(loaded), options, limit)
+    return read_treebank([SAMPLE], loaded.source_encoder(), options, limit)
 
 
 def extracted(loaded: Loaded, treebank: Treebank, folder: Path, max_tokens: int = 60) -> Features:
@@ -127,5 +126,5 @@ def test_places_of_special_tokens() -> None:
 
 
 def test_an_encoder_decoder_reads_sources_only(loaded: Loaded) -> None:
-    assert isinstance(probe_encoder(loaded), Encoder)
-    assert probe_encoder(loaded).start_id is None
+    assert isinstance(loaded.source_encoder(), Encoder)
+    assert loaded.source_encoder().start_id is None

@@ -13,7 +13,6 @@ from headcount.core import CorpusError, InputError
 from headcount.corpora import Encoded, Sentence, Tree
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions
-from headcount.probes.extraction import probe_encoder
 from headcount.probes.treebank import (
     Treebank,
     check_no_overlap,
@@ -46,7 +45,7 @@ def conllu(path: Path, *sentences: str, relation: str = "nsubj:pass", tag: str =
 
 
 def read(loaded: Loaded, *paths: Path, limit: int | None = None, max_words: int = 40) -> Treebank:
-    return read_treebank(paths, probe_encoder(loaded), ProbeOptions(max_words=max_words), limit)
+    return read_treebank(paths, loaded.source_encoder(), ProbeOptions(max_words=max_words), limit)
 
 
 def test_sentences_left_out_are_counted_up_to_the_limit(loaded: Loaded, tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_sentences_left_out_are_counted_up_to_the_limit(loaded: Loaded, tmp_path
     assert len(limited.sentences) == 2 and sum(limited.lost.values()) == 2
     assert treebank.sentences[0].head_W.tolist() == [2, 0]
     assert treebank.sentences[0].relations == ("root", "nsubj")
-    subtypes = read_treebank([file], probe_encoder(loaded), ProbeOptions(subtypes=True), None)
+    subtypes = read_treebank([file], loaded.source_encoder(), ProbeOptions(subtypes=True), None)
     assert subtypes.sentences[0].relations == ("root", "nsubj:pass")
 
 
@@ -106,7 +105,7 @@ def test_words_that_share_pieces_are_one_word_of_the_tree(loaded: Loaded, tmp_pa
         "test arcs of words that share their pieces with another, left out: 2 of 10",
     ]
     options = ProbeOptions(as_words=True)
-    joined = read_treebank([path], probe_encoder(loaded), options, None)
+    joined = read_treebank([path], loaded.source_encoder(), options, None)
     assert joined.sentences[0].words == ("the", "dog", "in", "village", "moon")
     assert joined.reading == {"treebank": "as-words"} and treebank.reading != joined.reading
 

@@ -30,9 +30,9 @@ from headcount.core import Progress
 from headcount.corpora import groups_by_length, present
 from headcount.papers.evolution.distances import Basis, pwcca
 from headcount.papers.evolution.record import EvolutionOptions, EvolutionRow, Measurement
-from headcount.papers.evolution.stores import Row, StateStore, length, run
+from headcount.papers.evolution.stores import Row, length
 from headcount.papers.evolution.subjects import Subject
-from headcount.papers.evolution.tokens import Occurrences, Tokens, drawn
+from headcount.papers.evolution.tokens import Occurrences, StateStore, Tokens, drawn
 from headcount.tap import StateId, heard
 
 MOST_IN_GROUP = 2000
@@ -192,16 +192,16 @@ class _Listener:
 
     def read(self, batch: Sequence[Row]) -> None:
         """Run the model with all tokens, then without the last of each row's positions."""
-        ids = [row.ids for row in batch]
+        ids = [row.ids.tolist() for row in batch]
         others = [row.positions[:-1] for row in batch]
         rows = np.repeat(np.arange(len(batch)), [len(each) for each in others])
         self._places = torch.from_numpy(rows), torch.from_numpy(np.concatenate(others))
-        is_seen_BN = torch.from_numpy(present([each.tolist() for each in ids]))
+        is_seen_BN = torch.from_numpy(present(ids))
         self._is_clean = True
-        run(self._subject, ids)
+        self._subject.loaded.read_sources(ids)
         is_seen_BN[np.arange(len(batch)), [int(row.positions[-1]) for row in batch]] = False
         self._is_clean = False
-        run(self._subject, ids, is_seen_BN)
+        self._subject.loaded.read_sources(ids, is_seen_BN)
         self._clean.clear()
 
     def __call__(self, state: StateId, state_BND: Tensor) -> Tensor | None:

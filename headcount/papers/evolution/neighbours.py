@@ -19,8 +19,7 @@ from jaxtyping import Float32, Float64, Int64
 
 from headcount.core import CorpusError, amount
 from headcount.papers.evolution.record import EvolutionOptions, Measurement
-from headcount.papers.evolution.stores import StateStore
-from headcount.papers.evolution.tokens import NONE, Occurrences
+from headcount.papers.evolution.tokens import NONE, Occurrences, StateStore
 
 BLOCK = 256
 """Number of queries at a time."""

@@ -22,9 +22,8 @@ from sklearn.manifold import TSNE
 from headcount.core import CorpusError
 from headcount.papers.evolution.mutual_information import position_bins
 from headcount.papers.evolution.record import EvolutionPoint
-from headcount.papers.evolution.stores import StateStore
 from headcount.papers.evolution.subjects import Subject
-from headcount.papers.evolution.tokens import Occurrences, Tokens
+from headcount.papers.evolution.tokens import Occurrences, StateStore, Tokens
 
 MOST_STATES = 100
 """Largest number of states of each word and of each tag."""

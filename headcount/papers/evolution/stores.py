@@ -31,12 +31,11 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from headcount.core import (
     CorpusError,
-    Float16File,
     Kept,
     ModelError,
     Progress,
@@ -46,39 +45,22 @@ from headcount.core import (
     forget,
     size_in_words,
 )
-from headcount.corpora import Corpus, groups_by_length, padded, present
+from headcount.corpora import Corpus, groups_by_length
 from headcount.models import CUT, check_memory
 from headcount.papers.evolution.pictures import Pictured, pictured
 from headcount.papers.evolution.record import EvolutionOptions, StoreFacts
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, Subject
-from headcount.papers.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
-from headcount.tap import StateId, evaluating, heard, input_device, without_cache
+from headcount.papers.evolution.tokens import (
+    Occurrences,
+    StateStore,
+    Tokens,
+    balanced,
+    of_sentences,
+)
+from headcount.tap import StateId, heard
 
 SHARE_MASKED = 0.15
 """Largest share of the tokens of a sentence that are masked at once, but at least one token."""
-
-
-@final
-class StateStore(Float16File):
-    """The states of some tokens in every layer.
-
-    Args:
-        path: the file.
-        num_layers: number of hidden states of a token, one more than there are layers.
-        occurrences: the tokens.
-        width: size of a state.
-    """
-
-    def __init__(self, path: Path, num_layers: int, occurrences: Occurrences, width: int) -> None:
-        super().__init__(path, num_layers, len(occurrences), width)
-        self.occurrences = occurrences
-
-    def layer(
-        self, layer: int, numbers: Int64[np.ndarray, " some"] | None = None
-    ) -> Float32[np.ndarray, "some width"]:
-        """A copy of the states of a layer, all or some."""
-        found = self.numbers[layer]
-        return (found if numbers is None else found[numbers]).astype(np.float32)
 
 
 @final
@@ -177,33 +159,10 @@ def write_states(
 
     def write(batch: Sequence[Row]) -> None:
         writer.start(batch)
-        run(subject, [row.ids for row in batch])
+        subject.loaded.read_sources([row.ids.tolist() for row in batch])
 
     with heard(subject.loaded.model, subject.loaded.anatomy, hidden_states=writer):
         fill(kept, batches, write, store.flush, lambda seen: steps(seen, len(rows)))
-
-
-def run(
-    subject: Subject,
-    rows: Sequence[Int64[np.ndarray, " token"]],
-    is_seen_BN: Tensor | None = None,
-) -> None:
-    """Run the model over a batch, for those who listen.
-
-    Args:
-        subject: the model.
-        rows: token ids of the batch.
-        is_seen_BN: tokens that others may attend to; all but padding by default.
-    """
-    body, loaded = subject.body, subject.loaded
-    ids_BN = torch.from_numpy(padded([row.tolist() for row in rows], subject.encoder.pad_id))
-    is_token_BN = torch.from_numpy(present([row.tolist() for row in rows]))
-    is_seen_BN = is_token_BN if is_seen_BN is None else is_seen_BN
-    options = without_cache(body)
-    device = input_device(loaded.model)
-    with evaluating(loaded.model), torch.inference_mode():
-        mask_BN = is_seen_BN.long().to(device)
-        body(input_ids=ids_BN.to(device), attention_mask=mask_BN, **options)
 
 
 @final

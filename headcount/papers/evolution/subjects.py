@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
@@ -51,10 +51,7 @@ class Subject:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder of texts; an encoder-decoder gets sources only."""
-        encoder = self.loaded.encoder()
-        if encoder.start_id is None:
-            return encoder
-        return Encoder(encoder.tokenizer, encoder.max_length, None, token_types=encoder.token_types)
+        return self.loaded.source_encoder()
 
     @cached_property
     def states(self) -> tuple[StateId, ...]:
@@ -77,12 +74,6 @@ class Subject:
     def mask_id(self) -> int:
         """Id of the mask token of a masked language model."""
         return mask_id_of(self.loaded)
-
-    @property
-    def body(self) -> Any:
-        """The module that is run: without output layer and decoder."""
-        model: Any = self.loaded.model
-        return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
 
 
 def subjects_of(models: Sequence[Loaded]) -> list[Subject]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float32, Int64
 
-from headcount.core import CorpusError, amount
+from headcount.core import CorpusError, Float16File, amount
 from headcount.corpora import Corpus, Encoded, Encoder, Misread, Sentence, chunks
 
 NONE = -1
@@ -139,6 +140,29 @@ class Occurrences:
     def num_types(self) -> int:
         """Number of different tokens."""
         return len(np.unique(self.token_S))
+
+
+@final
+class StateStore(Float16File):
+    """The states of some tokens in every layer.
+
+    Args:
+        path: the file.
+        num_layers: number of hidden states of a token, one more than there are layers.
+        occurrences: the tokens.
+        width: size of a state.
+    """
+
+    def __init__(self, path: Path, num_layers: int, occurrences: Occurrences, width: int) -> None:
+        super().__init__(path, num_layers, len(occurrences), width)
+        self.occurrences = occurrences
+
+    def layer(
+        self, layer: int, numbers: Int64[np.ndarray, " some"] | None = None
+    ) -> Float32[np.ndarray, "some width"]:
+        """A copy of the states of a layer, all or some."""
+        found = self.numbers[layer]
+        return (found if numbers is None else found[numbers]).astype(np.float32)
 
 
 def drawn(numbers: Int64[np.ndarray, " state"], most: int, seed: int) -> Int64[np.ndarray, " some"]:

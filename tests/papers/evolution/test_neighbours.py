@@ -8,8 +8,7 @@ import pytest
 from headcount.core import CorpusError
 from headcount.papers.evolution.neighbours import nearest, neighbour_rows
 from headcount.papers.evolution.record import EvolutionOptions
-from headcount.papers.evolution.stores import StateStore
-from headcount.papers.evolution.tokens import Occurrences
+from headcount.papers.evolution.tokens import Occurrences, StateStore
 from tests.textbook import evolution as textbook
 
 OPTIONS = EvolutionOptions(nearest=5, queries=100, pool=1000)

@@ -13,9 +13,9 @@ from headcount.papers import EvolutionPoint
 from headcount.papers.evolution.document import BESIDE, beside_same
 from headcount.papers.evolution.pictures import picture_points, pictured
 from headcount.papers.evolution.record import EvolutionOptions
-from headcount.papers.evolution.stores import StateStore, Stores
+from headcount.papers.evolution.stores import Stores
 from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.papers.evolution.tokens import Tokens
+from headcount.papers.evolution.tokens import StateStore, Tokens
 from tests import saved
 
 SAMPLE = Path(headcount.__file__).parent / "data" / "sample.conllu"

@@ -12,9 +12,15 @@ import headcount
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.papers.evolution.record import EvolutionOptions
-from headcount.papers.evolution.stores import StateStore, Stores, rows_of, write_states
+from headcount.papers.evolution.stores import Stores, rows_of, write_states
 from headcount.papers.evolution.subjects import Subject, subjects_of
-from headcount.papers.evolution.tokens import Occurrences, Tokens, balanced, of_sentences
+from headcount.papers.evolution.tokens import (
+    Occurrences,
+    StateStore,
+    Tokens,
+    balanced,
+    of_sentences,
+)
 from tests import saved, tiny
 from tests.laws import leaving_no_trace
 

@@ -9,6 +9,7 @@ Reference: Attention is Not Only a Weight (Kobayashi et al., 2020), section 5, h
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,36 +79,6 @@ def check_names(files: Sequence[str]) -> None:
         )
 
 
-def other_links(
-    files: Sequence[str],
-    pairs: Sequence[WordPair],
-    kept: Sequence[int],
-    gold: Sequence[Links],
-    takes_part: tuple[Sequence[Sequence[bool]], Sequence[Sequence[bool]]],
-) -> Iterator[tuple[Place, Found]]:
-    """The links of every other aligner, in the pairs that are scored.
-
-    Args:
-        files: files with links of all pairs.
-        pairs: all pairs.
-        kept: numbers of the pairs that are scored.
-        gold: gold links of these.
-        takes_part: for every source word of these and every target word, whether it takes part.
-
-    Raises:
-        CorpusError: if links can't be read, or one is out of range.
-    """
-    for file in files:
-        links = read_links(file, len(pairs))
-        for pair, its in zip(pairs, links, strict=True):
-            its.check(len(pair.source_spans), len(pair.target_spans))
-        counts = [
-            _counts(links[number], right, is_source, is_target)
-            for number, right, is_source, is_target in zip(kept, gold, *takes_part, strict=True)
-        ]
-        yield Place(Path(file).stem, "aligner", "file", "file"), Found(*np.array(counts).T)
-
-
 def _counts(
     links: Links, gold: Links, is_source: Sequence[bool], is_target: Sequence[bool]
 ) -> tuple[int, int, int]:
@@ -154,9 +125,7 @@ def align(
     check_names(options.compare)
     watch = Stopwatch()
     work = _Work.of(loaded, pairs, gold, options)
-    takes_part = (work.is_source, work.is_target)
-    others = dict(other_links(options.compare, work.all_pairs, work.kept, work.gold, takes_part))
-    found = others | _find(loaded, work, options, progress)
+    found = dict(work.other_links(options.compare)) | _find(loaded, work, options, progress)
     counts = GoldCounts.of(work.gold, work.is_target)
     rows = tuple(score(found, counts, options.samples, options.seed))
     file = name_of(gold) if isinstance(gold, str | Path) else "<python>"
@@ -227,8 +196,8 @@ class _Work:
     pairs: tuple[WordPair, ...]
     tokens: tuple[PairTokens, ...]
     gold: tuple[Links, ...]
-    is_source: tuple[tuple[bool, ...], ...]
-    is_target: tuple[tuple[bool, ...], ...]
+    is_source: tuple[list[bool], ...]
+    is_target: tuple[list[bool], ...]
     too_long: int
     limit: int | None
     pad_id: int
@@ -243,7 +212,14 @@ class _Work:
     ) -> "_Work":
         pairs = pairs_of_words(corpus, options.split_punctuation)
         links = read_links(gold, len(pairs)) if isinstance(gold, str | Path) else list(gold)
-        _check_links(pairs, links)
+        if len(pairs) != len(links):
+            raise CorpusError(
+                f"Expected gold links for each of {amount(len(pairs), 'pair')}, got {len(links)}. "
+                "Give as many."
+            )
+        _check_range(pairs, links)
+        if not any(its.sure for its in links):
+            raise CorpusError("Expected at least one sure link, got none. Give other gold links.")
         encoder, limit = loaded.encoder(), loaded.max_length
         tokens = list(_encoded(encoder, pairs, options))
         if options.end_of_source:
@@ -254,39 +230,44 @@ class _Work:
                 f"Expected pairs of at most {limit} tokens, got none that short. Split them."
             )
         begins = re.compile(options.elements or "")
+        some = [pairs[place] for place in kept]
         return cls(
             all_pairs=tuple(pairs),
             kept=tuple(kept),
-            pairs=tuple(pairs[place] for place in kept),
+            pairs=tuple(some),
             tokens=tuple(tokens[place] for place in kept),
             gold=tuple(links[place] for place in kept),
-            is_source=tuple(_take_part(begins, pairs[place].source_words) for place in kept),
-            is_target=tuple(_take_part(begins, pairs[place].target_words) for place in kept),
+            is_source=tuple([bool(begins.match(w)) for w in each.source_words] for each in some),
+            is_target=tuple([bool(begins.match(w)) for w in each.target_words] for each in some),
             too_long=len(pairs) - len(kept),
             limit=limit,
             pad_id=encoder.pad_id,
         )
 
+    def other_links(self, files: Sequence[str]) -> Iterator[tuple[Place, Found]]:
+        """The links of every other aligner, of whose files each holds those of all pairs.
 
-def _check_links(pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
-    if len(pairs) != len(links):
-        raise CorpusError(
-            f"Expected gold links for each of {amount(len(pairs), 'pair')}, got {len(links)}. Give "
-            "as many."
-        )
+        Raises:
+            CorpusError: if links can't be read, or one is out of range.
+        """
+        for file in files:
+            links = read_links(file, len(self.all_pairs))
+            _check_range(self.all_pairs, links)
+            its = [links[place] for place in self.kept]
+            counts = map(_counts, its, self.gold, self.is_source, self.is_target)
+            yield Place(Path(file).stem, "aligner", "file", "file"), Found(*np.array([*counts]).T)
+
+
+def _check_range(pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
     for pair, its in zip(pairs, links, strict=True):
         its.check(len(pair.source_spans), len(pair.target_spans))
-    if not any(its.sure for its in links):
-        raise CorpusError("Expected at least one sure link, got none. Give other gold links.")
 
 
 def _encoded(
     encoder: Encoder, pairs: Sequence[WordPair], options: AlignmentOptions
 ) -> Iterator[PairTokens]:
     if encoder.start_id is None:
-        join = options.join
-        if join is not None:
-            join = join.replace("\\n", "\n").replace("\\t", "\t")
+        join = options.join and options.join.replace("\\n", "\n").replace("\\t", "\t")
         return encode_one_sequence(encoder, pairs, join)
     if options.join is not None:
         raise InputError(
@@ -304,10 +285,6 @@ def _with_end(pair: WordPair, tokens: PairTokens, encoder: Encoder) -> PairToken
             "special token, and this one does not. Leave it out."
         )
     return replace(tokens, source_of=[*tokens.source_of[:-1], len(pair.source_words)])
-
-
-def _take_part(begins: re.Pattern[str], words: Sequence[str]) -> tuple[bool, ...]:
-    return tuple(begins.match(word) is not None for word in words)
 
 
 def _find(
@@ -348,7 +325,8 @@ class _Counting:
     """Counts the links of every head and layer that are in the gold links."""
 
     def __init__(self, work: _Work, layers: Sequence[AttentionLayer]) -> None:
-        self.found: dict[Place, Found] = {}
+        shape = (3, len(work.pairs))
+        self.found = defaultdict[Place, Found](lambda: Found(*np.zeros(shape, np.int64)))
         self._work, self._names = work, {layer.layer_id: _names(layer) for layer in layers}
 
     def add(self, links: LinksOf, places: Sequence[int]) -> None:
@@ -367,15 +345,9 @@ class _Counting:
             hits_2BH = gold_2BWV[:, batch_B11, word_11W, its_BHW].sum(-1)
             drawn_BH = (takes_B1W[..., : its_BHW.shape[2]] * (its_BHW < end_B11)).sum(-1)
             for index, (name, level) in enumerate(self._names[layer]):
-                its = self._of(Place(name, level, quantity, direction))
+                its = self.found[Place(name, level, quantity, direction)]
                 its.sure_P[places], its.possible_P[places] = hits_2BH[:, :, index]
                 its.links_P[places] = drawn_BH[:, index]
-
-    def _of(self, place: Place) -> Found:
-        if place not in self.found:
-            counts_3P = np.zeros((3, len(self._work.pairs)), np.int64)
-            self.found[place] = Found(*counts_3P)
-        return self.found[place]
 
 
 def _names(layer: AttentionLayer) -> list[tuple[str, str]]:

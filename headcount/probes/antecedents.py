@@ -239,10 +239,24 @@ class Windows:
     windows: tuple[Window, ...]
     anaphoric: int
     """Number of mentions with an earlier mention of their entity in the document."""
-    out_of_reach: int
-    """Number of these whose antecedents all lie before their window."""
     too_long: int
     """Number of sentences that are longer than a window; their mentions are left out."""
+
+    @property
+    def cases(self) -> int:
+        """Number of mentions to resolve."""
+        return int(sum(window.is_case_M.sum() for window in self.windows))
+
+    @property
+    def out_of_reach(self) -> int:
+        """Number of anaphoric mentions whose antecedents all lie before their window."""
+        return self.anaphoric - self.cases
+
+    @property
+    def single(self) -> int:
+        """Number of cases with one candidate."""
+        candidates = (each.is_candidate_MM[each.is_case_M].sum(1) for each in self.windows)
+        return int(sum((count_C == 1).sum() for count_C in candidates))
 
 
 def windows_of(
@@ -255,7 +269,7 @@ def windows_of(
         lengths: number of tokens of every sentence of each document, without special tokens.
         limit: largest number of tokens in a window, without special tokens.
     """
-    found, anaphoric, too_long, cases = list[Window](), 0, 0, 0
+    found, anaphoric, too_long = list[Window](), 0, 0
     for number, (document, sizes) in enumerate(zip(documents, lengths, strict=True)):
         seen = set[str]()
         for mention in document.mentions:
@@ -265,10 +279,8 @@ def windows_of(
         starts = np.cumsum([0, *map(len, document.sentences)])
         for begin, resolved, end in stretches(sizes, limit):
             words = (int(starts[i]) for i in (begin, resolved, end))
-            window = _window(number, document, range(begin, end), *words)
-            cases += int(window.is_case_M.sum())
-            found.append(window)
-    return Windows(tuple(found), anaphoric, anaphoric - cases, too_long)
+            found.append(_window(number, document, range(begin, end), *words))
+    return Windows(tuple(found), anaphoric, too_long)
 
 
 def _window(

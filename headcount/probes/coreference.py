@@ -11,7 +11,7 @@ mentions whose antecedents all lie before the window are counted and left out.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -61,7 +61,7 @@ from headcount.probes.extraction import probe_heads, probe_layers
 from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
-from headcount.statistics import Bootstrap, Estimate, few_clusters
+from headcount.statistics import Bootstrap, few_clusters
 from headcount.tap import Tap, evaluating, input_device
 
 STATE = Path("state") / "coreference"
@@ -114,10 +114,14 @@ def select_antecedents(
     key, what = f"{signed}|tokens:{options.max_tokens}", "the antecedents of the windows so far"
     kept = Kept(file, key, what, tuple[Choices, ...], SAVE_EVERY)
     lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
-    chosen = _choose(loaded, encoder, lines, cut, kept, options.max_tokens, progress, read)
+    questions = [read[window.document].question for window in cut.windows]
+    asked = [*zip(cut.windows, encoder.sources(lines), questions, strict=True)]
+    chosen = _choose(loaded, asked, kept, options.max_tokens, progress)
     counts = _Counts(read, cut, [each.hits_HC for each in chosen])
     heads = list(map(str, probe_heads(loaded)))
-    names = NameAnswers(read, _chosen_names(cut, chosen), heads)
+    pairs = zip(cut.windows, chosen, strict=True)
+    named = {window.document: its.name_H for window, its in pairs if its.name_H is not None}
+    names = NameAnswers(read, named, heads)
     drawn = Bootstrap(len(read), options.samples, options.seed)
     rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
     best_names = tuple(names.best(options))
@@ -129,38 +133,19 @@ def select_antecedents(
         window=size,
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
+        windows=len(cut.windows),
+        mentions=sum(len(document.mentions) for document in read),
+        cases=cut.cases,
+        out_of_reach=cut.out_of_reach,
+        single=cut.single,
+        too_long=cut.too_long,
+        warnings=(*_warnings(cut), *counts.few(options), *misread.warnings()),
         timings=watch.lap("coreference"),
-        **_amounts(read, cut, misread, counts.few(options)),
     )
     return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
 
 
-def _chosen_names(cut: Windows, chosen: Sequence[Choices]) -> dict[int, Int[np.ndarray, " head"]]:
-    """The name that each head chose, by document."""
-    return {
-        window.document: each.name_H
-        for window, each in zip(cut.windows, chosen, strict=True)
-        if each.name_H is not None
-    }
-
-
-def _amounts(
-    read: Sequence[Document], cut: Windows, misread: Misread, few: Iterable[str]
-) -> dict[str, Any]:
-    """What was measured and what was left out, by the record's fields."""
-    cases = int(sum(window.is_case_M.sum() for window in cut.windows))
-    return {
-        "windows": len(cut.windows),
-        "mentions": sum(len(document.mentions) for document in read),
-        "cases": cases,
-        "out_of_reach": cut.out_of_reach,
-        "single": sum(_single(window) for window in cut.windows),
-        "too_long": cut.too_long,
-        "warnings": (*_warnings(cut, cases), *few, *misread.warnings()),
-    }
-
-
-def _warnings(cut: Windows, cases: int) -> Iterator[str]:
+def _warnings(cut: Windows) -> Iterator[str]:
     if cut.out_of_reach:
         yield (
             f"mentions without their antecedent in a window, left out: {cut.out_of_reach:,} of "
@@ -168,17 +153,11 @@ def _warnings(cut: Windows, cases: int) -> Iterator[str]:
         )
     if cut.too_long:
         yield f"sentences longer than a window, left out: {cut.too_long:,}"
-    single = sum(_single(window) for window in cut.windows)
-    if 4 * single > cases:
+    if 4 * cut.single > cut.cases:
         yield (
-            f"in {single:,} of {amount(cases, 'case')} there is one candidate only, which every "
-            "head and every baseline gets right"
+            f"in {cut.single:,} of {amount(cut.cases, 'case')} there is one candidate only, which "
+            "every head and every baseline gets right"
         )
-
-
-def _single(window: Window) -> int:
-    """Number of cases with one candidate."""
-    return int((window.is_candidate_MM[window.is_case_M].sum(1) == 1).sum())
 
 
 def _reading(documents: Sequence[Document], options: CoreferenceOptions) -> dict[str, Any]:
@@ -211,7 +190,7 @@ def _cut(
         lengths.append([sum(not special for special in one.is_special) for one in encoded])
     special = sum(encoder.sources([Sentence("a", ("a",))])[0].is_special)
     cut = windows_of(documents, lengths, size - special)
-    if not any(window.is_case_M.any() for window in cut.windows):
+    if not cut.cases:
         raise CorpusError(
             f"Expected a mention with an antecedent in a window of {amount(size, 'token')}, got "
             "none among "
@@ -228,26 +207,21 @@ def forget_coreference(out: Path) -> None:
 
 def _choose(
     loaded: Loaded,
-    encoder: Encoder,
-    lines: Sequence[Sentence],
-    cut: Windows,
+    asked: Sequence[tuple[Window, Encoded, NameQuestion | None]],
     kept: Kept[tuple[Choices, ...]],
     max_tokens: int,
     progress: Progress,
-    documents: Sequence[Document],
 ) -> list[Choices]:
-    """The choices in all windows, whose texts are `lines`, batch by batch."""
-    model, encoded = loaded.model, encoder.sources(lines)
-    maps = GroupedMaps(probe_layers(loaded))
+    """The choices in all windows, each with its text and its question, batch by batch."""
+    model, maps = loaded.model, GroupedMaps(probe_layers(loaded))
 
     def of_batch(places: Sequence[int]) -> tuple[Choices, ...]:
-        windows, texts = ([some[place] for place in places] for some in (cut.windows, encoded))
+        windows, texts, questions = zip(*(asked[place] for place in places), strict=True)
         maps.start(_pieces(windows, texts).to(input_device(model)))
         loaded.read_sources([text.ids for text in texts])
-        questions = [documents[window.document].question for window in windows]
         return tuple(map(_choices, maps.maps_BHGG.cpu(), windows, questions))
 
-    lengths = [len(each.ids) for each in encoded]
+    lengths = [len(text.ids) for _, text, _ in asked]
     check_memory(loaded, max(lengths, default=0), len(lengths), max_tokens)
     batches = list(groups_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     units = ((str(number), partial(of_batch, each)) for number, each in enumerate(batches))
@@ -255,8 +229,8 @@ def _choose(
     with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, maps):
         for places, found in zip(batches, kept.results(units), strict=True):
             chosen |= zip(places, found, strict=True)
-            progress("choosing antecedents", len(chosen), len(encoded))
-    return [chosen[place] for place in range(len(encoded))]
+            progress("choosing antecedents", len(chosen), len(asked))
+    return [chosen[place] for place in range(len(asked))]
 
 
 def _choices(
@@ -313,10 +287,9 @@ class _Counts:
         cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
         if not cases_D.any():
             return
-        rules = dict(zip(BASELINES, (right_DR.sum(0) / cases_D.sum())[-3:].tolist(), strict=True))
         for index, head in enumerate(heads):
-            its = drawn.ratio(right_DR[:, index], cases_D).within(0.0, 1.0)
-            yield CoreferenceRow(head=head, kind=kind, **_numbers(its), **rules)
+            numbers = _numbers(drawn, right_DR, cases_D, index)
+            yield CoreferenceRow(head=head, kind=kind, **numbers)
 
     def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
         """The best head of one half of the documents for each kind, measured on the other half."""
@@ -328,14 +301,9 @@ class _Counts:
             accuracy_R = right_DR[first].sum(0) / cases_D[first].sum()
             best = int(accuracy_R[: len(heads)].argmax())
             drawn = Bootstrap(len(second), options.samples, options.seed)
-            its = drawn.ratio(right_DR[second, best], cases_D[second]).within(0.0, 1.0)
-            rules = (right_DR[second].sum(0) / cases_D[second].sum())[-3:].tolist()
+            numbers = _numbers(drawn, right_DR[second], cases_D[second], best)
             yield ChosenHead(
-                kind=kind,
-                head=heads[best],
-                chosen_on=float(accuracy_R[best]),
-                **_numbers(its),
-                **dict(zip(BASELINES, rules, strict=True)),
+                kind=kind, head=heads[best], chosen_on=float(accuracy_R[best]), **numbers
             )
 
     def few(self, options: CoreferenceOptions) -> Iterator[str]:
@@ -355,5 +323,10 @@ class _Counts:
         return order[: num_documents // 2], order[num_documents // 2 :]
 
 
-def _numbers(its: Estimate) -> dict[str, Any]:
-    return {"accuracy": its.value, "low": its.low, "high": its.high, "cases": its.cases}
+def _numbers(
+    drawn: Bootstrap, right_DR: np.ndarray, cases_D: np.ndarray, head: int
+) -> dict[str, Any]:
+    """The accuracy of a head with its interval, and those of the baselines, by name."""
+    its = drawn.ratio(right_DR[:, head], cases_D).within(0.0, 1.0)
+    rules = dict(zip(BASELINES, (right_DR.sum(0) / cases_D.sum())[-3:].tolist(), strict=True))
+    return {"accuracy": its.value, "low": its.low, "high": its.high, "cases": its.cases} | rules

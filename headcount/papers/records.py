@@ -147,3 +147,13 @@ class TunedMaps(Result[TunedRecord]):
         """One row; None if there is none."""
         where = {"site": site, "metric": metric, "kind": kind, "layer": layer, "head": head}
         return find(self.rows, **where)
+
+    def layers(self, site: str, metric: str) -> list[TunedRow]:
+        """The rows of all heads of each layer of a site, in order."""
+        rows = select(self.rows, site=site, metric=metric, head="all")
+        return [row for row in rows if row.layer != ALL]
+
+    def heads(self, site: str, metric: str, layer: int | None = None) -> list[TunedRow]:
+        """The rows of single heads of a site, or of one of its layers."""
+        rows = select(self.rows, site=site, metric=metric)
+        return [row for row in rows if row.head != "all" and layer in (None, row.layer)]

@@ -128,9 +128,7 @@ def picture_points(
             found_S2 = plane.fit_transform(store.layer(layer, numbers))
             for place, (x, y) in enumerate(found_S2):
                 yield EvolutionPoint(
-                    model=subject.name,
-                    objective=subject.objective,
-                    seed=subject.seed,
+                    *subject.named,
                     layer=layer,
                     token=names[place],
                     position=int(chosen.position_S[numbers[place]]),

@@ -97,10 +97,9 @@ class Measurement:
     """Upper end of that interval."""
 
 
-@final
 @dataclass(frozen=True)
-class EvolutionRow:
-    """One number of one layer of one model."""
+class OfModel:
+    """Something of one of the models that are compared."""
 
     model: str
     """Hub name of the model, or the name of its folder."""
@@ -108,6 +107,13 @@ class EvolutionRow:
     """Training objective: translation, causal-lm, masked-lm, or encoder for any other encoder."""
     seed: int
     """Number of the model among those of its objective, from 1, in the order given."""
+
+
+@final
+@dataclass(frozen=True)
+class EvolutionRow(OfModel):
+    """One number of one layer of one model."""
+
     layer: int
     """Number of the hidden state, 0 for what enters the first layer."""
     quantity: str
@@ -130,15 +136,9 @@ class EvolutionRow:
 
 @final
 @dataclass(frozen=True)
-class EvolutionPoint:
+class EvolutionPoint(OfModel):
     """One state of a token in a plane (t-SNE)."""
 
-    model: str
-    """Hub name of the model, or the name of its folder."""
-    objective: str
-    """Training objective of the model."""
-    seed: int
-    """Number of the model among those of its objective."""
     layer: int
     """Number of the hidden state."""
     token: str
@@ -155,15 +155,9 @@ class EvolutionPoint:
 
 @final
 @dataclass(frozen=True)
-class StoreFacts:
+class StoreFacts(OfModel):
     """Facts about the states of one model that were compared."""
 
-    model: str
-    """Hub name of the model, or the name of its folder."""
-    objective: str
-    """Training objective of the model."""
-    seed: int
-    """Number of the model among those of its objective."""
     view: str
     """Which states: `text`, `output` or `sentences`."""
     occurrences: int

@@ -345,9 +345,7 @@ class Stores:
 
     def _facts(self, subject: Subject, view: str, store: StateStore) -> StoreFacts:
         return StoreFacts(
-            model=subject.name,
-            objective=subject.objective,
-            seed=subject.seed,
+            *subject.named,
             view=view,
             occurrences=0 if view in (SENTENCES, PICTURES) else self.options.occurrences,
             types=store.occurrences.num_types,

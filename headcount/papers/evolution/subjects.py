@@ -40,13 +40,12 @@ class Subject:
 
     def row(self, layer: int, measured: Measurement) -> EvolutionRow:
         """The row of a measurement of one layer of this model."""
-        return EvolutionRow(
-            model=self.name,
-            objective=self.objective,
-            seed=self.seed,
-            layer=layer,
-            **asdict(measured),
-        )
+        return EvolutionRow(*self.named, layer=layer, **asdict(measured))
+
+    @property
+    def named(self) -> tuple[str, str, int]:
+        """What rows say of this model: its name, objective and seed."""
+        return self.name, self.objective, self.seed
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -28,14 +28,6 @@ SHARE_PREDICTED = 0.15
 """Share of the tokens that are predicted in masked language modelling."""
 
 
-class Examples(ABC):
-    """What an objective makes from the training text."""
-
-    @abstractmethod
-    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """The model's inputs and labels for batch `number` of the training, from these examples."""
-
-
 @final
 @dataclass(frozen=True)
 class Symbols:
@@ -162,6 +154,18 @@ def encode(
     return Encoded(sides, Symbols.of(tokenizer, masks), num_long, dropout, recipe.swapped)
 
 
+@dataclass(frozen=True)
+class Examples(ABC):
+    """What an objective makes from the training text."""
+
+    encoded: Encoded
+    seed: int
+
+    @abstractmethod
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
+        """The model's inputs and labels for batch `number` of the training, from these examples."""
+
+
 @final
 @dataclass(frozen=True)
 class TranslationExamples(Examples):
@@ -169,9 +173,6 @@ class TranslationExamples(Examples):
 
     Every batch draws which tokens of the source are swapped, from the seed and the batch's number.
     """
-
-    encoded: Encoded
-    seed: int
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """A batch of sources, decoder inputs and labels."""
@@ -202,9 +203,6 @@ class TranslationExamples(Examples):
 class CausalExamples(Examples):
     """The next token is predicted at every token."""
 
-    encoded: Encoded
-    seed: int
-
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """A batch of texts, and the same texts shifted one place left as labels."""
         inputs = self.encoded.inputs(number, part_EP)
@@ -222,9 +220,6 @@ class MaskedExamples(Examples):
     Every batch draws its own tokens, from the seed and the batch's number.
     Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
     """
-
-    encoded: Encoded
-    seed: int
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
         """A batch of texts with masked tokens, at least one a batch, and the original tokens."""

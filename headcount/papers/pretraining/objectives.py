@@ -7,6 +7,7 @@ Departure from transformers' defaults: no LayerDrop.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -40,27 +41,21 @@ def translation_model(
     return M2M100ForConditionalGeneration(M2M100Config(**_configuration(recipe, tokenizer)))
 
 
-def masked_model(
-    recipe: ModelRecipe, tokenizer: PreTrainedTokenizerBase, seed: int
+def _language_model(
+    kind: type[EncoderForMaskedLM | EncoderForCausalLM],
+    recipe: ModelRecipe,
+    tokenizer: PreTrainedTokenizerBase,
+    seed: int,
 ) -> PreTrainedModel:
-    """A fresh masked language model: the translation model's encoder with the same weights."""
-    model = EncoderForMaskedLM(EncoderConfig(**_configuration(recipe, tokenizer)))
-    return _with_encoder(model, translation_model(recipe, tokenizer, seed))
-
-
-def causal_model(
-    recipe: ModelRecipe, tokenizer: PreTrainedTokenizerBase, seed: int
-) -> PreTrainedModel:
-    """A fresh causal language model: the translation model's encoder with the same weights."""
-    model = EncoderForCausalLM(EncoderConfig(**_configuration(recipe, tokenizer)))
-    return _with_encoder(model, translation_model(recipe, tokenizer, seed))
-
-
-def _with_encoder(
-    model: EncoderForMaskedLM | EncoderForCausalLM, other: M2M100ForConditionalGeneration
-) -> PreTrainedModel:
+    """A fresh language model: the translation model's encoder with the same weights."""
+    model = kind(EncoderConfig(**_configuration(recipe, tokenizer)))
+    other = translation_model(recipe, tokenizer, seed)
     model.model.load_state_dict(other.model.encoder.state_dict())
     return model
+
+
+masked_model = partial(_language_model, EncoderForMaskedLM)
+causal_model = partial(_language_model, EncoderForCausalLM)
 
 
 def _configuration(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:

@@ -119,7 +119,9 @@ class RecipeTrainer(BatchesTrainer):
             recipe,
             keep=recipe.average,
             eval_dataset=dev,
-            compute_loss_func=_loss(recipe),
+            compute_loss_func=consistent(recipe.label_smoothing, recipe.consistency)
+            if recipe.consistency
+            else smoothed(recipe.label_smoothing),
         )
         self.dev, self._examples = dev, examples
         self._twice = recipe.consistency > 0
@@ -146,12 +148,6 @@ class RecipeTrainer(BatchesTrainer):
             self.args, self.state, self.control, metrics
         )
         return metrics
-
-
-def _loss(recipe: ModelRecipe) -> TrainingLoss:
-    if recipe.consistency:
-        return consistent(recipe.label_smoothing, recipe.consistency)
-    return smoothed(recipe.label_smoothing)
 
 
 def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:

@@ -4,17 +4,9 @@ Reference: Visualizing and Measuring the Geometry of BERT (Coenen et al., 2019),
 https://arxiv.org/abs/1906.02715
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedModel
-
-from headcount.core import Progress, silent, table, write_document
-from headcount.models import Loaded
+from headcount.core import table
 from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.probing import Files, about, apart, run_probes
-from headcount.probes import ProbeOptions
+from headcount.papers.reproduce.probing import ProbePaper, about, apart
 from headcount.results import Probed
 
 TITLES = {
@@ -29,31 +21,6 @@ CONTROLS = {
     "random-labels": "random labels",
     "majority": "most frequent class",
 }
-
-
-def reproduce_coenen2019(
-    loaded: Loaded | PreTrainedModel,
-    files: tuple[Files, Files],
-    out: Path,
-    options: ProbeOptions | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """Train both classifiers of pairs of words with their controls, and write the document.
-
-    Args:
-        loaded: the model.
-        files: files to train on and to measure on.
-        out: folder for the results.
-        options: options of the probes; which ones is decided by the paper.
-        arguments: arguments of the command, for the record.
-        progress: called with the progress.
-
-    Returns:
-        The path of `coenen2019.md`.
-    """
-    found = run_probes(("edges",), loaded, files, out, options, arguments, progress)
-    return write_document(out / "coenen2019.md", coenen2019_document(found))
 
 
 def coenen2019_document(found: Probed) -> str:
@@ -111,3 +78,7 @@ def _relation_table(found: Probed) -> str:
         and row.cases >= found.record.min_cases
     ]
     return table(["relation", "which relation, accuracy", "cases"], rows)
+
+
+reproduce_coenen2019 = ProbePaper("coenen2019", ("edges",), coenen2019_document)
+"""Trains both classifiers of pairs of words with their controls, and writes the document."""

@@ -5,15 +5,10 @@ https://aclanthology.org/N19-1419/
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
-from transformers import PreTrainedModel
-
-from headcount.core import Progress, silent, table, write_document
-from headcount.models import Loaded
+from headcount.core import table
 from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.papers.reproduce.probing import ProbePaper, about, apart
 from headcount.probes import ProbeOptions
 from headcount.results import Probed, ProbeRow
 
@@ -31,32 +26,6 @@ RANKS = {1: 27, 2: 39, 4: 51, 8: 66, 16: 74, 32: 78, 64: 80, 128: 80, 256: 80, 5
 
 HEWITT_RANKS = (64, *(rank for rank in RANKS if rank != 64))
 """The paper's ranks; the first one is for every hidden state."""
-
-
-def reproduce_hewitt2019(
-    loaded: Loaded | PreTrainedModel,
-    files: tuple[Files, Files],
-    out: Path,
-    options: ProbeOptions | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """Train structural probes of every hidden state and rank, and write the document.
-
-    Args:
-        loaded: the model.
-        files: files to train on and to measure on.
-        out: folder for the results.
-        options: options of the probes; which ones is decided by the paper.
-        arguments: arguments of the command, for the record.
-        progress: called with the progress.
-
-    Returns:
-        The path of `hewitt2019.md`.
-    """
-    options = options or ProbeOptions(ranks=HEWITT_RANKS)
-    found = run_probes(("structure",), loaded, files, out, options, arguments, progress)
-    return write_document(out / "hewitt2019.md", hewitt2019_document(found))
 
 
 def hewitt2019_document(found: Probed) -> str:
@@ -133,3 +102,9 @@ def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> list[str]:
             f"{cell(by_layer[best])}, {cell(by_layer[last])}",
         ),
     ]
+
+
+reproduce_hewitt2019 = ProbePaper(
+    "hewitt2019", ("structure",), hewitt2019_document, ProbeOptions(ranks=HEWITT_RANKS)
+)
+"""Trains structural probes of every hidden state and rank, and writes the document."""

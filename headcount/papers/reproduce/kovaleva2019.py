@@ -39,14 +39,6 @@ from headcount.reports import SITE_TITLES
 from headcount.statistics import Bootstrap, few_clusters
 from headcount.tasks import COLUMNS, Task
 
-TITLES = {
-    "vertical": "vertical",
-    "diagonal": "diagonal",
-    "vertical_diagonal": "vertical + diagonal",
-    "block": "block",
-    "heterogeneous": "heterogeneous",
-}
-
 
 @final
 @dataclass(frozen=True)
@@ -243,7 +235,7 @@ def _pattern_table(found: TunedMaps, sites: list[str]) -> str:
                 found.find(site, metric, pattern) for metric in ("before", "after", "trained")
             ]
             published = "32 to 61" if pattern == "heterogeneous" else "–"
-            rows.append([SITES[site], TITLES[pattern], published, *map(cell, numbers)])
+            rows.append([SITES[site], pattern.replace("_", " + "), published, *map(cell, numbers)])
     headers = ["site", "pattern", "paper", "rule, before", "rule, after", "classifier, after"]
     return table(headers, rows)
 
@@ -262,21 +254,9 @@ def _agreement(found: TunedMaps, sites: list[str]) -> str:
 def _layer_table(found: TunedMaps, sites: list[str], metric: str, factor: float) -> str:
     rows = []
     for site in sites:
-        layers = [
-            row
-            for row in found.rows
-            if (row.site, row.metric, row.head) == (site, metric, "all") and row.layer >= 0
-        ]
-        for row in layers:
-            heads = [
-                each
-                for each in found.rows
-                if (each.site, each.metric, each.layer) == (site, metric, row.layer)
-                and each.head != "all"
-            ]
-            low = min(heads, key=lambda each: each.value)
-            high = max(heads, key=lambda each: each.value)
-            ends = (f"{each.head} {factor * each.value:.2f}" for each in (low, high))
+        for row in found.layers(site, metric):
+            heads = sorted(found.heads(site, metric, row.layer), key=lambda each: each.value)
+            ends = (f"{each.head} {factor * each.value:.2f}" for each in (heads[0], heads[-1]))
             rows.append([f"{SITES[site]}.{row.layer}", cell(row, factor, 2), *ends])
     return table(["layer", "all heads", "lowest head", "highest head"], rows)
 
@@ -306,8 +286,7 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
                     f"{cell(mixed)} %",
                 )
             )
-        cosines = [found.find(site, "cosine", layer=n) for n in range(100)]
-        known = [row for row in cosines if row is not None]
+        known = found.layers(site, "cosine")
         if len(known) > 1:
             lines.append(
                 verdict(
@@ -316,11 +295,7 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
                     ", ".join(f"{row.layer}: {row.value:.2f}" for row in known),
                 )
             )
-        heads = [
-            row
-            for row in found.rows
-            if (row.site, row.metric) == (site, "disabled") and row.head != "all"
-        ]
+        heads = found.heads(site, "disabled")
         gains = [row for row in heads if row.value < 0]
         better = sum(row.high < 0 for row in heads)
         # One in 40 intervals lies below 0 if no head has an effect

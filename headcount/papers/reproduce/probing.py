@@ -1,39 +1,65 @@
 """What reproductions of papers on probes share: running probes, and sentences about claims."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, final
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, amount, literal, silent
+from headcount.core import Progress, amount, literal, silent, write_document
 from headcount.models import Loaded, as_loaded
 from headcount.papers.document import names
 from headcount.probes import ProbeName, ProbeOptions, forget_probes, probe
 from headcount.reports import document_of
 from headcount.results import Probed, ProbeRow
 
+Files = Sequence[str | Path]
+"""CoNLL-U files."""
 
-@runtime_checkable
-class ProbeReproduction(Protocol):
-    """Runs a paper's probes and writes its document."""
+ProbeReproduction = Callable[
+    [Loaded, tuple[Files, Files], Path, ProbeOptions | None, Mapping[str, Any] | None, Progress],
+    Path,
+]
+"""Runs a paper's probes and writes its document; the arguments are those of a `ProbePaper`."""
+
+
+@final
+@dataclass(frozen=True)
+class ProbePaper:
+    """A paper whose document is made of probes alone; a call runs them, and writes it."""
+
+    name: str
+    probes: Sequence[ProbeName]
+    document: Callable[[Probed], str]
+    options: ProbeOptions = field(default_factory=ProbeOptions)
+    """Options if none are given."""
 
     def __call__(
         self,
-        loaded: Loaded,
-        files: "tuple[Files, Files]",
+        loaded: Loaded | PreTrainedModel,
+        files: tuple[Files, Files],
         out: Path,
         options: ProbeOptions | None = None,
         arguments: Mapping[str, Any] | None = None,
         progress: Progress = silent,
     ) -> Path:
-        """Write the document; returns its path."""
-        ...
+        """Run the probes with their controls, and write the document.
 
+        Args:
+            loaded: the model.
+            files: files to train on and to measure on.
+            out: folder for the results.
+            options: options of the probes; which ones is decided by the paper.
+            arguments: arguments of the command, for the record.
+            progress: called with the progress.
 
-Files = Sequence[str | Path]
-"""CoNLL-U files."""
+        Returns:
+            The path of the document, which has the paper's name.
+        """
+        options = options or self.options
+        found = run_probes(self.probes, loaded, files, out, options, arguments, progress)
+        return write_document(out / f"{self.name}.md", self.document(found))
 
 
 def run_probes(
@@ -41,7 +67,7 @@ def run_probes(
     loaded: Loaded | PreTrainedModel,
     files: tuple[Files, Files],
     out: Path,
-    options: ProbeOptions | None,
+    options: ProbeOptions,
     arguments: Mapping[str, Any] | None,
     progress: Progress,
 ) -> Probed:
@@ -56,7 +82,7 @@ def run_probes(
         arguments: arguments of the command, for the record.
         progress: called with the progress.
     """
-    options = replace(options or ProbeOptions(), probes=tuple(probes))
+    options = replace(options, probes=tuple(probes))
     found = probe(as_loaded(loaded), *files, options, out, progress)
     found = found.recorded(arguments or {})
     found.write(out)

@@ -18,7 +18,7 @@ with the evenness of clusters. The finding is
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from pathlib import Path
@@ -34,11 +34,10 @@ from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import QUANTITIES, Evolution, EvolutionOptions
+from headcount.papers.evolution.subjects import CAUSAL, MASKED, TRANSLATION
 from headcount.papers.pretraining.pretraining import train
-from headcount.papers.pretraining.recipe import RECIPES, PretrainingConfig
+from headcount.papers.pretraining.recipe import RECIPES, ObjectiveName, PretrainingConfig
 from headcount.training import Tell
-
-TRANSLATION, CAUSAL, MASKED = "translation", "causal-lm", "masked-lm"
 
 
 @final
@@ -71,93 +70,20 @@ class Finding:
         return f"in {'all' if is_above == {True} else 'none of'} {self.seeds} seeds"
 
 
-@final
-@dataclass(frozen=True)
-class _Band:
-    """A difference over seeds."""
-
-    low: float
-    high: float
-    seeds: int
-    chance: float
-
-
-@final
-@dataclass(frozen=True)
-class _Claim:
-    """A finding before it is tested."""
-
-    claim: str
-    measure: str
-    quantities: tuple[str, ...]
-    compared: Callable[[Evolution, str], _Band | None]
-    """The difference of a quantity; None if the numbers are not there."""
-
-    def tested(self, evolution: Evolution) -> Finding | None:
-        """What the numbers say; None unless all quantities are there."""
-        bands = {each: self.compared(evolution, each) for each in self.quantities}
-        found = [band for band in bands.values() if band is not None]
-        if len(found) < len(bands):
-            return None
-        ends = {name: (band.low, band.high) for name, band in zip(bands, found, strict=True)}
-        return Finding(self.claim, self.measure, ends, found[0].seeds, found[0].chance)
-
-
 def findings(evolution: Evolution) -> list[Finding]:
-    """Every finding that the numbers allow to test."""
-    return [found for claim in _claims() if (found := claim.tested(evolution)) is not None]
+    """Every finding that the numbers allow to test: all quantities of its claim are there."""
+    found = []
+    for claim, measure, quantities, differences in CLAIMS:
+        bands = [differences(evolution, each) for each in quantities]
+        if known := [band for band in bands if band is not None]:
+            if len(known) == len(bands):
+                ends = dict(zip(quantities, (band[:2] for band in known), strict=True))
+                found.append(Finding(claim, measure, ends, *known[0][2:]))
+    return found
 
 
-def _claims() -> Iterator[_Claim]:
-    rare = "influence of the rarest tokens less that of the most frequent, mean of layers"
-    yield _Claim(
-        "Translation keeps the identity of tokens best",
-        "information about the input token in the last layer: translation less the best other",
-        ESTIMATES,
-        _identity,
-    )
-    yield _Claim(
-        "Translation keeps the position of tokens best",
-        "distance in position of the nearest states in the last layer, in tokens: the lowest other "
-        "less translation",
-        ("neighbours",),
-        _position,
-    )
-    yield _Claim(
-        "A causal language model forgets the past",
-        "information about the input token: first layer less last layer",
-        ESTIMATES,
-        _past,
-    )
-    yield _Claim(
-        "A causal language model builds the future",
-        "information about the next token: last layer less first layer",
-        ESTIMATES,
-        _future,
-    )
-    yield _Claim(
-        "A masked language model loses the token, then rebuilds it",
-        "information about the input token: the lower of first and last layer less the lowest "
-        "layer between",
-        ESTIMATES,
-        _rebuilt,
-    )
-    yield _Claim(
-        "A masked language model forgets a false token and builds the right one",
-        "information about a false token: first layer less last; about the right one: last less "
-        "first; the smaller of both",
-        ESTIMATES,
-        _replaced,
-    )
-    yield _Claim(
-        "Rare tokens influence others most (translation)", rare, ("influence",), _influence
-    )
-    yield _Claim(
-        "The influence of rare tokens goes away with swapped tokens",
-        f"{rare}: half of it less that with swapped tokens",
-        ("influence-swapped",),
-        _swapped,
-    )
+_Band = tuple[float, float, int, float]
+"""Smallest and largest difference over seeds, their number, and what chance explains."""
 
 
 def _identity(evolution: Evolution, quantity: str) -> _Band | None:
@@ -251,18 +177,70 @@ def _less(larger: Iterable[float], smaller: Iterable[float]) -> list[float]:
 def _within(differences: Sequence[float]) -> _Band:
     """Differences within each model: chance gives each its sign."""
     count = len(differences)
-    return _Band(min(differences), max(differences), count, 0.5**count)
+    return min(differences), max(differences), count, 0.5**count
 
 
 def _between(larger: Sequence[float], smaller: Sequence[float]) -> _Band:
     """Differences between models: chance gives them any order."""
     low, high = min(larger) - max(smaller), max(larger) - min(smaller)
     chance = 1 / comb(len(larger) + len(smaller), len(larger))
-    return _Band(low, high, min(len(larger), len(smaller)), chance)
+    return low, high, min(len(larger), len(smaller)), chance
 
 
-OBJECTIVES = ("translation", "causal-lm", "masked-lm")
-EPOCHS = {"translation": 3, "causal-lm": 6, "masked-lm": 6}
+_RARE = "influence of the rarest tokens less that of the most frequent, mean of layers"
+
+CLAIMS: Sequence[tuple[str, str, Sequence[str], Callable[[Evolution, str], _Band | None]]] = (
+    (
+        "Translation keeps the identity of tokens best",
+        "information about the input token in the last layer: translation less the best other",
+        ESTIMATES,
+        _identity,
+    ),
+    (
+        "Translation keeps the position of tokens best",
+        "distance in position of the nearest states in the last layer, in tokens: the lowest other "
+        "less translation",
+        ("neighbours",),
+        _position,
+    ),
+    (
+        "A causal language model forgets the past",
+        "information about the input token: first layer less last layer",
+        ESTIMATES,
+        _past,
+    ),
+    (
+        "A causal language model builds the future",
+        "information about the next token: last layer less first layer",
+        ESTIMATES,
+        _future,
+    ),
+    (
+        "A masked language model loses the token, then rebuilds it",
+        "information about the input token: the lower of first and last layer less the lowest "
+        "layer between",
+        ESTIMATES,
+        _rebuilt,
+    ),
+    (
+        "A masked language model forgets a false token and builds the right one",
+        "information about a false token: first layer less last; about the right one: last less "
+        "first; the smaller of both",
+        ESTIMATES,
+        _replaced,
+    ),
+    ("Rare tokens influence others most (translation)", _RARE, ("influence",), _influence),
+    (
+        "The influence of rare tokens goes away with swapped tokens",
+        f"{_RARE}: half of it less that with swapped tokens",
+        ("influence-swapped",),
+        _swapped,
+    ),
+)
+"""The paper's findings, the difference that must be above 0 in words, the quantities that it is a
+difference of, and what gives it; None if the numbers are not there."""
+
+EPOCHS: Mapping[ObjectiveName, int] = {"translation": 3, "causal-lm": 6, "masked-lm": 6}
 """Epochs of each training; those of language models take half as long."""
 
 BATCH_TOKENS, SAVE_EVERY = 6000, 700
@@ -312,7 +290,7 @@ def evolution_trainings(
             device=device,
         )
         for seed in range(1, seeds + 1)
-        for objective in OBJECTIVES
+        for objective in EPOCHS
     }
 
 

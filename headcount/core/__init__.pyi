@@ -90,6 +90,7 @@ from .options import MAX_TOKENS as MAX_TOKENS
 from .options import KernelName as KernelName
 from .options import check_choice as check_choice
 from .options import check_known as check_known
+from .options import check_least as check_least
 from .options import check_seed as check_seed
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean

@@ -123,3 +123,18 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     folded = {word.casefold(): word for word in known}
     near = get_close_matches(given.casefold(), folded, n=1)
     return f" Did you mean {folded[near[0]]}?" if near else ""
+
+
+def check_least(options: object, **least: int) -> None:
+    """Check that some of the options are not too small.
+
+    Args:
+        options: the options.
+        **least: the smallest value of an option, by its name.
+
+    Raises:
+        InputError: if one is smaller.
+    """
+    for name, smallest in least.items():
+        if (given := getattr(options, name)) < smallest:
+            raise InputError(f"Expected {name} of at least {smallest}, got {given}.")

@@ -18,7 +18,7 @@ Reference: What Does BERT Look At? (Clark et al., 2019), section 6, https://arxi
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
+from headcount.corpora import Batch, Corpus, take_census, units
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
@@ -151,18 +151,27 @@ def cluster(
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     watch.lap("measure")
     distances = {site: each.mean().numpy() for site, each in sums.items()}
-    names = {site: [str(head) for head in loaded.heads if head.site == site] for site in sums}
-    places = list[HeadPlace]()
+    grids = {site: [head for head in loaded.heads if head.site == site] for site in sums}
+    names = {site: list(map(str, heads)) for site, heads in grids.items()}
+    places, drawn = list[HeadPlace](), (options.permutations, options.seed)
     for site, each in distances.items():
         first = 1 + max((place.group for place in places), default=-1)
         places += arrange(names[site], each, options.within, options.seed, first)
     tests = [
-        layer_test(site, _layers(loaded.heads, site), each, options.permutations, options.seed)
+        layer_test(site, [head.layer for head in grids[site]], each, *drawn)
         for site, each in distances.items()
     ]
     record = ClustersRecord(
         signature=signature(
-            loaded, census.sha256, **corpus.signed, **_signed(options, census, encoder)
+            loaded,
+            census.sha256,
+            **corpus.signed,
+            n=census.counts.sentences,
+            max_length=encoder.max_length,
+            windows=encoder.windows or None,
+            within=options.within,
+            permutations=options.permutations,
+            seed=options.seed,
         ),
         model=name_of(loaded.name),
         corpora=corpus.names,
@@ -177,18 +186,6 @@ def cluster(
     return Clusters(record, tuple(places), _frame(names, distances))
 
 
-def _signed(options: ClusterOptions, census: Census, encoder: Encoder) -> dict[str, Any]:
-    """What the numbers depend on, beside model and corpus."""
-    return {
-        "n": census.counts.sentences,
-        "max_length": encoder.max_length,
-        "windows": encoder.windows or None,
-        "within": options.within,
-        "permutations": options.permutations,
-        "seed": options.seed,
-    }
-
-
 def _rough(num_sentences: int) -> list[str]:
     """A warning if the distances are of few sentences."""
     if num_sentences >= FEW:
@@ -197,10 +194,6 @@ def _rough(num_sentences: int) -> list[str]:
         f"distances are means over {amount(num_sentences, 'sentence')}: below {FEW}, other text "
         "can give quite other groups. p is of shuffled layers and says nothing about other text"
     ]
-
-
-def _layers(heads: Heads, site: str) -> list[int]:
-    return [head.layer for head in heads if head.site == site]
 
 
 def _frame(

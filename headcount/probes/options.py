@@ -10,6 +10,7 @@ from headcount.core import (
     CorpusError,
     InputError,
     check_known,
+    check_least,
     check_seed,
     check_window,
 )
@@ -184,10 +185,7 @@ class ProbeOptions(TreebankOptions):
             raise InputError(f"Expected a probe out of {', '.join(PROBES)}, got none. Name one.")
         for name in self.probes:
             check_known("a probe", name, PROBES)
-        lowest = {"max_words": 2, "samples": 1, "max_tokens": 1, "min_cases": 1}
-        for name, least in lowest.items():
-            if (given := getattr(self, name)) < least:
-                raise InputError(f"Expected {name} of at least {least}, got {given}.")
+        check_least(self, max_words=2, samples=1, max_tokens=1, min_cases=1)
         for name in ("train_limit", "test_limit"):
             if (limit := getattr(self, name)) is not None and limit < 2:
                 raise InputError(f"Expected {name} of at least 2 sentences, got {limit}.")

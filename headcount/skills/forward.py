@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Gates, Head, LayerId, spread
+from headcount.core import Gates, Head, LayerId, Plan, spread
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
@@ -65,7 +65,8 @@ class Removal:
     """
 
     def __init__(self, loaded: Loaded, heads: Sequence[Head], means: Outputs | None = None) -> None:
-        self.gates, self._means = gates_without(loaded, heads), means
+        kept = [head for head in loaded.heads if head not in heads]
+        self.gates, self._means = Plan.keeping(loaded.heads, kept).gates(loaded.heads), means
         """Gates of 0 for these heads."""
 
     def returned(self, layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
@@ -74,13 +75,3 @@ class Removal:
             return None
         gate_H1 = self.gates[layer.layer_id].to(output_BQHD)[:, None]
         return output_BQHD + (1 - gate_H1) * self._means[layer.layer_id].to(output_BQHD)
-
-
-def gates_without(loaded: Loaded, heads: Sequence[Head]) -> Gates:
-    """Gates of 0 for some heads, and of 1 for the others of their layers."""
-    gates = {}
-    for head in heads:
-        count = loaded.heads.counts[head.site][head.layer]
-        gates.setdefault(head.layer_id, torch.ones(count, device=input_device(loaded.model)))
-        gates[head.layer_id][head.index] = 0
-    return gates

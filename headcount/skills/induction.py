@@ -96,15 +96,6 @@ class RepeatedTokens:
         return cls(torch.from_numpy(np.vstack(rows)), length, tuple(names))
 
 
-def _id_of(tokenizer: PreTrainedTokenizerBase, token: str, name: str) -> int:
-    if token not in tokenizer.get_vocab():
-        raise InputError(
-            f"Expected a token of {name} to stand first, got {token!r}. Give one as its tokenizer "
-            "writes it, such as its bos_token."
-        )
-    return tokenizer.get_vocab()[token]
-
-
 def _vocabulary(loaded: Loaded, given: str | None) -> tuple[Sequence[int], tuple[int, ...], int]:
     """Special tokens, the tokens that begin a text, and the number of tokens."""
     tokenizer, size = loaded.tokenizer, int(loaded.model.config.get_text_config().vocab_size)
@@ -112,7 +103,12 @@ def _vocabulary(loaded: Loaded, given: str | None) -> tuple[Sequence[int], tuple
         return (), (), size
     start, bos = Encoder(tokenizer).start_ids, tokenizer.bos_token_id
     if given is not None:
-        start = (_id_of(tokenizer, given, loaded.name),)
+        if given not in (ids := tokenizer.get_vocab()):
+            raise InputError(
+                f"Expected a token of {loaded.name} to stand first, got {given!r}. Give one as its "
+                "tokenizer writes it, such as its bos_token."
+            )
+        start = (ids[given],)
     elif not start and isinstance(bos, int):
         start = (bos,)
     return tokenizer.all_special_ids, start, min(size, len(tokenizer))

@@ -245,8 +245,3 @@ class Needles:
         ids = (*start, *flat[:before], *hidden.ids, *flat[before:], *hidden.asks)
         place = len(start) + before + len(hidden.cue)
         return Needle(kind, before / room, ids, hidden.answer, place)
-
-
-def prompts(needles: Sequence[Needle]) -> Int64[Tensor, "needle token"]:
-    """The prompts of needles of one length."""
-    return torch.tensor([each.ids for each in needles])

@@ -26,7 +26,7 @@ from torch import Tensor
 from headcount.core import Gates, LayerId, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills.forward import last_logits, running
-from headcount.skills.needles import Needle, prompts
+from headcount.skills.needles import Needle
 from headcount.tap import AttentionLayer, Block, Returned, input_device
 
 FOUND = 0.5
@@ -75,9 +75,8 @@ class Retrieved:
     def recall_N(self) -> Float[np.ndarray, " needle"]:
         """Share of every answer's tokens that were produced, in any order."""
         pairs = zip(self.needles, self.produced, strict=True)
-        return np.array(
-            [_overlap(needle.answer, made) / len(needle.answer) for needle, made in pairs]
-        )
+        shared = [(Counter(each.answer) & Counter(made)).total() for each, made in pairs]
+        return np.array(shared) / [len(needle.answer) for needle in self.needles]
 
     @property
     def exact_N(self) -> Bool[np.ndarray, " needle"]:
@@ -89,10 +88,6 @@ class Retrieved:
     def found_N(self) -> Bool[np.ndarray, " needle"]:
         """Whether the needle was found."""
         return self.recall_N > FOUND
-
-
-def _overlap(answer: Sequence[int], made: Sequence[int]) -> int:
-    return sum((Counter(answer) & Counter(made)).values())
 
 
 def retrieve(
@@ -148,7 +143,8 @@ def _produced(
     returned: Returned | None,
 ) -> tuple[list[list[int]], Float[np.ndarray, "needle any"]]:
     """The tokens that a model produces, and the share of each answer that every head copied."""
-    model, ids_BN = loaded.model, prompts(rows).to(input_device(loaded.model))
+    model = loaded.model
+    ids_BN = torch.tensor([row.ids for row in rows], device=input_device(model))
     layers = [LayerId("decoder.self", n) for n in range(len(loaded.heads.counts["decoder.self"]))]
     made = [list[int]() for _ in rows]
     copied_BH = np.zeros((len(rows), len(loaded.heads)))

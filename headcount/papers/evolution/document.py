@@ -56,6 +56,14 @@ _KNOWN = {
     "replaced output": "the right token",
 }
 
+_SHARED = {
+    "token": "neighbours with the same token, share",
+    "left": "neighbours with the same token on the left",
+    "right": "neighbours with the same token on the right",
+    "tag": "neighbours with the same tag, share",
+    "position": "distance of neighbours, in tokens",
+}
+
 CURVES = (
     *(
         CurveFigure(name, against, f"nats about {what} ({name[3:]})")
@@ -64,17 +72,10 @@ CURVES = (
     ),
     CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
     CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
-    CurveFigure(
-        "neighbours", "token", "neighbours with the same token, share", "neighbours-chance"
+    *(
+        CurveFigure("neighbours", against, title, "neighbours-chance")
+        for against, title in _SHARED.items()
     ),
-    CurveFigure(
-        "neighbours", "left", "neighbours with the same token on the left", "neighbours-chance"
-    ),
-    CurveFigure(
-        "neighbours", "right", "neighbours with the same token on the right", "neighbours-chance"
-    ),
-    CurveFigure("neighbours", "tag", "neighbours with the same tag, share", "neighbours-chance"),
-    CurveFigure("neighbours", "position", "distance of neighbours, in tokens", "neighbours-chance"),
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, final, get_args
 
-from headcount.core import MAX_TOKENS, InputError, check_known, check_seed
+from headcount.core import MAX_TOKENS, InputError, check_known, check_least, check_seed
 from headcount.results import Record, Result, select, table
 
 QuantityName = Literal["information", "distance", "neighbours", "influence", "pictures"]
@@ -56,18 +56,8 @@ class EvolutionOptions:
             raise InputError(f"Expected a quantity out of {', '.join(QUANTITIES)}, got none.")
         for name in self.measure:
             check_known("a quantity", name, QUANTITIES)
-        lowest = {
-            "occurrences": 2,
-            "types": 2,
-            "sentences": 2,
-            "nearest": 1,
-            "queries": 1,
-            "pool": 3,
-            "max_tokens": 1,
-        }
-        for name, least in lowest.items():
-            if (given := getattr(self, name)) < least:
-                raise InputError(f"Expected {name} of at least {least}, got {given}.")
+        check_least(self, occurrences=2, types=2, sentences=2)
+        check_least(self, nearest=1, queries=1, pool=3, max_tokens=1)
         if self.clusters is not None and self.clusters < 2:
             raise InputError(f"Expected at least 2 clusters, got {self.clusters}.")
         if not 0 <= self.swap < 1:

@@ -23,35 +23,28 @@ MARKERS = "os^Dv<>p"
 def following_charts(record: FollowRecord) -> list[Chart]:
     """Every figure."""
     points = record.checkpoints
-    drawn: dict[str, tuple[str, Callable[[Axes], None]]] = {
-        "importance": ("Importance along the training", lambda axes: _importance(axes, points)),
-        "prunable": (
-            "Share of heads that can be pruned",
-            lambda axes: _prunable(axes, points, record.within),
-        ),
-        "pruned-loss": ("Loss without heads", lambda axes: _losses(axes, record)),
-        "confidence": ("Confidence of the heads", lambda axes: _confidence(axes, points)),
-        "roles": (
-            "Heads with a role",
-            lambda axes: _count_lines(axes, points, "roles", "heads with a role"),
-        ),
-        "tendencies": (
-            "Heads with a tendency",
-            lambda axes: _count_lines(axes, points, "tendencies", "heads with a tendency"),
-        ),
-        "score": ("Score of the model", lambda axes: _score(axes, record)),
+    drawn: dict[str, tuple[str, Callable[[Axes, FollowRecord], None]]] = {
+        "importance": ("Importance along the training", _importance),
+        "prunable": ("Share of heads that can be pruned", _prunable),
+        "pruned-loss": ("Loss without heads", _losses),
+        "confidence": ("Confidence of the heads", _confidence),
+        "roles": ("Heads with a role", partial(_count_lines, "roles")),
+        "tendencies": ("Heads with a tendency", partial(_count_lines, "tendencies")),
+        "score": ("Score of the model", _score),
     }
     for counted in ("roles", "tendencies"):
         if not any(getattr(point, counted) for point in points):
             del drawn[counted]
-    return [Chart(name, says, partial(_drawn, draw)) for name, (says, draw) in drawn.items()]
+    return [
+        Chart(name, says, partial(_drawn, draw, record)) for name, (says, draw) in drawn.items()
+    ]
 
 
-def _drawn(draw: Callable[[Axes], None]) -> Figure:
+def _drawn(draw: Callable[[Axes, FollowRecord], None], record: FollowRecord) -> Figure:
     """A figure of one panel, with a legend if its lines have names."""
     figure = new_figure(5.2, 2.9)
     axes = figure.subplots()
-    draw(axes)
+    draw(axes, record)
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside right upper")
     return figure
@@ -73,25 +66,14 @@ def _band(axes: Axes, at: Sequence[int], ends: Sequence[tuple[float, float]], co
 
 
 def _line(
-    axes: Axes,
-    at: Sequence[int],
-    values: Sequence[int | float],
-    number: int,
-    label: str | None = None,
+    axes: Axes, at: Sequence[int], values: Sequence[float], number: int, label: str | None = None
 ) -> None:
-    axes.plot(
-        at,
-        values,
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
-        markersize=3.5,
-        linewidth=1.3,
-        label=label,
-    )
+    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    axes.plot(at, values, color=colour, marker=marker, markersize=3.5, linewidth=1.3, label=label)
 
 
-def _importance(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
-    at = _along(axes, points)
+def _importance(axes: Axes, record: FollowRecord) -> None:
+    points, at = record.checkpoints, _along(axes, record.checkpoints)
     agreed = [each.correlation for each in points]
     _band(axes, at, [(each.low, each.high) for each in agreed], COLOURS[0])
     _line(axes, at, [each.rho for each in agreed], 0, "with the last")
@@ -102,11 +84,11 @@ def _importance(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
     axes.set(title="rank correlation of importance", ylim=(min(0, axes.get_ylim()[0]), 1.02))
 
 
-def _prunable(axes: Axes, points: Sequence[FollowedCheckpoint], within: float) -> None:
-    at = _along(axes, points)
+def _prunable(axes: Axes, record: FollowRecord) -> None:
+    points, at = record.checkpoints, _along(axes, record.checkpoints)
     _band(axes, at, [(each.prunable_low, each.prunable_high) for each in points], COLOURS[0])
     _line(axes, at, [each.prunable for each in points], 0)
-    title = f"share of heads prunable, loss at most {100 * within:g} % higher"
+    title = f"share of heads prunable, loss at most {100 * record.within:g} % higher"
     axes.set(title=title, ylim=(0, 1.02))
 
 
@@ -127,25 +109,24 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
     axes.set(title="loss by share of pruned heads", xlabel="share of heads pruned")
 
 
-def _confidence(axes: Axes, points: Sequence[FollowedCheckpoint]) -> None:
-    at = _along(axes, points)
+def _confidence(axes: Axes, record: FollowRecord) -> None:
+    points, at = record.checkpoints, _along(axes, record.checkpoints)
     _band(axes, at, [(each.confidence_low, each.confidence_high) for each in points], COLOURS[0])
     _line(axes, at, [each.confidence for each in points], 0)
     axes.set(title="confidence: mean and quartiles of heads", ylim=(0, 1.02))
 
 
-def _count_lines(axes: Axes, points: Sequence[FollowedCheckpoint], field: str, title: str) -> None:
-    at = _along(axes, points)
+def _count_lines(field: str, axes: Axes, record: FollowRecord) -> None:
+    points, at = record.checkpoints, _along(axes, record.checkpoints)
     names = sorted({name for point in points for name in getattr(point, field)})
     for number, name in enumerate(names):
         _line(axes, at, [getattr(point, field).get(name, 0) for point in points], number, name)
-    axes.set(title=title)
+    axes.set(title={"roles": "heads with a role", "tendencies": "heads with a tendency"}[field])
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _score(axes: Axes, record: FollowRecord) -> None:
-    points = record.checkpoints
-    at = _along(axes, points)
+    points, at = record.checkpoints, _along(axes, record.checkpoints)
     _line(axes, at, [each.score for each in points], 0)
     axes.set(title=record.metric)
 

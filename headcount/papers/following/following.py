@@ -77,13 +77,8 @@ def texts_of(
     """
     table = read_examples(task, data, columns, limit)
     if task == "translation":
-        pairs = zip(table["source"], table["target"], strict=True)
-        return Corpus.from_sentences(
-            [
-                Sentence(source, target=target, origin=origin)
-                for (source, target), origin in zip(pairs, table.origins, strict=True)
-            ]
-        )
+        rows = zip(table["source"], table["target"], table.origins, strict=True)
+        return Corpus.from_sentences([Sentence(s, target=t, origin=at) for s, t, at in rows])
     if task == "image-classification":
         return Corpus(table["image"])
     return Corpus.from_sentences(table.sentences(next(iter(COLUMNS[task]))))
@@ -133,16 +128,8 @@ def follow(
     with TemporaryDirectory() as temporary:
         state = Path(temporary) if out is None else Path(out) / "state"
         make_folder(state)
-        run = _Run(
-            build=build,
-            corpus=corpus,
-            options=options or FollowOptions(),
-            state=state,
-            progress=progress,
-            read=read,
-            max_tokens=max_tokens,
-        )
-        return run.followed(found)
+        settings = (options or FollowOptions(), state, progress, read, max_tokens)
+        return _Run(build, corpus, *settings).followed(found)
 
 
 def forget_followed(out: Path) -> None:
@@ -208,17 +195,11 @@ class _Run:
             found, timings[checkpoint.name] = self._measured_once(number, checkpoint)
             measured.append(found)
         self.progress("checkpoints", len(checkpoints), len(checkpoints))
-        heads = Heads(measured[-1].heads)
-        rows = [
-            row
-            for place, (checkpoint, each) in enumerate(zip(checkpoints, measured, strict=True))
-            for row in _rows(checkpoint, place, heads, each)
-        ]
-        points = tuple(
-            _point(checkpoint, each, measured[-1])
-            for checkpoint, each in zip(checkpoints, measured, strict=True)
-        )
-        return Followed(self._record(points, measured, timings), tuple(rows))
+        last, rows, points = measured[-1], list[FollowedHead](), list[FollowedCheckpoint]()
+        for place, (checkpoint, each) in enumerate(zip(checkpoints, measured, strict=True)):
+            rows += _rows(checkpoint, place, Heads(last.heads), each)
+            points.append(_point(checkpoint, each, last))
+        return Followed(self._record(tuple(points), measured, timings), tuple(rows))
 
     def _measured_once(self, number: int, checkpoint: Checkpoint) -> tuple[_Measured, float]:
         """The numbers of a checkpoint, and the seconds that they took; measured only once."""
@@ -243,20 +224,11 @@ class _Run:
         check_examples_fit(loaded, task, self.max_tokens)
         base = evaluate(loaded.model, task, self.max_tokens, texts=options.scores)
         halves_2H = self._halves(loaded, task)
-        pruned = prunability(
-            loaded,
-            task,
-            (least_first(loaded.heads, halves_2H[0]), least_first(loaded.heads, halves_2H[1])),
-            base=base,
-            within=options.within,
-            seed=options.seed,
-            max_tokens=self.max_tokens,
-        )
-        analysis = analyze(
-            loaded,
-            self.corpus,
-            AnalysisOptions(max_tokens=self.max_tokens, thresholds=options.thresholds),
-        )
+        first, second = (least_first(loaded.heads, score_H) for score_H in halves_2H)
+        how = (options.within, options.seed, self.max_tokens)
+        pruned = prunability(loaded, task, (first, second), base, *how)
+        measures = AnalysisOptions(max_tokens=self.max_tokens, thresholds=options.thresholds)
+        analysis = analyze(loaded, self.corpus, measures)
         frame = analysis.heads.frame
         scored = options.scores or not task.writes
         return _Measured(
@@ -366,11 +338,14 @@ def _point(checkpoint: Checkpoint, here: _Measured, last: _Measured) -> Followed
         prunable_low=here.low,
         prunable_high=here.high,
         losses=here.losses,
-        roles=dict(sorted(Counter(name for names in here.roles for name in {*names}).items())),
-        tendencies=dict(
-            sorted(Counter(name for names in here.tendencies for name in {*names}).items())
-        ),
+        roles=_counts(here.roles),
+        tendencies=_counts(here.tendencies),
     )
+
+
+def _counts(named: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Number of heads with each name."""
+    return dict(sorted(Counter(name for names in named for name in {*names}).items()))
 
 
 def _rows(checkpoint: Checkpoint, place: int, heads: Heads, here: _Measured) -> list[FollowedHead]:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -213,14 +213,10 @@ def train(
         check_one_folder(out)
         with processes().main_process_first():
             tokenizer = tokenizer_in(out, job.start or job.pieces, text.train, job.recipe)
-        trainer, counts = _trainer(
-            job, text, tokenizer, arguments=arguments, tell=tell, start=start
-        )
+        trainer, counts = _trainer(job, text, tokenizer, arguments, tell, start)
     trainer.go_on(whole_checkpoints(out / CHECKPOINTS))
     processes().wait_for_everyone()
-    trained = _finished(job, text, tokenizer, trainer=trainer, counts=counts, out=out)
-    seconds = round(time.monotonic() - started, 1)
-    trained = replace(trained, result=replace(trained.result, seconds=seconds))
+    trained = _finished(job, text, tokenizer, trainer, counts, out, started)
     if processes().is_main_process:
         _write(trained, out)
     processes().wait_for_everyone()
@@ -326,6 +322,7 @@ def _finished(
     trainer: RecipeTrainer,
     counts: Counts,
     out: Path,
+    started: float,
 ) -> Trained:
     """The model with the best weights from the training, and the training's record."""
     objective = OBJECTIVES[job.objective]
@@ -346,7 +343,7 @@ def _finished(
             for row in trainer.state.log_history
         ],
         counts=counts,
-        seconds=0.0,
+        seconds=round(time.monotonic() - started, 1),
     )
     return Trained(loaded, result)
 

@@ -106,11 +106,6 @@ class Ablated:
         return [site for site in SITE_TITLES if site in set(self.frame["site"])]
 
     @property
-    def replacement(self) -> str:
-        """Replacement for an ablated head's output."""
-        return self.ablation.replacement
-
-    @property
     def quantity(self) -> str:
         """The quantity that changes: the loss or the metric."""
         return self.record.quantity
@@ -207,7 +202,7 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
             other_folder,
             ablated.record.task,
             ablated.quantity,
-            ablated.replacement,
+            ablated.ablation.replacement,
             Signature.parse(ablated.record.signature),
         )
     other = None if other_folder is None else Ablated.read(other_folder)

@@ -34,7 +34,7 @@ norm receives.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -262,20 +262,16 @@ def _output_weight(layer: AttentionLayer, model: PreTrainedModel) -> Tensor:
 
 
 @final
+@dataclass
 class _Contributing:
     """The tap's listener: measures a layer once all its weights are there."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        first: int,
-        residuals: Residuals,
-        weights: dict[LayerId, Tensor],
-        model: PreTrainedModel,
-    ) -> None:
-        self._batch, self._first, self._residuals = batch, first, residuals
-        self._output_weights, self._model = weights, model
-        self.parts: dict[LayerId, Contributions] = {}
+    batch: Batch
+    first: int
+    residuals: Residuals
+    weights: dict[LayerId, Tensor]
+    model: PreTrainedModel
+    parts: dict[LayerId, Contributions] = field(default_factory=dict)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         """Keep the values, and make room for the layer's weights."""
@@ -287,10 +283,10 @@ class _Contributing:
 
     def end(self, layer: AttentionLayer) -> None:
         """Measure the layer and forget its weights."""
-        its = sides(layer, self._batch.to(self._value_BHKD.device))
+        its = sides(layer, self.batch.to(self._value_BHKD.device))
         is_query_BQ, is_key_BK = its.queries.is_token_BN, its.keys.is_token_BN
         weights_BHQK = self._map.weights_BHQK * is_query_BQ[:, None, :, None]
-        value_BHKD, weight_HDM = self._value_BHKD, self._output_weights[layer.layer_id]
+        value_BHKD, weight_HDM = self._value_BHKD, self.weights[layer.layer_id]
         f_BKHM = torch.einsum("bhkd,hdm->bkhm", value_BHKD, weight_HDM.to(value_BHKD))
         gram_BKHG = f_BKHM @ f_BKHM.transpose(2, 3)
         norm_BKH = gram_BKHG.diagonal(dim1=2, dim2=3).clamp_min(0).sqrt()
@@ -302,7 +298,7 @@ class _Contributing:
         mixing_BKM = torch.full((*is_key_BK.shape, len(MIXINGS)), torch.nan)
         if layer.site != "decoder.cross":
             mixing_BKM = self._mixing(layer, f_BKHM)
-        rows = torch.arange(len(is_key_BK), device=is_key_BK.device) + self._first
+        rows = torch.arange(len(is_key_BK), device=is_key_BK.device) + self.first
         per_key = (
             rows[:, None].expand(is_key_BK.shape),
             kinds_of(its.keys),
@@ -328,11 +324,11 @@ class _Contributing:
         context_BNM = total_BNM - self_BNM
         context_BN = (1 - own_BN).clamp_min(0)
         found = [context_BN, _ratio(context_BNM, self_BNM), context_BN / 2]
-        residual = self._residuals.known.get(layer.layer_id)
+        residual = self.residuals.known.get(layer.layer_id)
         unknown_BN = torch.full_like(own_BN, torch.nan)
         if residual is None:
             return torch.stack([*found, unknown_BN, unknown_BN], -1)
-        x_BNM = self._residuals.inputs[layer.layer_id].to(total_BNM)
+        x_BNM = self.residuals.inputs[layer.layer_id].to(total_BNM)
         with_x_BNM = self_BNM + x_BNM
         found.append(_ratio(context_BNM, with_x_BNM))
         scale = self._scale(layer, residual, total_BNM + x_BNM)
@@ -347,7 +343,7 @@ class _Contributing:
         norm = residual.norm
         if norm is None or norm.weight is None:
             return None
-        bias = weight_of(self._model.get_submodule(layer.output or ""), "bias")
+        bias = weight_of(self.model.get_submodule(layer.output or ""), "bias")
         whole_BNM = sum_BNM if bias is None else sum_BNM + bias.to(sum_BNM)
         variance_BN1 = whole_BNM.var(-1, unbiased=False, keepdim=True)
         return weight_of(norm).to(sum_BNM) / (variance_BN1 + norm.eps).sqrt()

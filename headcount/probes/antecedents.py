@@ -330,23 +330,19 @@ def baseline_choices(window: Window, words: Sequence[str]) -> dict[str, list[int
     for case in np.flatnonzero(window.is_case_M):
         candidates = np.flatnonzero(window.is_candidate_MM[case]).tolist()
         candidates.sort(key=lambda place: -window.mentions[place].head)
-        mention = window.mentions[case]
-        heads = [p for p in candidates if _same_head(mention, window.mentions[p], words)]
-        texts = [p for p in candidates if _same_text(mention, window.mentions[p], words)]
-        agreeing = [p for p in candidates if _agree(mention, window.mentions[p], words)]
+        mention, others = window.mentions[case], [(p, window.mentions[p]) for p in candidates]
+        head, text = words[mention.head].lower(), _text(mention, words)
+        heads = [p for p, other in others if words[other.head].lower() == head]
+        texts = [p for p, other in others if _text(other, words) == text]
+        agreeing = [p for p, other in others if _agree(mention, other, words)]
         found["nearest"].append(candidates[0])
         found["head_match"].append((heads or candidates)[0])
         found["rules"].append((texts or heads or agreeing or candidates)[0])
     return found
 
 
-def _same_head(one: Mention, other: Mention, words: Sequence[str]) -> bool:
-    return words[one.head].lower() == words[other.head].lower()
-
-
-def _same_text(one: Mention, other: Mention, words: Sequence[str]) -> bool:
-    texts = (" ".join(words[each.start : each.end + 1]).lower() for each in (one, other))
-    return next(texts) == next(texts)
+def _text(mention: Mention, words: Sequence[str]) -> str:
+    return " ".join(words[mention.start : mention.end + 1]).lower()
 
 
 def _agree(one: Mention, other: Mention, words: Sequence[str]) -> bool:

@@ -166,7 +166,12 @@ def _text_rows(path: Path, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]
         for number, line in enumerate(lines, start=1):
             word, *numbers = line.rstrip("\n").rstrip(" ").split(" ")
             if number == 1 and len(numbers) == 1:
-                width = _count(path, numbers[0])
+                if not numbers[0].isdecimal():
+                    raise InputError(
+                        f"{path}:1: expected a word and its vector, or the numbers of rows and "
+                        f"columns, got {numbers[0]!r}. Give a GloVe or word2vec text."
+                    )
+                width = int(numbers[0])
                 continue
             width = width or len(numbers)
             if len(numbers) != width:
@@ -176,15 +181,6 @@ def _text_rows(path: Path, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]
                 )
             if word in wanted:
                 yield word, _vector(path, number, numbers)
-
-
-def _count(path: Path, text: str) -> int:
-    if not text.isdecimal():
-        raise InputError(
-            f"{path}:1: expected a word and its vector, or the numbers of rows and columns, got "
-            f"{text!r}. Give a GloVe or word2vec text."
-        )
-    return int(text)
 
 
 def _vector(path: Path, number: int, numbers: list[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.skills import Needle, Needles, SkillOptions, retrieve, skills
-from headcount.skills.forward import gates_without
+from headcount.skills.forward import Removal
 from headcount.skills.needles import KINDS
 from tests import saved
 from tests.textbook.retrieval import copied_shares
@@ -81,7 +81,7 @@ def test_recall_counts_each_token_once(loaded: Loaded) -> None:
 def test_heads_without_gates_act_as_in_the_prompt(loaded: Loaded) -> None:
     """Zeroing all heads of the model equals the stock model with output projections of zero."""
     asked, heads = _repeating(loaded)[:2], list(loaded.heads)
-    gated = retrieve(loaded, asked, gates_without(loaded, heads), listens=False)
+    gated = retrieve(loaded, asked, Removal(loaded, heads).gates, listens=False)
     assert gated.copied_NH is None
     kept = {name: each.clone() for name, each in loaded.model.state_dict().items()}
     try:

@@ -15,7 +15,7 @@ from headcount.corpora import Corpus
 from headcount.models import Loaded
 from headcount.results import Skills
 from headcount.skills import SkillOptions, skills
-from headcount.skills.forward import Removal, gates_without, mean_outputs
+from headcount.skills.forward import Removal, mean_outputs
 from headcount.skills.function_vectors import Prompts, answer, read_tasks
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
 from headcount.vocabulary import SKILLS
@@ -270,7 +270,7 @@ def test_removed_heads_give_zero_or_their_mean(loaded: Loaded, is_mean: bool) ->
     for hook in hooks:
         hook.remove()
     removal = Removal(loaded, heads, means if is_mean else None)
-    assert set(removal.gates) == set(gates_without(loaded, heads))
+    assert set(removal.gates) == set(Removal(loaded, heads).gates)
     found_N = answer(loaded, prompts, removal).probability_N
     np.testing.assert_allclose(found_N, expected_N, rtol=1e-4)
     assert abs(found_N / answer(loaded, prompts).probability_N - 1).max() > 1e-3

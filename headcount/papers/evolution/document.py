@@ -201,7 +201,7 @@ def _curve(evolution: Evolution, curve: CurveFigure) -> Iterator[Block]:
     """The sentence and the table of one quantity, if it was measured."""
     if evolution.select(quantity=curve.quantity, against=curve.against):
         yield Heading(curve.title)
-        yield Text(curve_sentence(evolution, curve))
+        yield Text(" ".join(curve_sentences(evolution, curve)))
         yield _table(evolution, curve)
 
 
@@ -239,12 +239,8 @@ def beside_same(points: Sequence[EvolutionPoint]) -> float:
     return float((labels[found[:, 1:]] == labels[:, None]).mean())
 
 
-def curve_sentence(evolution: Evolution, curve: CurveFigure) -> str:
+def curve_sentences(evolution: Evolution, curve: CurveFigure) -> Iterator[str]:
     """What a figure shows, in a sentence for each objective."""
-    return " ".join(_sentences(evolution, curve))
-
-
-def _sentences(evolution: Evolution, curve: CurveFigure) -> Iterator[str]:
     for objective, layers in evolution.curves(curve.quantity, curve.against).items():
         means = {layer: sum(values) / len(values) for layer, values in sorted(layers.items())}
         first, last = min(means), max(means)

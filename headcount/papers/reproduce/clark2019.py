@@ -60,21 +60,6 @@ def coreference_runs(
     return found
 
 
-def clusters_run(
-    loaded: Loaded,
-    files: Sequence[str | Path],
-    out: Path,
-    options: ProbeOptions,
-    progress: Progress,
-) -> Clusters:
-    """Measure distances between all heads on a treebank; write tables, document and map."""
-    corpus = Corpus(files, limit=options.test_limit, as_words=options.as_words)
-    found = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
-    found.write(out)
-    document_of(found).write(out / "clusters.md")
-    return found
-
-
 def coreference_section(found: Sequence[Coreference]) -> list[str]:
     """Paragraphs of the document on coreference."""
     parts = ["## Coreference (table 2): accuracy of the best head, and of baselines"]
@@ -241,7 +226,11 @@ def reproduce_clark2019(
     if not loaded.model.config.is_encoder_decoder:
         corpus = Corpus(files[1], as_words=options.as_words)
         relations = analyze(loaded, corpus, progress=progress).relations
-        parts += clusters_section(clusters_run(loaded, files[1], out, options, progress))
+        corpus = Corpus(files[1], limit=options.test_limit, as_words=options.as_words)
+        clusters = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
+        clusters.write(out)
+        document_of(clusters).write(out / "clusters.md")
+        parts += clusters_section(clusters)
     text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
     return write_document(out / "clark2019.md", text)
 

@@ -7,7 +7,7 @@ https://arxiv.org/abs/1906.02715
 from headcount.core import table
 from headcount.papers.document import cell, verdict
 from headcount.papers.reproduce.probing import ProbePaper, about, apart
-from headcount.results import Probed
+from headcount.results import Probed, select
 
 TITLES = {
     "edge-accuracy": ("is there an arc", "85.8"),
@@ -69,13 +69,11 @@ def _claims(found: Probed) -> list[str]:
 
 
 def _relation_table(found: Probed) -> str:
+    trained = select(found.rows, metric="relation-accuracy", variant="trained")
     rows = [
         [row.relation, cell(row), f"{row.cases:,}"]
-        for row in sorted(found.rows, key=lambda row: -row.value)
-        if row.metric == "relation-accuracy"
-        and row.variant == "trained"
-        and row.relation != "all"
-        and row.cases >= found.record.min_cases
+        for row in sorted(trained, key=lambda row: -row.value)
+        if row.relation != "all" and row.cases >= found.record.min_cases
     ]
     return table(["relation", "which relation, accuracy", "cases"], rows)
 

@@ -10,7 +10,7 @@ from headcount.core import table
 from headcount.papers.document import cell, verdict
 from headcount.papers.reproduce.probing import ProbePaper, about, apart
 from headcount.probes import ProbeOptions
-from headcount.results import Probed, ProbeRow
+from headcount.results import Probed, ProbeRow, select
 
 METRICS = {
     "uuas": ("UUAS", "79.8"),
@@ -48,7 +48,7 @@ def hewitt2019_document(found: Probed) -> str:
 
 def _by_layer(found: Probed) -> tuple[dict[int, ProbeRow], int]:
     """UUAS of every hidden state at the first rank, and that rank."""
-    rows = [row for row in found.rows if row.metric == "uuas" and row.variant == "trained"]
+    rows = select(found.rows, metric="uuas", variant="trained")
     rank = rows[0].rank or 0
     return {row.layer or 0: row for row in rows if row.rank == rank}, rank
 
@@ -69,11 +69,8 @@ def _layer_rows(found: Probed) -> list[list[str]]:
 
 
 def _rank_rows(found: Probed, first: int, by_layer: Mapping[int, ProbeRow]) -> list[list[str]]:
-    others = {
-        row.rank or 0: row
-        for row in found.rows
-        if row.metric == "uuas" and row.variant == "trained" and row.rank != first
-    }
+    trained = select(found.rows, metric="uuas", variant="trained")
+    others = {row.rank or 0: row for row in trained if row.rank != first}
     if not others:
         return []
     layer = next(iter(others.values())).layer or 0

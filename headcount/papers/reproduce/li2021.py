@@ -14,6 +14,7 @@ from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.pruning import Method, li2021, michel2019, voita2019, with_options
+from headcount.reports import CurveFacts
 from headcount.results import CurvePoints
 from headcount.training import Trained
 
@@ -46,7 +47,7 @@ def reproduce_li2021(
     recorder = GateRecorder(methods["l0"], "l0")
     methods["l0"] = recorder
     points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
-    text = li2021_document(points, facts.metric, facts.higher_is_better, facts.signature)
+    text = li2021_document(points, facts)
     rows = recorded_gates(recorder, experiment.state, points)
     densities, figures = write_densities(rows, experiment.out)
     return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
@@ -86,12 +87,10 @@ def li2021_methods(
     return found
 
 
-def li2021_document(
-    points: CurvePoints, metric: str, higher_is_better: bool, signature: str
-) -> str:
+def li2021_document(points: CurvePoints, facts: CurveFacts) -> str:
     """The document: every method's score under every budget, and the paper's claim."""
     column, names = score_column(points), [*li2021_methods()]
-    times = scale(metric)
+    times, unit = scale(facts.metric), in_unit(facts.metric, facts.higher_is_better)
     dense = times * points.dense.numbers[column]
     rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]
     if points.controls:
@@ -112,12 +111,11 @@ def li2021_document(
     gap = times * (points.mean(JOINT, column) - points.mean("l0", column))
     parts = [
         "# Differentiable subset pruning (Li et al., 2021), with our numbers",
-        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`, figures in "
-        "[curve.md](curve.md).",
+        f"{unit}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
         table(["heads kept", *names], rows),
         "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
         "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
         f"budgets: {change(gap)}.",
-        code(str(signature)),
+        code(str(facts.signature)),
     ]
     return "\n\n".join(parts) + "\n"

@@ -71,14 +71,7 @@ def write_michel2019_pruning(
     half = share_of(experiment.units, 0.5)
     chosen = next(point for point in points.first_seed("gradient") if point.keep == half)
     speed = _speed(experiment.loaded, chosen.heads)
-    text = pruning_document(
-        points,
-        facts.metric,
-        facts.higher_is_better,
-        signature=facts.signature,
-        speed=speed,
-        quantity=quantity,
-    )
+    text = pruning_document(points, facts, speed, quantity)
     return write_document(experiment.out / "michel2019_pruning.md", text)
 
 
@@ -118,17 +111,12 @@ def tenths(units: Units) -> list[int]:
 
 
 def pruning_document(
-    points: CurvePoints,
-    metric: str,
-    higher_is_better: bool,
-    signature: str,
-    speed: Speed | str,
-    quantity: DeltaOf,
+    points: CurvePoints, facts: CurveFacts, speed: Speed | str, quantity: DeltaOf
 ) -> str:
     """The document: our numbers beside the published ones; speed, or why it is missing."""
     rows = [[f"paper, {name}", "gradient", share(part), "–"] for name, part in FREE.items()]
     rows += [
-        _free_row(points, name, higher_is_better)
+        _free_row(points, name, facts.higher_is_better)
         for name in michel2019_methods(quantity)
         if name in points.methods
     ]
@@ -142,7 +130,7 @@ def pruning_document(
     )
     parts = [
         "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
-        f"Score: {metric}. The curves are in [curve.md](curve.md).",
+        f"Score: {facts.metric}. The curves are in [curve.md](curve.md).",
         "## How many heads can be pruned (section 4.2)",
         table(header, rows),
         "The paper says 'without noticeable impact'; here that means a loss of at most 1 % of the "
@@ -150,7 +138,7 @@ def pruning_document(
         f"{quantity} without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
         "## Speed of a model without half its heads (section 5, table 4)",
         speed if isinstance(speed, str) else _speeds(speed),
-        code(str(signature)),
+        code(str(facts.signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -32,6 +32,7 @@ from headcount.pruning import (
     voita2019,
     with_options,
 )
+from headcount.reports import CurveFacts
 from headcount.results import CurvePoints
 from headcount.training import FinetuneConfig, FineTuned, Optimization, check_finetuning
 
@@ -92,7 +93,7 @@ def reproduce_voita2019_table2(
     points = table2(experiment.trial, recorder, keeps, fresh, experiment.signature(repr(method)))
     signature = experiment.signature(f"{method!r};{fresh!r}")
     facts = experiment.write(points, {TRAINED: method}, signature)
-    text = table2_document(points, facts.metric, facts.higher_is_better, signature, fresh)
+    text = table2_document(points, facts, fresh)
     rows = recorded_gates(recorder, experiment.state, points)
     densities, figures = write_densities(rows, experiment.out)
     return write_document(experiment.out / "voita2019_table2.md", f"{text}\n{densities}\n", figures)
@@ -217,38 +218,33 @@ def table2(
     return CurvePoints((*first.points, *second.points))
 
 
-def table2_document(
-    points: CurvePoints,
-    metric: str,
-    higher_is_better: bool,
-    signature: str,
-    scratch: FinetuneConfig,
-) -> str:
+def table2_document(points: CurvePoints, facts: CurveFacts, scratch: FinetuneConfig) -> str:
     """The document: our numbers beside the published ones."""
-    column, rows = score_column(points), []
+    column, rows, times = score_column(points), [], scale(facts.metric)
+    unit = in_unit(facts.metric, facts.higher_is_better)
     both = (points.first_seed(TRAINED), points.first_seed(SCRATCH))
     for trained, fresh in reversed(list(zip(*both, strict=True))):
         assert trained.keep == fresh.keep
         kept = "/".join(map(str, trained.kept.values()))
-        ours, new = (scale(metric) * each.numbers[column] for each in (trained, fresh))
+        ours, new = (times * each.numbers[column] for each in (trained, fresh))
         rows.append([kept, str(trained.keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
     names = "/".join(points.dense.kept)
     header = [f"heads ({names})", "total", "from trained", "from scratch", "difference"]
     parts = [
         "# Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
-        f"{in_unit(metric, higher_is_better)}; `{column}` of `curve.parquet`. From scratch: "
+        f"{unit}; `{column}` of `curve.parquet`. From scratch: "
         f"{amount(scratch.updates, 'update')} of "
         f"{amount(scratch.batch_tokens * scratch.accumulate, 'token')}; the first row has all "
         "heads, so it shows what that training reaches. The trained model is the "
         "given one in the first row, and was trained further with gates in the others.",
         table(header, rows),
         *[
-            f"All heads trained for as many updates, without gates: {scale(metric) * value:.2f}."
+            f"All heads trained for as many updates, without gates: {times * value:.2f}."
             for value in (each.numbers[column] for each in points.controls.values())
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
-        code(str(signature)),
+        code(str(facts.signature)),
     ]
     return "\n\n".join(parts) + "\n"
 

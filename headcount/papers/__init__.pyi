@@ -23,9 +23,9 @@ from .following.record import FollowOptions as FollowOptions
 from .following.record import FollowRecord as FollowRecord
 from .pattern_classifier import PATTERNS as PATTERNS
 from .pattern_classifier import train_pattern_classifier as train_pattern_classifier
-from .pretraining.objectives import causal_model as causal_model
-from .pretraining.objectives import masked_model as masked_model
-from .pretraining.objectives import translation_model as translation_model
+from .pretraining.examples import causal_model as causal_model
+from .pretraining.examples import masked_model as masked_model
+from .pretraining.examples import translation_model as translation_model
 from .pretraining.pretraining import Counts as Counts
 from .pretraining.pretraining import Trained as Trained
 from .pretraining.pretraining import TrainingResult as TrainingResult

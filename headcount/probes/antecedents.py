@@ -107,6 +107,12 @@ def chosen_names(
     return row_HM[:, list(question.names)].argmax(1).numpy()
 
 
+def halves(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The documents that choose the best heads, and those that measure them, drawn at random."""
+    order = np.random.default_rng(seed).permutation(number)
+    return order[: number // 2], order[number // 2 :]
+
+
 def nearest_name(document: Document, question: NameQuestion) -> int:
     """The number, 0 or 1, of the name nearest to the pronoun in words; the first of two as near."""
     pronoun = document.mentions[question.pronoun]
@@ -159,8 +165,7 @@ class NameAnswers:
 
     def best(self, options: CoreferenceOptions) -> Iterator[NameRow]:
         """The head with the highest F1 on one half of the passages, on the other half."""
-        order = np.random.default_rng(options.seed).permutation(len(self.pronouns))
-        first, second = order[: len(order) // 2], order[len(order) // 2 :]
+        first, second = halves(len(self.pronouns), options.seed)
         if not len(first):
             return
         best = int(self._f1(first)[:-1].argmax())

@@ -55,6 +55,7 @@ from headcount.probes.antecedents import (
     are_right,
     baseline_choices,
     chosen_names,
+    halves,
     windows_of,
 )
 from headcount.probes.extraction import probe_heads, probe_layers
@@ -293,7 +294,7 @@ class _Counts:
 
     def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
         """The best head of one half of the documents for each kind, measured on the other half."""
-        first, second = self._halves(options)
+        first, second = halves(self.cases_KD.shape[1], options.seed)
         for number, kind in enumerate(KINDS):
             cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
             if not (cases_D[first].any() and cases_D[second].any()):
@@ -309,18 +310,10 @@ class _Counts:
     def few(self, options: CoreferenceOptions) -> Iterator[str]:
         """Warnings if few documents have cases, in all or in the half of the best heads."""
         has_case_D = self.cases_KD[0] > 0
-        _, second = self._halves(options)
+        _, second = halves(self.cases_KD.shape[1], options.seed)
         yield from few_clusters(int(has_case_D.sum()), "document")
         best = "intervals of the best heads, chosen on the other documents,"
         yield from few_clusters(int(has_case_D[second].sum()), "document", best)
-
-    def _halves(
-        self, options: CoreferenceOptions
-    ) -> tuple[Int[np.ndarray, " first"], Int[np.ndarray, " second"]]:
-        """The documents that choose the best heads, and those that measure them."""
-        num_documents = self.cases_KD.shape[1]
-        order = np.random.default_rng(options.seed).permutation(num_documents)
-        return order[: num_documents // 2], order[num_documents // 2 :]
 
 
 def _numbers(

@@ -294,14 +294,14 @@ def distance_scores(
     data: StructureData, map_DR: Float[torch.Tensor, "width rank"], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
     """UUAS, and the rank correlation of distances."""
-    hits_S2, spearman = np.zeros((len(data.sentences), 2)), LengthMeans(data.sentences)
+    hits_S2, correlations = np.zeros((len(data.sentences), 2)), list[np.ndarray]()
     for number, sentence in enumerate(data.sentences):
         distance_WW = predicted_distances(data, number, map_DR)
         hits_S2[number] = tree_hits(sentence, distance_WW)
-        spearman.add(number, rank_correlations(distance_WW, data.distances[number]))
+        correlations.append(rank_correlations(distance_WW, data.distances[number]))
     return {
         "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
-        "spearman-distance": spearman.estimate(bootstrap),
+        "spearman-distance": mean_over_lengths(data.sentences, correlations, bootstrap),
     }
 
 
@@ -309,17 +309,17 @@ def depth_scores(
     data: StructureData, map_DR: Float[torch.Tensor, "width rank"], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
     """The share of roots that are found, and the rank correlation of depths."""
-    hits_S2, spearman = np.zeros((len(data.sentences), 2)), LengthMeans(data.sentences)
+    hits_S2, correlations = np.zeros((len(data.sentences), 2)), list[np.ndarray]()
     for number, sentence in enumerate(data.sentences):
         with torch.inference_mode():
             depth_W = squared_norms(map_DR, data.vectors(number)[None])[0].numpy()
         gold_W, counts_W = data.depths(number), sentence.counts_W
         if counts_W[gold_W.argmin()]:
             hits_S2[number] = np.where(counts_W, depth_W, np.inf).argmin() == gold_W.argmin(), 1
-        spearman.add(number, rank_correlations(depth_W[None], gold_W[None]))
+        correlations.append(rank_correlations(depth_W[None], gold_W[None]))
     return {
         "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
-        "spearman-depth": spearman.estimate(bootstrap),
+        "spearman-depth": mean_over_lengths(data.sentences, correlations, bootstrap),
     }
 
 
@@ -354,29 +354,23 @@ def tree_hits(
     return len(gold & found), len(gold)
 
 
-@final
-class LengthMeans:
-    """Means by length of sentence, and the mean over lengths.
+def mean_over_lengths(
+    sentences: Sequence[ProbeSentence],
+    correlations: Sequence[Float[np.ndarray, " row"]],
+    bootstrap: Bootstrap,
+) -> Estimate:
+    """The mean over lengths of sentences of the mean of their correlations.
 
     Args:
         sentences: the test sentences.
+        correlations: those of every sentence; those that are unknown do not count.
+        bootstrap: draws of the test sentences.
     """
-
-    def __init__(self, sentences: Sequence[ProbeSentence]) -> None:
-        lengths = [len(each.words) for each in sentences]
-        self._column = [
-            length - SHORTEST if SHORTEST <= length <= LONGEST else None for length in lengths
-        ]
-        self._sums = np.zeros((len(lengths), LONGEST - SHORTEST + 1))
-        self._cases = np.zeros_like(self._sums)
-
-    def add(self, sentence: int, correlations: Float[np.ndarray, " row"]) -> None:
-        """Add the correlations of one sentence; those that are unknown do not count."""
-        column, known = self._column[sentence], correlations[~np.isnan(correlations)]
-        if column is not None:
-            self._sums[sentence, column] = known.sum()
-            self._cases[sentence, column] = len(known)
-
-    def estimate(self, bootstrap: Bootstrap) -> Estimate:
-        """The mean over lengths of the mean over rows."""
-        return bootstrap.mean_ratio(self._sums, self._cases).within(-1.0, 1.0)
+    sums_SL = np.zeros((len(sentences), LONGEST - SHORTEST + 1))
+    cases_SL = np.zeros_like(sums_SL)
+    for row, (sentence, found) in enumerate(zip(sentences, correlations, strict=True)):
+        length, known = len(sentence.words), found[~np.isnan(found)]
+        if SHORTEST <= length <= LONGEST:
+            sums_SL[row, length - SHORTEST] = known.sum()
+            cases_SL[row, length - SHORTEST] = len(known)
+    return bootstrap.mean_ratio(sums_SL, cases_SL).within(-1.0, 1.0)

@@ -270,7 +270,7 @@ def test_removed_heads_give_zero_or_their_mean(loaded: Loaded, is_mean: bool) ->
     for hook in hooks:
         hook.remove()
     removal = Removal(loaded, heads, means if is_mean else None)
-    assert set(removal.gates) == set(Removal(loaded, heads).gates)
+    assert set(removal.gates) == {head.layer_id for head in heads}
     found_N = answer(loaded, prompts, removal).probability_N
     np.testing.assert_allclose(found_N, expected_N, rtol=1e-4)
     assert abs(found_N / answer(loaded, prompts).probability_N - 1).max() > 1e-3

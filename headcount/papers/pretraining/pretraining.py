@@ -29,8 +29,7 @@ from headcount.core import (
     stored,
 )
 from headcount.models import Loaded, load, place_of
-from headcount.papers.pretraining.examples import encode
-from headcount.papers.pretraining.objectives import OBJECTIVES
+from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.recipe import PretrainingConfig, as_today
 from headcount.papers.pretraining.rows import Rows, hold_out, write_rows
 from headcount.papers.pretraining.tokenizer_training import tokenizer_in
@@ -38,7 +37,6 @@ from headcount.papers.pretraining.trainer import (
     RecipeTrainer,
     candidates,
     choose,
-    training_arguments,
 )
 from headcount.results import write_sealed
 from headcount.tasks import Task
@@ -50,6 +48,7 @@ from headcount.training import (
     claim,
     coming_back,
     remove_broken,
+    trainer_arguments,
     whole_checkpoints,
 )
 
@@ -237,11 +236,20 @@ def _arguments(job: PretrainingConfig, out: Path) -> TrainingArguments:
             f"Expected a process for each of the {torch.cuda.device_count()} GPUs, got one. Start "
             "with `torchrun --nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES."
         )
-    with_dev = job.dev is not None or bool(job.hold_out)
-    score = OBJECTIVES[job.objective].score if with_dev else None
-    folder = out / CHECKPOINTS
-    return training_arguments(
-        job.recipe, folder, job.seed, save_every=job.save_every, device=job.device, score=score
+    objective = OBJECTIVES[job.objective] if job.dev is not None or job.hold_out else None
+    return trainer_arguments(
+        job.recipe,
+        out / CHECKPOINTS,
+        job.seed,
+        job.save_every,
+        job.device,
+        max_steps=1,  # set once the batches are known
+        logging_steps=min(100, job.save_every),
+        eval_strategy="no" if objective is None else "steps",
+        eval_steps=job.save_every,
+        metric_for_best_model=None if objective is None else f"eval_{objective.metric}",
+        greater_is_better=None if objective is None else objective.higher_is_better,
+        ddp_find_unused_parameters=False,
     )
 
 

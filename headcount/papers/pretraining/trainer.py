@@ -31,7 +31,6 @@ from headcount.training import (
     Targets,
     check_whole,
     soft_cross_entropy,
-    trainer_arguments,
     whole_checkpoints,
 )
 
@@ -81,15 +80,6 @@ def consistent(smoothing: float, weight: float) -> TrainingLoss:
 
 
 @final
-@dataclass(frozen=True)
-class Score:
-    """The score that decides which of two checkpoints is better."""
-
-    name: str
-    higher_is_better: bool
-
-
-@final
 class RecipeTrainer(BatchesTrainer):
     """Trains a model on examples by a recipe.
 
@@ -98,7 +88,7 @@ class RecipeTrainer(BatchesTrainer):
         recipe: settings of the training.
         examples: the examples, which make the model's inputs.
         batches: the examples of every batch, in order.
-        arguments: arguments of transformers' Trainer, made by `training_arguments`.
+        arguments: arguments of transformers' Trainer.
         dev: the development set, if there is one.
     """
 
@@ -154,38 +144,6 @@ def dev_numbers(model: PreTrainedModel, dev: Task) -> dict[str, float]:
     """The `loss` in nats a token, and the task's score under its name."""
     evaluation = evaluate(model, dev, texts=True)
     return {"loss": evaluation.loss, dev.metric: dev.score(evaluation)}
-
-
-def training_arguments(
-    recipe: ModelRecipe, folder: Path, seed: int, save_every: int, device: str, score: Score | None
-) -> TrainingArguments:
-    """The Trainer's arguments for a recipe.
-
-    Args:
-        recipe: settings of the training.
-        folder: folder of the checkpoints.
-        seed: seed of dropout.
-        save_every: steps between two checkpoints.
-        device: `cpu` or `cuda`.
-        score: score that compares checkpoints on a development set; None if there is none.
-
-    Returns:
-        Arguments whose `max_steps` must still be set once the batches are known.
-    """
-    return trainer_arguments(
-        recipe,
-        folder,
-        seed,
-        save_every,
-        device,
-        max_steps=1,
-        logging_steps=min(100, save_every),
-        eval_strategy="no" if score is None else "steps",
-        eval_steps=save_every,
-        metric_for_best_model=None if score is None else f"eval_{score.name}",
-        greater_is_better=None if score is None else score.higher_is_better,
-        ddp_find_unused_parameters=False,
-    )
 
 
 @final

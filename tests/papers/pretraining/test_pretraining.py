@@ -20,8 +20,7 @@ from transformers import TrainingArguments
 from headcount import load
 from headcount.core import CorpusError, InputError, ModelError, ResumePolicy
 from headcount.papers import RECIPES, PretrainingConfig, Rows, learn_pieces, train
-from headcount.papers.pretraining.examples import encode
-from headcount.papers.pretraining.objectives import OBJECTIVES
+from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.trainer import averaged
 from headcount.tasks import Translation, evaluate
 from headcount.training import Tell, TrainingProgress

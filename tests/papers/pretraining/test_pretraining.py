@@ -167,7 +167,7 @@ def test_schedule_and_precision(
     def logging(*given: Any, **more: Any) -> TrainingArguments:
         return trainer_arguments(*given, **more | {"logging_steps": 1})
 
-    monkeypatch.setattr("headcount.papers.pretraining.trainer.trainer_arguments", logging)
+    monkeypatch.setattr("headcount.papers.pretraining.pretraining.trainer_arguments", logging)
     recipe = replace(TINY, schedule=schedule, warmup=3, peak=1e-3, epochs=2)
     histories = []
     for precision in ("float32", "bfloat16"):

@@ -39,7 +39,7 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Batch, Corpus, take_census, units
+from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
@@ -162,17 +162,7 @@ def cluster(
         for site, each in distances.items()
     ]
     record = ClustersRecord(
-        signature=signature(
-            loaded,
-            census.sha256,
-            **corpus.signed,
-            n=census.counts.sentences,
-            max_length=encoder.max_length,
-            windows=encoder.windows or None,
-            within=options.within,
-            permutations=options.permutations,
-            seed=options.seed,
-        ),
+        signature=_signature(loaded, corpus, census, encoder, options),
         model=name_of(loaded.name),
         corpora=corpus.names,
         sentences=census.counts.sentences,
@@ -184,6 +174,23 @@ def cluster(
         timings=watch.lap("arrange"),
     )
     return Clusters(record, tuple(places), _frame(names, distances))
+
+
+def _signature(
+    loaded: Loaded, corpus: Corpus, census: Census, encoder: Encoder, options: ClusterOptions
+) -> str:
+    """Everything that the numbers depend on."""
+    return signature(
+        loaded,
+        census.sha256,
+        **corpus.signed,
+        n=census.counts.sentences,
+        max_length=encoder.max_length,
+        windows=encoder.windows or None,
+        within=options.within,
+        permutations=options.permutations,
+        seed=options.seed,
+    )
 
 
 def _rough(num_sentences: int) -> list[str]:

@@ -67,6 +67,7 @@ from headcount.tap import Tap, evaluating, input_device
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
+_WHAT = "the antecedents of the windows so far"
 SAVE_EVERY = 10.0
 """Smallest number of seconds between two saves of the windows that are done."""
 KINDS = ("all", "pronoun", "proper", "nominal")
@@ -102,29 +103,22 @@ def select_antecedents(
     """
     loaded, options = as_loaded(model, tokenizer), options or CoreferenceOptions()
     check_has_heads(loaded)
-    watch = Stopwatch()
+    watch, encoder = Stopwatch(), loaded.source_encoder()
     files = [str(each) for each in documents if not isinstance(each, Document)]
     read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
-    encoder = loaded.source_encoder()
     size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
     texts = [document.read(options.as_words) for document in read]
     cut, misread = _cut(encoder, read, texts, size)
     how = _reading(read, options) | {"samples": options.samples, "seed": options.seed}
     signed = signature(loaded, _sha256(read), n=len(read), window=size, **how)
     file = None if out is None else Path(out) / STATE / "windows.json"
-    key, what = f"{signed}|tokens:{options.max_tokens}", "the antecedents of the windows so far"
-    kept = Kept(file, key, what, tuple[Choices, ...], SAVE_EVERY)
-    lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in cut.windows]
-    questions = [read[window.document].question for window in cut.windows]
-    asked = [*zip(cut.windows, encoder.sources(lines), questions, strict=True)]
+    key = f"{signed}|tokens:{options.max_tokens}"
+    kept = Kept(file, key, _WHAT, tuple[Choices, ...], SAVE_EVERY)
+    asked = _asked(encoder, read, texts, cut.windows)
     chosen = _choose(loaded, asked, kept, options.max_tokens, progress)
     counts = _Counts(read, cut, [each.hits_HC for each in chosen])
     heads = list(map(str, probe_heads(loaded)))
-    pairs = zip(cut.windows, chosen, strict=True)
-    named = {window.document: its.name_H for window, its in pairs if its.name_H is not None}
-    names = NameAnswers(read, named, heads)
-    drawn = Bootstrap(len(read), options.samples, options.seed)
-    rows = tuple(row for kind in KINDS for row in counts.rows(heads, kind, drawn))
+    names = NameAnswers(read, _named(cut, chosen), heads)
     best_names = tuple(names.best(options))
     record = CoreferenceRecord(
         signature=signed,
@@ -134,16 +128,19 @@ def select_antecedents(
         window=size,
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
-        windows=len(cut.windows),
         mentions=sum(len(document.mentions) for document in read),
-        cases=cut.cases,
-        out_of_reach=cut.out_of_reach,
-        single=cut.single,
-        too_long=cut.too_long,
+        **cut.amounts(),
         warnings=(*_warnings(cut), *counts.few(options), *misread.warnings()),
         timings=watch.lap("coreference"),
     )
+    rows = tuple(counts.rows(heads, options))
     return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
+
+
+def _named(cut: Windows, chosen: Sequence[Choices]) -> dict[int, Int[np.ndarray, " head"]]:
+    """The name that each head chose, by document."""
+    pairs = zip(cut.windows, chosen, strict=True)
+    return {window.document: its.name_H for window, its in pairs if its.name_H is not None}
 
 
 def _warnings(cut: Windows) -> Iterator[str]:
@@ -206,14 +203,29 @@ def forget_coreference(out: Path) -> None:
     remove_state(out / STATE)
 
 
+Asked = tuple[Window, Encoded, NameQuestion | None]
+"""A window, its text, and what is asked of its document."""
+
+
+def _asked(
+    encoder: Encoder,
+    documents: Sequence[Document],
+    texts: Sequence[Sequence[Sentence]],
+    windows: Sequence[Window],
+) -> list[Asked]:
+    lines = [in_one_line([texts[each.document][i] for i in each.sentences]) for each in windows]
+    questions = [documents[window.document].question for window in windows]
+    return [*zip(windows, encoder.sources(lines), questions, strict=True)]
+
+
 def _choose(
     loaded: Loaded,
-    asked: Sequence[tuple[Window, Encoded, NameQuestion | None]],
+    asked: Sequence[Asked],
     kept: Kept[tuple[Choices, ...]],
     max_tokens: int,
     progress: Progress,
 ) -> list[Choices]:
-    """The choices in all windows, each with its text and its question, batch by batch."""
+    """The choices in all windows, batch by batch."""
     model, maps = loaded.model, GroupedMaps(probe_layers(loaded))
 
     def of_batch(places: Sequence[int]) -> tuple[Choices, ...]:
@@ -282,15 +294,13 @@ class _Counts:
                 self.cases_KD[number, window.document] += its.sum()
                 self.right_KDR[number, window.document] += right_RC[:, its].sum(1)
 
-    def rows(self, heads: Sequence[str], kind: str, drawn: Bootstrap) -> Iterator[CoreferenceRow]:
-        """The rows of one kind of mention; none without a case."""
-        number = KINDS.index(kind)
-        cases_D, right_DR = self.cases_KD[number], self.right_KDR[number]
-        if not cases_D.any():
-            return
-        for index, head in enumerate(heads):
-            numbers = _numbers(drawn, right_DR, cases_D, index)
-            yield CoreferenceRow(head=head, kind=kind, **numbers)
+    def rows(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[CoreferenceRow]:
+        """The rows of every kind of mention; none without a case."""
+        drawn = Bootstrap(self.cases_KD.shape[1], options.samples, options.seed)
+        for kind, cases_D, right_DR in zip(KINDS, self.cases_KD, self.right_KDR, strict=True):
+            for index, head in enumerate(heads if cases_D.any() else ()):
+                numbers = _numbers(drawn, right_DR, cases_D, index)
+                yield CoreferenceRow(head=head, kind=kind, **numbers)
 
     def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
         """The best head of one half of the documents for each kind, measured on the other half."""

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from playwright.sync_api import Browser, Page
 
 from headcount.core import ACCENT, Chart, Document, new_figure, styled
-from headcount.papers.evolution.figures import COLOURS as OF_LAYERS
-from headcount.papers.following.figures import COLOURS as OF_CHECKPOINTS
+from headcount.papers.evolution.document import COLOURS as OF_LAYERS
+from headcount.papers.following.document import COLOURS as OF_CHECKPOINTS
 from headcount.reports import write_page
 from headcount.reports.figures.curves import COLOURS as OF_METHODS
 from headcount.reports.figures.head_relations import distance_matrix

@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.spatial import KDTree
 
 from headcount.core import MUTED, Block, Chart, Document, Heading, Table, Text, new_figure
+from headcount.numbers import correlation
 from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
@@ -56,22 +57,25 @@ _KNOWN = {
     "replaced output": "the right token",
 }
 
+_CORRECTIONS = ("Miller-Madow", "less that of shuffled tokens", "on states left out")
+"""What corrects each estimate."""
+
 _SHARED = {
-    "token": "neighbours with the same token, share",
-    "left": "neighbours with the same token on the left",
-    "right": "neighbours with the same token on the right",
-    "tag": "neighbours with the same tag, share",
-    "position": "distance of neighbours, in tokens",
+    "token": "Neighbours with the same token, share",
+    "left": "Neighbours with the same token on the left",
+    "right": "Neighbours with the same token on the right",
+    "tag": "Neighbours with the same tag, share",
+    "position": "Distance of neighbours, in tokens",
 }
 
 CURVES = (
     *(
-        CurveFigure(name, against, f"nats about {what} ({name[3:]})")
+        CurveFigure(name, against, f"Nats about {what} ({words})")
         for against, what in _KNOWN.items()
-        for name in ESTIMATES
+        for name, words in zip(ESTIMATES, _CORRECTIONS, strict=True)
     ),
-    CurveFigure("pwcca", "next layer", "distance to the next layer (PWCCA)", "pwcca-shuffled"),
-    CurveFigure("pwcca", "last layer", "distance to the last layer (PWCCA)"),
+    CurveFigure("pwcca", "next layer", "Distance to the next layer (PWCCA)", "pwcca-shuffled"),
+    CurveFigure("pwcca", "last layer", "Distance to the last layer (PWCCA)"),
     *(
         CurveFigure("neighbours", against, title, "neighbours-chance")
         for against, title in _SHARED.items()

@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, Chart, Document, Table, Text, amount, new_figure
 from headcount.papers.following.record import Followed, FollowedCheckpoint, FollowRecord
+from headcount.results import METRICS
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#7A3E9D", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 MARKERS = "os^Dv<>p"
@@ -23,28 +24,31 @@ MARKERS = "os^Dv<>p"
 def following_charts(record: FollowRecord) -> list[Chart]:
     """Every figure."""
     points = record.checkpoints
+    loss = f"loss at most {100 * record.within:g} % higher"
     drawn: dict[str, tuple[str, Callable[[Axes, FollowRecord], None]]] = {
-        "importance": ("Importance along the training", _importance),
-        "prunable": ("Share of heads that can be pruned", _prunable),
-        "pruned-loss": ("Loss without heads", _losses),
-        "confidence": ("Confidence of the heads", _confidence),
+        "importance": ("Rank correlation of importance", _importance),
+        "prunable": (f"Share of heads that can be pruned, {loss}", _prunable),
+        "pruned-loss": ("Loss by share of pruned heads", _losses),
+        "confidence": ("Confidence: mean and quartiles of heads", _confidence),
         "roles": ("Heads with a role", partial(_count_lines, "roles")),
         "tendencies": ("Heads with a tendency", partial(_count_lines, "tendencies")),
-        "score": ("Score of the model", _score),
+        "score": (f"Score of the model: {METRICS.get(record.metric, record.metric)}", _score),
     }
     for counted in ("roles", "tendencies"):
         if not any(getattr(point, counted) for point in points):
             del drawn[counted]
     return [
-        Chart(name, says, partial(_drawn, draw, record)) for name, (says, draw) in drawn.items()
+        Chart(name, title, partial(_drawn, draw, record, title))
+        for name, (title, draw) in drawn.items()
     ]
 
 
-def _drawn(draw: Callable[[Axes, FollowRecord], None], record: FollowRecord) -> Figure:
-    """A figure of one panel, with a legend if its lines have names."""
+def _drawn(draw: Callable[[Axes, FollowRecord], None], record: FollowRecord, title: str) -> Figure:
+    """A figure of one panel under its title, with a legend if its lines have names."""
     figure = new_figure(5.2, 2.9)
     axes = figure.subplots()
     draw(axes, record)
+    axes.set_title(title)
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside right upper")
     return figure
@@ -81,15 +85,14 @@ def _importance(axes: Axes, record: FollowRecord) -> None:
     axes.axhline(
         points[-1].across_halves, color=MUTED, linestyle="--", linewidth=0.8, label="ceiling"
     )
-    axes.set(title="rank correlation of importance", ylim=(min(0, axes.get_ylim()[0]), 1.02))
+    axes.set_ylim(min(0, axes.get_ylim()[0]), 1.02)
 
 
 def _prunable(axes: Axes, record: FollowRecord) -> None:
     points, at = record.checkpoints, _along(axes, record.checkpoints)
     _band(axes, at, [(each.prunable_low, each.prunable_high) for each in points], COLOURS[0])
     _line(axes, at, [each.prunable for each in points], 0)
-    title = f"share of heads prunable, loss at most {100 * record.within:g} % higher"
-    axes.set(title=title, ylim=(0, 1.02))
+    axes.set_ylim(0, 1.02)
 
 
 def _losses(axes: Axes, record: FollowRecord) -> None:
@@ -97,7 +100,7 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
     heads = sum(sum(counts) for counts in record.heads.values())
     for number, point in enumerate(record.checkpoints):
         counts = sorted(point.losses)
-        shade = 0.15 + 0.85 * (number + 1) / len(record.checkpoints)
+        shade = 0.3 + 0.7 * (number + 1) / len(record.checkpoints)
         axes.plot(
             [count / heads for count in counts],
             [point.losses[count] for count in counts],
@@ -106,14 +109,14 @@ def _losses(axes: Axes, record: FollowRecord) -> None:
             linewidth=1.1,
             label=point.name if point.step is None else f"{point.step:,}",
         )
-    axes.set(title="loss by share of pruned heads", xlabel="share of heads pruned")
+    axes.set_xlabel("share of heads pruned")
 
 
 def _confidence(axes: Axes, record: FollowRecord) -> None:
     points, at = record.checkpoints, _along(axes, record.checkpoints)
     _band(axes, at, [(each.confidence_low, each.confidence_high) for each in points], COLOURS[0])
     _line(axes, at, [each.confidence for each in points], 0)
-    axes.set(title="confidence: mean and quartiles of heads", ylim=(0, 1.02))
+    axes.set_ylim(0, 1.02)
 
 
 def _count_lines(field: str, axes: Axes, record: FollowRecord) -> None:
@@ -121,14 +124,13 @@ def _count_lines(field: str, axes: Axes, record: FollowRecord) -> None:
     names = sorted({name for point in points for name in getattr(point, field)})
     for number, name in enumerate(names):
         _line(axes, at, [getattr(point, field).get(name, 0) for point in points], number, name)
-    axes.set(title={"roles": "heads with a role", "tendencies": "heads with a tendency"}[field])
+    axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _score(axes: Axes, record: FollowRecord) -> None:
     points, at = record.checkpoints, _along(axes, record.checkpoints)
     _line(axes, at, [each.score for each in points], 0)
-    axes.set(title=record.metric)
 
 
 SETTLED = 0.9

@@ -160,7 +160,7 @@ def test_the_document_shows_findings_curves_and_figures(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "| A causal language model forgets the past" in text and "in both seeds" in text
     assert "miller-madow 1.8" in text and "; left-out 1.8" in text
-    assert "less-shuffled drops" not in text and "(left-out)" in text
+    assert "less-shuffled drops" not in text and "(on states left out)" in text
     assert "causal-lm drops from 3.9" in text and "lowest 2.5" in text
     assert (tmp_path / "figures" / "mi-miller-madow-input.svg").exists()
 

@@ -21,8 +21,8 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
-from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.tokenizing import PunctuationTable
 
 T = TypeVar("T")
 

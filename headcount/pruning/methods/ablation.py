@@ -25,7 +25,7 @@ from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.options import AblationOptions
 
 

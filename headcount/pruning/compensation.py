@@ -1,4 +1,6 @@
-r"""Folding: the mean output of the pruned heads moves into the bias of the output projection.
+r"""Compensation: what is done for a model whose heads are pruned, before it is cut.
+
+Folding: the mean output of the pruned heads moves into the bias of the output projection.
 
 $$b \leftarrow b + \sum_{h \text{ pruned}} \bar o_h W_O^h$$
 

@@ -1,6 +1,6 @@
 """Context: what a method chooses heads with, and the settings that it is made from.
 
-Protecting: heads that no method may prune, and warnings of what a plan prunes.
+Heads can be protected from every method, and a plan warns of what it prunes.
 
 A head is protected by its name or by a role. Roles come from an analysis of the model and, for
 causal models, from repeated random tokens, which takes seconds.

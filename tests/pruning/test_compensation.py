@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from headcount.compaction import compact
 from headcount.core import Head, InputError, LayerId, Plan
 from headcount.gates import Fixed
-from headcount.importance.ablations.measured import mean
+from headcount.importance.ablations import mean
 from headcount.models import Loaded
 from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units
 from headcount.pruning.before_after import evaluate_gated

@@ -1,6 +1,7 @@
 from .batching import TOKEN_TYPES as TOKEN_TYPES
 from .batching import Arcs as Arcs
 from .batching import Batch as Batch
+from .batching import Movable as Movable
 from .batching import Tokens as Tokens
 from .batching import batches as batches
 from .batching import check_batch_sizes as check_batch_sizes

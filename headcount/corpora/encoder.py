@@ -228,22 +228,6 @@ def encode_words(
     return encode(tokenizer, sentences, max_length)
 
 
-def encode_pairs(
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Sequence[Sentence],
-    max_length: int | None,
-    sep_ids: Sequence[int],
-) -> list[Encoded]:
-    """Encode pairs of sentences, each as one input, separated by one of `sep_ids`."""
-    if not tokenizer.is_fast:
-        raise CorpusError(
-            f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
-            f"{type(tokenizer).__name__}, which does not say which sentence a token belongs to. "
-            "Analyse the sentences one by one."
-        )
-    return encode_fast_pairs(tokenizer, sentences, max_length, sep_ids)
-
-
 def encode_text(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str, max_length: int | None
 ) -> list[Encoded]:
@@ -371,18 +355,11 @@ class Encoder:
 
         Texts that are too long are truncated, unless they will be read in windows.
         """
-        encoders = {
-            "text": self._texts,
-            "words": self._words,
-            "pair": self._pairs,
-            "chat": self._chats,
-        }
         kinds = [_kind(sentence) for sentence in sentences]
         encoded_as = {
-            kind: iter(
-                encode([item for item, of in zip(sentences, kinds, strict=True) if of == kind])
-            )
-            for kind, encode in encoders.items()
+            kind: iter(self._encoded(kind, of_kind))
+            for kind in ("text", "words", "pair", "chat")
+            if (of_kind := [one for one, its in zip(sentences, kinds, strict=True) if its == kind])
         }
         found = [next(encoded_as[kind]) for kind in kinds]
         for sentence, encoded in zip(sentences, found, strict=True):
@@ -442,13 +419,15 @@ class Encoder:
             for one in encoded
         ]
 
-    def _texts(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        texts = [sentence.text for sentence in sentences]
-        return encode_text(self.tokenizer, texts, "text", self._limit)
-
-    def _pairs(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        if not sentences:
-            return []
+    def _encoded(self, kind: str, sentences: Sequence[Sentence]) -> list[Encoded]:
+        how = (self.tokenizer, sentences, self._limit)
+        if kind == "text":
+            texts = [sentence.text for sentence in sentences]
+            return encode_text(self.tokenizer, texts, "text", self._limit)
+        if kind == "words":
+            return encode_words(*how)
+        if kind == "chat":
+            return encode_chats(*how)
         if self.start_id is not None:
             raise CorpusError(
                 f"{sentences[0].origin}: expected a source and a target, since the model has a "
@@ -456,15 +435,13 @@ class Encoder:
                 "translations (pairs that a classifier with a decoder reads as one can't be "
                 "analysed)."
             )
-        return encode_pairs(self.tokenizer, sentences, self._limit, self.sep_ids)
-
-    def _chats(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        return encode_chats(self.tokenizer, sentences, self._limit)
-
-    def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        if not sentences:
-            return []
-        return encode_words(self.tokenizer, sentences, self._limit)
+        if not self.tokenizer.is_fast:
+            raise CorpusError(
+                f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
+                f"{type(self.tokenizer).__name__}, which does not say which sentence a token "
+                "belongs to. Analyse the sentences one by one."
+            )
+        return encode_fast_pairs(*how, self.sep_ids)
 
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         if not encoded.ids:

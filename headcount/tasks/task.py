@@ -19,7 +19,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, Steps, amount, silent_steps
-from headcount.corpora import Encoded, Encoder, Table, chat_tokens, groups_by_length, present
+from headcount.corpora import (
+    Encoded,
+    Encoder,
+    Movable,
+    Table,
+    chat_tokens,
+    groups_by_length,
+    present,
+)
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
 
@@ -161,7 +169,7 @@ def pad_id(loaded: Loaded) -> int:
 
 @final
 @dataclass(frozen=True, eq=False)
-class TaskBatch:
+class TaskBatch(Movable):
     """Some examples, ready for a model."""
 
     inputs: dict[str, Tensor]
@@ -209,15 +217,6 @@ class TaskBatch:
                 f"which tokens attend, got {', '.join(self.inputs)}. Add one of ones."
             )
         return torch.ones(shape, dtype=torch.bool, device=self.index_E.device)
-
-    def to(self, device: torch.device | str) -> "TaskBatch":
-        """Copy the batch to another device."""
-        return TaskBatch(
-            {name: tensor.to(device) for name, tensor in self.inputs.items()},
-            {name: tensor.to(device) for name, tensor in self.labels.items()},
-            self.example_R.to(device),
-            self.index_E.to(device),
-        )
 
     def repeated(self, times: int) -> "TaskBatch":
         """The batch `times` times in a row, as if there were more examples."""

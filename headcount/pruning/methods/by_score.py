@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
-from pathlib import Path
 from random import Random as Chance
 from typing import final
 
@@ -104,7 +103,7 @@ class Stepwise(StepOptions, Ranking):
         if not units.units:
             return Order(())
         size = max(1, round(self.step * len(units.units)))
-        file, key = _file(context), self._key(context, units, keep)
+        file, key = context.state and context.state / "order.json", self._key(context, units, keep)
         kept = Kept(file, key, "an order of heads", Mapping[Head, float])
         so_far = done = Progressed(*(Order.of(kept.get(part, {})) for part in _PARTS))
         total = sum(_room(units, Order(()), keep).values())
@@ -212,10 +211,6 @@ def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...
 def _counts_for(unit: Unit, room: Room) -> str | None:
     """The budget that a unit counts towards: that of its site, or of all (None)."""
     return None if None in room else unit[0].site
-
-
-def _file(context: PruningContext) -> Path | None:
-    return None if context.state is None else context.state / "order.json"
 
 
 @final

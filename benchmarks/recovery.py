@@ -27,9 +27,9 @@ from headcount.gates import Fixed, gating
 from headcount.models import Loaded
 from headcount.tasks import Translation, evaluate
 from headcount.training import FinetuneConfig
-from headcount.training.finetuning.distillation import DistillationLoss
-from headcount.training.optim.batches_trainer import quicker_steps
-from headcount.training.optim.muon import MuonAdamW
+from headcount.training.batches_trainer import quicker_steps
+from headcount.training.distillation import DistillationLoss
+from headcount.training.muon import MuonAdamW
 
 SENTENCE = "the old dog that nobody wanted sleeps in the sun before our house ."
 

@@ -19,7 +19,7 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
-from headcount.training.optim.soft_targets import Targets, soft_cross_entropy
+from headcount.training.distillation import Targets, soft_cross_entropy
 
 WAYS = {
     "label smoothing": Targets(0.1),

@@ -20,7 +20,7 @@ from transformers import M2M100ForConditionalGeneration
 from headcount import load
 from headcount.papers import RECIPES, translation_model
 from headcount.papers.pretraining.trainer import smoothed
-from headcount.training.optim.batches_trainer import quicker_steps
+from headcount.training.batches_trainer import quicker_steps
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from headcount.core import InputError
 from headcount.explanation import ExplainOptions
 from headcount.gates import BudgetConstraint, HardConcrete, Layout, Quota
 from headcount.importance import Options, gradient
-from headcount.importance.ablations.measured import replacement
+from headcount.importance.ablations import replacement
 from headcount.models import load
 from headcount.probes import ProbeOptions
 from headcount.pruning.methods.ablation import Greedy

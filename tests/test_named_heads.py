@@ -8,7 +8,7 @@ import torch
 import headcount
 from headcount.core import InputError
 from headcount.explanation import ExplainOptions
-from headcount.pruning.protecting import protected_heads
+from headcount.pruning.context import protected_heads
 from headcount.serve.asking import parse_question
 from tests import tiny
 from tests.tasks.loaded import loaded

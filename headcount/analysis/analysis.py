@@ -12,18 +12,22 @@ import pandas as pd
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis.corpus_units import CorpusUnits
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
 from headcount.analysis.profiles import profile_table, with_rows
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
-from headcount.analysis.roles import find_roles, judged, tendencies
-from headcount.analysis.run_facts import timings_of, versions, warnings_of
-from headcount.analysis.streaming import Totals, run
-from headcount.analysis.tables import head_table, offset_table, relation_table
-from headcount.analysis.untested import Conditions
+from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
+from headcount.analysis.streaming import CorpusUnits, Totals, run
+from headcount.analysis.tables import (
+    head_table,
+    offset_table,
+    relation_table,
+    timings_of,
+    versions,
+    warnings_of,
+)
 from headcount.core import (
     MAX_TOKENS,
     HeadTable,

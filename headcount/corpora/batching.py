@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, groupby
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
 from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
-from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.tokenizing import PunctuationTable
 
 T = TypeVar("T")
 
@@ -45,9 +45,29 @@ TOKEN_TYPES = "token_type_ids"
 """Name of the input that distinguishes the sentences of a pair, for models such as BERT."""
 
 
+M = TypeVar("M", bound="Movable")
+
+
+@dataclass(frozen=True, eq=False)
+class Movable:
+    """A record of tensors, which can be on any device."""
+
+    def to(self: M, device: torch.device | str) -> M:
+        """Copy all tensors to another device, those of records and of dicts in it, too."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: _moved(part, device) for name, part in parts.items()})
+
+
+def _moved(part: Any, device: torch.device | str) -> Any:
+    if isinstance(part, Tensor | Movable):
+        return part.to(device)
+    is_dict = isinstance(part, Mapping)
+    return {name: _moved(each, device) for name, each in part.items()} if is_dict else part
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class Tokens(Movable):
     """One side of a batch."""
 
     ids_BN: Int64[Tensor, "batch token"]
@@ -85,15 +105,10 @@ class Tokens:
         names = ("is_token_BN", "is_content_BN", "is_sep_BN", "is_punct_BN")
         return replace(self, **{name: getattr(self, name) & is_left_BN for name in names})
 
-    def to(self, device: torch.device | str) -> "Tokens":
-        """Copy the tokens to another device."""
-        tensors = (getattr(self, field.name).to(device) for field in fields(self))
-        return Tokens(*tensors)
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Arcs:
+class Arcs(Movable):
     """The dependency arcs of a batch, without root arcs."""
 
     sentence_A: Int64[Tensor, " arc"]
@@ -111,22 +126,10 @@ class Arcs:
     num_roots: int
     """Number of words that no other word governs."""
 
-    def to(self, device: torch.device | str) -> "Arcs":
-        """Copy the arcs to another device."""
-        return Arcs(
-            sentence_A=self.sentence_A.to(device),
-            dependent_A=self.dependent_A.to(device),
-            head_A=self.head_A.to(device),
-            relation_A=self.relation_A.to(device),
-            is_baseline_A=self.is_baseline_A.to(device),
-            num_relations=self.num_relations,
-            num_roots=self.num_roots,
-        )
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(Movable):
     """Some sentences, ready for a model and for the measures."""
 
     inputs: dict[str, Shaped[Tensor, "batch ..."]]
@@ -154,17 +157,6 @@ class Batch:
     def words_at(self, row: int) -> dict[int, list[int]]:
         """The words of a row's treebank at each index in `word_BN`."""
         return self.encoded[row].words_at(len(self.sentences[row].words or ()))
-
-    def to(self, device: torch.device | str) -> "Batch":
-        """Copy the batch to another device."""
-        return replace(
-            self,
-            inputs={name: tensor.to(device) for name, tensor in self.inputs.items()},
-            source=self.source.to(device),
-            target=None if self.target is None else self.target.to(device),
-            arcs=None if self.arcs is None else self.arcs.to(device),
-            is_measured_BN=None if self.is_measured_BN is None else self.is_measured_BN.to(device),
-        )
 
 
 def check_batch_sizes(max_tokens: int, pool: int) -> None:

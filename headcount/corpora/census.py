@@ -1,17 +1,24 @@
 """Census: what a corpus contains, counted in one cheap pass."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 from pathlib import PurePath
 from typing import final
 
 import numpy as np
 from jaxtyping import Int64
 
-from headcount.core import amount
-from headcount.corpora.frequencies import Frequencies
-from headcount.corpora.sentence import Encoded, Sentence
-from headcount.results import Counts
+from headcount.core import amount, spread
+from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of
+from headcount.corpora.encoder import EncodedPair
+from headcount.corpora.frequencies import Frequencies, add_counts
+from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
+from headcount.corpora.image_encoder import AnyEncoder
+from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.results import MOST_TEXTS, Counts
 
 MOST_NAMED = 3
 """Largest number of sentences that a warning names."""
@@ -165,3 +172,244 @@ class Census:
                 "dependency arcs between words that share the model's pieces, not counted: "
                 f"{self.counts.arcs_inside:,}"
             )
+
+
+SENTENCES_AT_ONCE = 1000
+_nothing = partial(np.zeros, 0, np.int64)
+
+
+def take_census(
+    corpus: Corpus, encoder: AnyEncoder, reading: Callable[[int], None] = lambda done: None
+) -> Census:
+    """Read the corpus once and count; processes share the parts of a stream of many files.
+
+    Args:
+        corpus: what is read.
+        encoder: makes the model's inputs.
+        reading: called with the number of sentences so far.
+    """
+    parts, found = corpus.parts, _Totals()
+    if len(parts) == 1:
+        found.read(corpus, encoder, reading)
+        return found.census(corpus, encoder)
+    for part in spread(partial(_counted, encoder=encoder), parts):
+        found.add(part)
+        reading(found.counts.sentences)
+    if not found.counts.sentences:
+        next(iter(corpus))  # its error says that it is empty
+    return found.census(corpus, encoder)
+
+
+def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> int:
+    """Number of the first sentences that have no more tokens than a limit, or else 1."""
+    num_sentences = num_tokens = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        for pair in encoder.encode(sentences):
+            num_sentences += pair.source.first_token == 0
+            num_tokens += len(pair.source.measured(pair.source.ids))
+            if num_tokens > limit_tokens:
+                return max(1, num_sentences - 1)
+    return num_sentences
+
+
+def _counted(corpus: Corpus, encoder: AnyEncoder) -> "_Totals":
+    """The totals of a part."""
+    found = _Totals()
+    found.read(corpus, encoder)
+    return found
+
+
+def text_hash(sentence: Sentence) -> int:
+    """A number that equal texts share, however their words are spaced; of images, equal files.
+
+    >>> text_hash(Sentence("Der Hund  bellt.")) == text_hash(Sentence("Der Hund bellt."))
+    True
+    """
+    text = " ".join(sentence.text.split())
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+@final
+@dataclass
+class _Totals:
+    """Running totals of a corpus; those of its parts can be added in order."""
+
+    counts: Counts = Counts(sentences=0, tokens=0)
+    longest_target: int = 0
+    source_counts: Int64[np.ndarray, " source_id"] = field(default_factory=_nothing)
+    target_counts: Int64[np.ndarray, " target_id"] = field(default_factory=_nothing)
+    misread: Misread = Misread()
+    relations: set[str] = field(default_factory=set[str])
+    offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
+    text_hashes: Int64[np.ndarray, " text"] = field(default_factory=_nothing)
+    total: int = 0
+    """Sum of the hashes of a stream's sentences."""
+    parts: tuple[int, ...] = ()
+    """Number of sentences of each part."""
+
+    def read(
+        self,
+        corpus: Corpus,
+        encoder: AnyEncoder,
+        reading: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        """Count a corpus, or a part of one."""
+        for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+            self.add(_totals(sentences, encoder.encode(sentences)))
+            self.total += sum(map(number_of, sentences if corpus.has_parts else ()))
+            reading(self.counts.sentences)
+        self.parts = (self.counts.sentences,)
+
+    def add(self, other: "_Totals") -> None:
+        """Add the totals of the next part."""
+        self.counts += other.counts
+        self.longest_target = max(self.longest_target, other.longest_target)
+        self.source_counts = add_counts(self.source_counts, other.source_counts)
+        self.target_counts = add_counts(self.target_counts, other.target_counts)
+        self.misread += other.misread
+        self.relations |= other.relations
+        for name, counts in other.offsets.items():
+            self.offsets.setdefault(name, Counter()).update(counts)
+        self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
+        self.total += other.total
+        self.parts += other.parts
+
+    def census(self, corpus: Corpus, encoder: AnyEncoder) -> Census:
+        """The counts of the whole."""
+        return Census(
+            counts=self.counts,
+            longest_target=self.longest_target,
+            relations=tuple(sorted(self.relations)),
+            baseline_offsets={name: _most_frequent(each) for name, each in self.offsets.items()},
+            source_counts=self.source_counts,
+            target_counts=self.target_counts,
+            sha256=hash_of_stream(self.total) if corpus.has_parts else corpus.sha256(),
+            num_unknown=sum(
+                int(each[encoder.unknown_id : encoder.unknown_id + 1].sum())
+                for each in (self.source_counts, self.target_counts)
+                if encoder.unknown_id is not None
+            ),
+            misread=self.misread,
+            text_hashes=self.text_hashes,
+            parts=self.parts,
+        )
+
+
+def _totals(sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Totals:
+    """The totals of some sentences, all windows of which are given."""
+    sources = [pair.source for pair in pairs]
+    targets = [pair.target for pair in pairs if pair.target is not None]
+    firsts = [pair for pair in pairs if pair.source.first_token == 0]
+    texts, offsets = _windowed(pairs), dict[str, Counter[int]]()
+    _add_offsets(offsets, pairs)
+    counts = Counts(
+        sentences=len(sentences),
+        tokens=_num_tokens(sources),
+        target_tokens=_num_tokens(targets),
+        words=sum(len(sentence.words or ()) for sentence in sentences),
+        truncated=sum(_is_truncated(pair) for pair in pairs),
+        words_cut=sum(one.num_words_cut for one in sources),
+        words_lost=sum(one.num_words_lost for one in sources),
+        longest=_longest(sources),
+        windowed=len(texts),
+        windows=sum(map(len, texts)),
+        out_of_reach=sum(map(_out_of_reach, texts)),
+        arcs_inside=sum(pair.num_arcs_inside for pair in firsts),
+    )
+    return _Totals(
+        counts,
+        _longest(targets),
+        _content_counts(sources),
+        _content_counts(targets),
+        Misread().add(sentences, [pair.source for pair in firsts]),
+        {name for sentence in sentences for name in _relations(sentence)},
+        offsets,
+        np.unique(np.array([text_hash(sentence) for sentence in sentences], np.int64)),
+    )
+
+
+def _num_tokens(encoded: Sequence[Encoded]) -> int:
+    return sum(len(one.measured(one.ids)) for one in encoded)
+
+
+def _longest(encoded: Sequence[Encoded]) -> int:
+    return max((len(one.ids) for one in encoded), default=0)
+
+
+def _content_counts(encoded: Sequence[Encoded]) -> Int64[np.ndarray, " id"]:
+    """Number of times each token id is a content token."""
+    ids = np.array([token for one in encoded for token in one.measured(one.ids)], np.int64)
+    special = np.array([flag for one in encoded for flag in one.measured(one.is_special)], bool)
+    return np.bincount(ids[~special])
+
+
+def _is_truncated(pair: EncodedPair) -> bool:
+    return pair.source.truncated or (pair.target is not None and pair.target.truncated)
+
+
+def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
+    """The windows of each text that has some."""
+    texts = list[list[EncodedPair]]()
+    for pair in pairs:
+        if pair.source.is_measured is not None:
+            texts += [[]] if pair.source.first_token == 0 else []
+            texts[-1].append(pair)
+    return texts
+
+
+def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
+    """Number of arcs between two words of a text that no window has in common."""
+    tree, place = windows[0].sentence.tree, windows[0].source.place
+    if tree is None:
+        return 0
+    present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
+    ends = [(place(word), place(head)) for word, head in enumerate(tree.heads)]
+    arcs = sum(word != head and {word, head} <= present for word, head in ends)
+    return arcs - sum(head >= 0 for window in windows for _, head, _ in window.arcs())
+
+
+def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
+    """Count the offsets of arcs in the first half of the corpus, by relation."""
+    for pair in pairs:
+        tree = pair.sentence.tree
+        if tree is None or is_in_second_half(pair.sentence):
+            continue
+        arcs: Iterable[tuple[int, int, str]] = pair.arcs()
+        if pair.source.is_measured is None:  # arcs that truncation cuts count, too
+            place = pair.source.place
+            ends = ((place(word), place(head)) for word, head in enumerate(tree.heads))
+            arcs = ((*its, name) for its, name in zip(ends, tree.relations, strict=True))
+        for word, head, relation in arcs:
+            if head >= 0 and word != head:
+                offsets.setdefault(relation, Counter())[head - word] += 1
+
+
+def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[str, int]:
+    """Most frequent offset of each relation in the first half, where texts are cut into segments.
+
+    An arc is in the half of its later word.
+    """
+    offsets: dict[str, Counter[int]] = {}
+    number = 0
+    for sentences in chunks(corpus, SENTENCES_AT_ONCE):
+        pairs = numbered(encoder.encode(sentences), number)
+        number += len(sentences)
+        for pair, units in zip(pairs, halves.of_rows(pairs, is_target=False), strict=True):
+            of_tokens = zip(pair.source.word_of, units.half_N.tolist(), strict=True)
+            first = {word for word, half in of_tokens if half == FIRST_HALF}
+            for word, head, relation in pair.arcs():
+                if head >= 0 and max(word, head) in first:
+                    offsets.setdefault(relation, Counter())[head - word] += 1
+    return {name: _most_frequent(counts) for name, counts in offsets.items()}
+
+
+def _most_frequent(counts: Counter[int]) -> int:
+    return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
+
+
+def _relations(sentence: Sentence) -> list[str]:
+    tree = sentence.tree
+    if tree is None:
+        return []
+    arcs = zip(tree.relations, tree.heads, strict=True)
+    return [relation for relation, head in arcs if head >= 0]

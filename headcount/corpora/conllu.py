@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.sentence import Sentence, Span, Tree
-from headcount.corpora.text import numbered_lines
-from headcount.corpora.written import located
+from headcount.corpora.sentence import Sentence, Span, Tree, located
+from headcount.corpora.table import numbered_lines
 
 NUM_COLUMNS = 10
 RANGE = re.compile(r"(\d+)-(\d+)")

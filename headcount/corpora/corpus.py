@@ -13,12 +13,9 @@ from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import FORMATS
 from headcount.corpora.held import IMAGE_SUFFIXES, Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
-from headcount.corpora.parallel import read_pair, read_tsv
-from headcount.corpora.records import check_fields, read_held, read_rows
-from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, Data, check_limit, keys_of
-from headcount.corpora.text import numbered_lines
-from headcount.corpora.written import as_words
+from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
+from headcount.corpora.sentence import Sentence, as_words
+from headcount.corpora.table import Columns, Data, check_limit, keys_of, numbered_lines
 
 SUFFIXES = (".txt", *FORMATS, ".conllu")
 """Endings of files of sentences."""

@@ -1,28 +1,223 @@
 """The encoder: all knowledge about a tokenizer, shared by both passes over a corpus.
 
 Tokens of sentences with words, of pairs and of texts, with any tokenizer.
+
+Languages: multilingual translators mark each text with its language.
+
+Their tokenizers (M2M100's, NLLB's, mBART's) have a `src_lang` and a `tgt_lang`. An unset
+`tgt_lang` is an error in one of them and silently means the source language in the others.
+
+Windows: a text that is longer than the model takes, as stretches that overlap by half.
+
+A text is a row of units that no window divides: sentences, words or tokens. A window holds as many
+units as fit. It begins with those before it, up to half of its size, which are context. All others
+are *measured* in it: every unit once, in the window with the most text before it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, groupby
 from typing import final
 
 from transformers import PreTrainedTokenizerBase
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, InputError
 from headcount.corpora.chats import encode_chats
-from headcount.corpora.languages import check_languages_set
-from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import (
+    PunctuationTable,
     encode_fast_pairs,
     encode_fast_text,
     encode_fast_words,
     encode_slow_text,
     encode_slow_words,
 )
-from headcount.corpora.windows import SMALLEST, in_windows
+
+Languages = tuple[str, str]
+"""Source and target language, by the tokenizer's own names: `en de`, `eng_Latn deu_Latn`."""
+
+
+def set_languages(tokenizer: PreTrainedTokenizerBase, languages: Languages) -> None:
+    """Set a tokenizer's languages; they are saved with it.
+
+    Raises:
+        InputError: if the tokenizer knows no languages, or not these.
+    """
+    if not _is_multilingual(tokenizer):
+        raise InputError(
+            f"Expected a tokenizer that marks languages with --languages, got a "
+            f"{type(tokenizer).__name__}, which knows none. Omit the option."
+        )
+    for language in languages:
+        if not _is_known(tokenizer, language):
+            raise InputError(
+                f"Expected languages by the names of {type(tokenizer).__name__}, got "
+                f"{language!r}. See the model's card for their codes."
+            )
+    names = dict(zip(("src_lang", "tgt_lang"), languages, strict=True))
+    for name, language in names.items():
+        setattr(tokenizer, name, language)
+    tokenizer.init_kwargs |= names
+
+
+def has_languages(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the language of targets is set or not needed."""
+    return not _is_multilingual(tokenizer) or getattr(tokenizer, "tgt_lang", None) is not None
+
+
+def check_languages_set(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check that the language of targets is set, if the tokenizer needs it.
+
+    Raises:
+        InputError: if it is not.
+    """
+    if not has_languages(tokenizer):
+        raise InputError(
+            f"Expected the languages of sources and targets, since "
+            f"{type(tokenizer).__name__} marks texts by them, but none are set. Give --languages "
+            "where a command has it, load(name, languages=(source, target)), or save the tokenizer "
+            "with its src_lang and tgt_lang."
+        )
+
+
+def check_language_position(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check that a tokenizer's targets don't end with their language.
+
+    Raises:
+        InputError: if they do (mBART-25, PLBart): decoders would have to start with it.
+    """
+    if "decoder_start_token_id" in language_in_generation(tokenizer):
+        raise InputError(
+            f"Expected a tokenizer whose targets end with {tokenizer.eos_token}, since that is "
+            f"what the decoder starts with, got a {type(tokenizer).__name__}, which ends them with "
+            "their language. Use another model's tokenizer, or learn new pieces."
+        )
+
+
+def language_in_generation(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Arguments that make `generate` write in the targets' language.
+
+    Targets either begin with their language, after the decoder's start (M2M100, NLLB, mBART-50), or
+    end with it, and then the decoder starts with it (mBART-25, PLBart). Empty in all other cases.
+    """
+    if getattr(tokenizer, "tgt_lang", None) is None:
+        return {}
+    content, ids = (
+        [
+            int(token)
+            for token in tokenizer(text_target="a", add_special_tokens=special)["input_ids"]
+        ]
+        for special in (False, True)
+    )
+    before, after = ids[0], ids[-1]
+    if ids[1 : 1 + len(content)] == content:
+        return {"forced_bos_token_id": before}
+    is_after = ids[: len(content)] == content and len(ids) > len(content)
+    return {"decoder_start_token_id": after} if is_after and after != tokenizer.eos_token_id else {}
+
+
+def _is_multilingual(tokenizer: PreTrainedTokenizerBase) -> bool:
+    return hasattr(tokenizer, "src_lang") and hasattr(tokenizer, "tgt_lang")
+
+
+def _is_known(tokenizer: PreTrainedTokenizerBase, language: str) -> bool:
+    codes = getattr(tokenizer, "lang_code_to_token", None)
+    if codes is not None:  # M2M100 keeps its codes in separate tokens
+        return language in codes
+    return not {language, f"__{language}__"}.isdisjoint(tokenizer.all_special_tokens)
+
+
+SMALLEST = 2
+"""Smallest room of a window for tokens that are not special."""
+
+
+def stretches(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
+    """First unit, first unit that is measured, and end of each window.
+
+    Args:
+        sizes: the size of each unit; one that is larger than the limit is in no window.
+        limit: the largest size of a window.
+
+    >>> [*stretches([1, 1, 1, 1, 1, 1, 1], limit=4)]
+    [(0, 0, 4), (2, 4, 6), (4, 6, 7)]
+    """
+    measured = 0
+    while measured < len(sizes):
+        if sizes[measured] > limit:  # it fits no window
+            measured += 1
+            continue
+        begin, size = measured, sizes[measured]
+        while begin > 0 and size - sizes[measured] + sizes[begin - 1] <= limit // 2:
+            if size + sizes[begin - 1] > limit:
+                break
+            begin -= 1
+            size += sizes[begin]
+        end = measured + 1
+        while end < len(sizes) and size + sizes[end] <= limit:
+            size += sizes[end]
+            end += 1
+        yield begin, measured, end
+        measured = end
+
+
+def in_windows(text: Encoded, max_length: int) -> list[Encoded]:
+    """The windows of a text, each with the text's special tokens; the text itself if it fits.
+
+    Words stay in one piece. One that is longer than a window is read as tokens without a word and
+    counted as cut.
+
+    Args:
+        text: the complete text, with special tokens at its ends.
+        max_length: the largest number of tokens, special ones included; it leaves room for some.
+    """
+    if len(text.ids) <= max_length:
+        return [text]
+    before, after = _num_special(text.is_special), _num_special(text.is_special[::-1])
+    limit, stop = max_length - before - after, len(text.ids) - after
+    sizes, is_long = _units(text.word_of[before:stop], limit)
+    word_of = list(text.word_of)
+    for place, long in enumerate(is_long, start=before):
+        word_of[place] = NO_WORD if long else word_of[place]
+    cut = {word for word, long in zip(text.word_of[before:stop], is_long, strict=True) if long}
+    starts = list(accumulate(sizes, initial=before))
+    found = list[Encoded]()
+    first = 0
+    for begin, measured, end in stretches(sizes, limit):
+        inside = range(starts[begin], starts[end])
+        places = [*range(before), *inside, *range(stop, len(text.ids))]
+        window = Encoded(
+            ids=[text.ids[place] for place in places],
+            word_of=[word_of[place] for place in places],
+            is_special=[text.is_special[place] for place in places],
+            full_length=len(places),
+            num_words_cut=0 if found else len(cut),
+            num_words_lost=0 if found else text.num_words_lost,
+            is_measured=[place not in inside or place >= starts[measured] for place in places],
+            first_token=first,
+            merged=text.merged,
+            is_mapped=text.is_mapped,
+        )
+        found.append(window)
+        first += len(window.measured(places))
+    return [replace(window, num_windows=len(found)) for window in found]
+
+
+def _num_special(is_special: Sequence[bool]) -> int:
+    """Number of special tokens before the first content token."""
+    return is_special.index(False) if False in is_special else len(is_special)
+
+
+def _units(word_of: Sequence[int], limit: int) -> tuple[list[int], list[bool]]:
+    """Sizes of the words and of the tokens without one; whether each token's word is too long."""
+    sizes, is_long = list[int](), list[bool]()
+    for word, pieces in groupby(word_of):
+        size = len([*pieces])
+        is_too_long = word != NO_WORD and size > limit
+        is_single = word == NO_WORD or is_too_long
+        sizes += [1] * size if is_single else [size]
+        is_long += [is_too_long] * size
+    return sizes, is_long
 
 
 def encode_words(
@@ -31,22 +226,6 @@ def encode_words(
     """Encode the text of sentences that have words, and lay the words over its pieces."""
     encode = encode_fast_words if tokenizer.is_fast else encode_slow_words
     return encode(tokenizer, sentences, max_length)
-
-
-def encode_pairs(
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Sequence[Sentence],
-    max_length: int | None,
-    sep_ids: Sequence[int],
-) -> list[Encoded]:
-    """Encode pairs of sentences, each as one input, separated by one of `sep_ids`."""
-    if not tokenizer.is_fast:
-        raise CorpusError(
-            f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
-            f"{type(tokenizer).__name__}, which does not say which sentence a token belongs to. "
-            "Analyse the sentences one by one."
-        )
-    return encode_fast_pairs(tokenizer, sentences, max_length, sep_ids)
 
 
 def encode_text(
@@ -176,18 +355,11 @@ class Encoder:
 
         Texts that are too long are truncated, unless they will be read in windows.
         """
-        encoders = {
-            "text": self._texts,
-            "words": self._words,
-            "pair": self._pairs,
-            "chat": self._chats,
-        }
         kinds = [_kind(sentence) for sentence in sentences]
         encoded_as = {
-            kind: iter(
-                encode([item for item, of in zip(sentences, kinds, strict=True) if of == kind])
-            )
-            for kind, encode in encoders.items()
+            kind: iter(self._encoded(kind, of_kind))
+            for kind in ("text", "words", "pair", "chat")
+            if (of_kind := [one for one, its in zip(sentences, kinds, strict=True) if its == kind])
         }
         found = [next(encoded_as[kind]) for kind in kinds]
         for sentence, encoded in zip(sentences, found, strict=True):
@@ -247,13 +419,15 @@ class Encoder:
             for one in encoded
         ]
 
-    def _texts(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        texts = [sentence.text for sentence in sentences]
-        return encode_text(self.tokenizer, texts, "text", self._limit)
-
-    def _pairs(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        if not sentences:
-            return []
+    def _encoded(self, kind: str, sentences: Sequence[Sentence]) -> list[Encoded]:
+        how = (self.tokenizer, sentences, self._limit)
+        if kind == "text":
+            texts = [sentence.text for sentence in sentences]
+            return encode_text(self.tokenizer, texts, "text", self._limit)
+        if kind == "words":
+            return encode_words(*how)
+        if kind == "chat":
+            return encode_chats(*how)
         if self.start_id is not None:
             raise CorpusError(
                 f"{sentences[0].origin}: expected a source and a target, since the model has a "
@@ -261,15 +435,13 @@ class Encoder:
                 "translations (pairs that a classifier with a decoder reads as one can't be "
                 "analysed)."
             )
-        return encode_pairs(self.tokenizer, sentences, self._limit, self.sep_ids)
-
-    def _chats(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        return encode_chats(self.tokenizer, sentences, self._limit)
-
-    def _words(self, sentences: Sequence[Sentence]) -> list[Encoded]:
-        if not sentences:
-            return []
-        return encode_words(self.tokenizer, sentences, self._limit)
+        if not self.tokenizer.is_fast:
+            raise CorpusError(
+                f"{sentences[0].origin}: expected a fast tokenizer for pairs of sentences, got "
+                f"{type(self.tokenizer).__name__}, which does not say which sentence a token "
+                "belongs to. Analyse the sentences one by one."
+            )
+        return encode_fast_pairs(*how, self.sep_ids)
 
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         if not encoded.ids:

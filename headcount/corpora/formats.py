@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
-from headcount.corpora.table import Columns, is_numbered
-from headcount.corpora.text import json_of, numbered_lines
+from headcount.corpora.table import Columns, is_numbered, json_of, numbered_lines
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
 """Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from headcount.core import CorpusError, Grid
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
-from headcount.corpora.punctuation import PunctuationTable
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.tokenizing import PunctuationTable
 
 PATCH, SPECIAL = 0, 1
 """Token ids: all patches count as equally frequent, and none is rare."""

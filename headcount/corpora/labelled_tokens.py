@@ -2,17 +2,291 @@
 
 Punctuation marks and special tokens are words of their own. Words that share a piece are one word,
 so that every text has labels, whatever its tokenizer does.
+
+Pairs of texts and their words, as a model reads them: with two sides, or both in one sequence.
+
+Words are what spaces separate, or, by choice, what spaces and punctuation marks separate. A piece
+belongs to the word that it is part of. A piece of several words is an error, except in the source
+of a treebank, where its words are merged (see `written`).
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.corpora.encoder import Encoder
-from headcount.corpora.languages import check_languages_set
-from headcount.corpora.sentence import Sentence, Span
-from headcount.corpora.tokenizing import encode_slow_text, encodings
-from headcount.corpora.word_pairs import MARKED, words_of_slow
+from headcount.core import CorpusError
+from headcount.corpora.encoder import Encoder, check_languages_set
+from headcount.corpora.sentence import NO_WORD, Layout, Sentence, Span
+from headcount.corpora.tokenizing import (
+    SPACED,
+    encode_slow_text,
+    encodings,
+    not_aligned,
+    spans_of_pieces,
+)
+
+MARKED = re.compile(r"\w+(?:[-'’]\w+|(?<=\d)[.,:](?=\d)\w+)*|[^\w\s]+")
+"""Words with inner hyphens and apostrophes, numbers with inner marks, runs of other marks."""
+
+_BETWEEN = -2
+"""What a character outside all words belongs to."""
+
+
+@final
+@dataclass(frozen=True)
+class WordPair:
+    """A source and a target text and the spans of their words."""
+
+    source: str
+    target: str
+    source_spans: tuple[Span, ...]
+    target_spans: tuple[Span, ...]
+    origin: str
+    is_treebank: bool = False
+    """Whether the source has a treebank's words, which may share pieces."""
+    differs: bool = False
+    """Whether the treebank's own text has other letters than its words, and so is not read."""
+
+    @property
+    def source_words(self) -> tuple[str, ...]:
+        """The words of the source."""
+        return tuple(self.source[start:end] for start, end in self.source_spans)
+
+    @property
+    def target_words(self) -> tuple[str, ...]:
+        """The words of the target."""
+        return tuple(self.target[start:end] for start, end in self.target_spans)
+
+
+@final
+@dataclass(frozen=True)
+class PairTokens:
+    """A pair as the model reads it, with the word of every token, or -1."""
+
+    ids: list[int]
+    """Token ids of the source, or of the sequence that holds both texts."""
+    decoder_ids: list[int] | None
+    """Token ids that the decoder reads; None for one sequence."""
+    source_of: list[int]
+    """Source word of each token of `ids`; merged words count as one, see `merged`."""
+    input_of: list[int]
+    """Target word that each token that attends is a piece of: of `decoder_ids`, or of `ids`."""
+    output_of: list[int] | None
+    """Target word of the piece that each decoder position predicts; None for one sequence."""
+    type_ids: list[int] | None = None
+    """Token types by the tokenizer's template for pairs."""
+    merged: list[int] | None = None
+    """Index in `source_of` of each source word, where some share pieces; None if none do."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of the longer side."""
+        return max(len(self.ids), len(self.decoder_ids or ()))
+
+
+def pairs_of_words(
+    sentences: Iterable[Sentence], split_punctuation: bool = False
+) -> list[WordPair]:
+    """The pairs of a parallel corpus and their words.
+
+    Args:
+        sentences: sentences with targets; the words of a treebank stay as they are.
+        split_punctuation: whether punctuation marks are words of their own.
+
+    Raises:
+        CorpusError: if a sentence has no target.
+    """
+    pattern = MARKED if split_punctuation else SPACED
+    found = []
+    for sentence in sentences:
+        if sentence.target is None:
+            raise CorpusError(
+                f"{sentence.origin}: expected a pair of texts, got a source only. Give a .tsv of "
+                "two columns, or --source and --target."
+            )
+        text, is_treebank = sentence.text, sentence.words is not None
+        source_spans = tuple(match.span() for match in pattern.finditer(text))
+        if is_treebank:
+            layout = Layout.of(sentence)
+            text, source_spans = layout.text, layout.spans
+        target_spans = tuple(match.span() for match in pattern.finditer(sentence.target))
+        sides = (text, sentence.target, source_spans, target_spans)
+        found.append(WordPair(*sides, sentence.origin, is_treebank, sentence.differs))
+    return found
+
+
+def encode_two_sides(encoder: Encoder, pairs: Sequence[WordPair]) -> Iterator[PairTokens]:
+    """Encode pairs for a model with an encoder and a decoder."""
+    assert encoder.start_id is not None
+    check_languages_set(encoder.tokenizer)
+    for pair in pairs:
+        ids, sources = _side(encoder, pair, is_target=False)
+        labels, targets = _side(encoder, pair, is_target=True)
+        (source_of, merged), target_of = _of_source(pair, sources), _firsts(targets)
+        yield PairTokens(
+            ids,
+            [encoder.start_id, *labels[:-1]],
+            source_of,
+            [NO_WORD, *target_of[:-1]],
+            target_of,
+            merged=merged,
+        )
+
+
+def encode_one_sequence(
+    encoder: Encoder, pairs: Sequence[WordPair], join: str | None
+) -> Iterator[PairTokens]:
+    """Encode pairs for a model that reads both texts in one sequence.
+
+    Args:
+        encoder: the encoder of the model; its tokenizer must be fast.
+        pairs: the pairs.
+        join: the text between the two; None for the tokenizer's own template for pairs.
+
+    Raises:
+        CorpusError: if the tokenizer is slow, or has no template that separates two texts.
+    """
+    tokenizer = encoder.tokenizer
+    if not tokenizer.is_fast:
+        raise CorpusError(
+            f"Expected a fast tokenizer for two texts in one sequence, got "
+            f"{type(tokenizer).__name__}, which does not say where a piece is."
+        )
+    for pair in pairs:
+        if join is None:
+            yield _by_template(encoder, pair)
+            continue
+        start = len(pair.source) + len(join)
+        shifted = [(first + start, last + start) for first, last in pair.target_spans]
+        text = f"{pair.source}{join}{pair.target}"
+        encoding = encodings(tokenizer, "text", [text])[0]
+        labels = _labels(text, [*pair.source_spans, *shifted], slice(len(pair.source), start))
+        words = _words_of(encoding, labels, range(len(encoding.ids)), pair)
+        num_source, none = len(pair.source_spans), range(0)
+        sources = [its if its and its[0] < num_source else none for its in words]
+        source_of, merged = _of_source(pair, sources)
+        yield PairTokens(
+            encoding.ids,
+            None,
+            source_of,
+            [word - num_source if word >= num_source else NO_WORD for word in _firsts(words)],
+            None,
+            merged=merged,
+        )
+
+
+def _by_template(encoder: Encoder, pair: WordPair) -> PairTokens:
+    encoding = encodings(encoder.tokenizer, "text", [(pair.source, pair.target)])[0]
+    sides = encoding.sequence_ids
+    last = max((place for place, side in enumerate(sides) if side == 0), default=-1)
+    between = encoding.ids[last + 1 : sides.index(1)] if 1 in sides else ()
+    if not set(between) & set(encoder.sep_ids):
+        raise CorpusError(
+            f"{pair.origin}: expected a tokenizer that puts its separator between two texts, got "
+            "one that does not. Give the text to put between them with --join."
+        )
+    by_side = []
+    for side, text, spans in (
+        (0, pair.source, pair.source_spans),
+        (1, pair.target, pair.target_spans),
+    ):
+        places = [place for place, of in enumerate(sides) if of == side]
+        by_side.append(_words_of(encoding, _labels(text, spans), places, pair))
+    types = encoding.type_ids if encoder.token_types else None
+    source_of, merged = _of_source(pair, by_side[0])
+    return PairTokens(encoding.ids, None, source_of, _firsts(by_side[1]), None, types, merged)
+
+
+def _firsts(words: Sequence[range]) -> list[int]:
+    """The first word of each token, or -1."""
+    return [its[0] if its else NO_WORD for its in words]
+
+
+def _of_source(pair: WordPair, words: Sequence[range]) -> tuple[list[int], list[int] | None]:
+    """`source_of` and `merged`, from the source words of each token."""
+    merged = Layout(pair.source, pair.source_spans).merged([its for its in words if its])
+    firsts = _firsts(words)
+    if merged is None:
+        return firsts, None
+    return [NO_WORD if word == NO_WORD else merged[word] for word in firsts], merged
+
+
+def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int], list[range]]:
+    """The token ids of one side, and the words of each."""
+    text, spans = (
+        (pair.target, pair.target_spans) if is_target else (pair.source, pair.source_spans)
+    )
+    tokenizer, side = encoder.tokenizer, "text_target" if is_target else "text"
+    if tokenizer.is_fast:
+        encoding = encodings(tokenizer, side, [text])[0]
+        words = _words_of(encoding, _labels(text, spans), range(len(encoding.ids)), pair)
+        return encoding.ids, words
+    encoded = encode_slow_text(tokenizer, [text], side, None)[0]
+    kept = [place for place, special in enumerate(encoded.is_special) if not special]
+    content = [encoded.ids[place] for place in kept]
+    words = words_of_slow(encoder, text, spans, content, is_target)
+    may_merge = pair.is_treebank and not is_target
+    if words is None or any(len(its) > 1 and not may_merge for its in words):
+        piece = encoder.target_piece if is_target else encoder.source_piece
+        named = tuple(text[start:end] for start, end in spans)
+        raise not_aligned(Sentence(text, named, origin=pair.origin), list(map(piece, content)))
+    by_place = dict(zip(kept, words, strict=True))
+    return encoded.ids, [by_place.get(place, range(0)) for place in range(len(encoded.ids))]
+
+
+def words_of_slow(
+    encoder: Encoder, text: str, spans: Sequence[Span], ids: Sequence[int], is_target: bool
+) -> list[range] | None:
+    """The words of every piece of a slow tokenizer, which says nothing itself."""
+    tokenizer, side = encoder.tokenizer, "text_target" if is_target else "text"
+    piece = encoder.target_piece if is_target else encoder.source_piece
+    unknown = None if tokenizer.unk_token is None else str(tokenizer.unk_token)
+
+    def tokenize(part: str) -> list[str]:
+        options: dict[str, Any] = {side: part, "add_special_tokens": False, "verbose": False}
+        found = tokenizer(**options)
+        return list(map(str, found["input_ids"]))
+
+    pieces, names = list(map(piece, ids)), list(map(str, ids))
+    found = spans_of_pieces(text, pieces, names, tokenize, unknown)
+    return None if found is None else Layout(text, tuple(spans)).words_of(found)
+
+
+def _labels(text: str, spans: Sequence[Span], joint: slice = slice(0)) -> list[int]:
+    """The word of every character: -1 in the text that joins two, -2 between words."""
+    labels = [_BETWEEN] * len(text)
+    labels[joint] = [NO_WORD] * len(labels[joint])
+    for word, (start, end) in enumerate(spans):
+        labels[start:end] = [word] * (end - start)
+    return labels
+
+
+def _words_of(
+    encoding: Any, labels: Sequence[int], places: Sequence[int], pair: WordPair
+) -> list[range]:
+    """The words of every token; none for those that are not at one of the places, and special ones.
+
+    A piece of white space alone belongs to the word after it.
+    """
+    found = [range(0)] * len(encoding.ids)
+    num_source = len(pair.source_spans) if pair.is_treebank else 0
+    for place in places:
+        if encoding.special_tokens_mask[place]:
+            continue
+        start, end = encoding.offsets[place]
+        touched = sorted({label for label in labels[start:end] if label >= 0})
+        if len(touched) > 1 and touched[-1] >= num_source:
+            words = (*pair.source_words, *pair.target_words)
+            raise not_aligned(Sentence("", words, origin=pair.origin), [encoding.tokens[place]])
+        if touched:
+            found[place] = range(touched[0], touched[-1] + 1)
+        elif NO_WORD not in labels[start:end]:
+            after = (label for label in labels[end:] if label != _BETWEEN)
+            word = next(after, NO_WORD)
+            found[place] = range(word, word + (word != NO_WORD))
+    return found
+
 
 SPACE = "␣"
 """Label of a piece of white space that no word follows."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from headcount.core import Head, InputError, LayerId
 from headcount.explanation.attribution import attribute, gradients, products
 from headcount.explanation.cases import Case, Row
-from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompts import ExplainOptions
 from headcount.explanation.runs import Change, Outputs, Run, aligned
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache

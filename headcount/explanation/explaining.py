@@ -25,7 +25,7 @@ from headcount.core import (
 from headcount.corpora import Corpus
 from headcount.explanation.attribution import written
 from headcount.explanation.cases import Case, Row
-from headcount.explanation.circuits import Circuits, Curve, ordered_scores
+from headcount.explanation.circuits import Circuits, Curve, Together, interval, ordered_scores
 from headcount.explanation.effects import (
     Measured,
     attributions,
@@ -35,11 +35,9 @@ from headcount.explanation.effects import (
     mean_outputs,
     ranges,
 )
-from headcount.explanation.options import ExplainOptions
-from headcount.explanation.prompts import Prompt
+from headcount.explanation.prompts import ExplainOptions, Prompt
 from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Outputs
-from headcount.explanation.together import Together, interval
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import (
     EffectRow,

@@ -4,14 +4,17 @@
      "against": " John", "corrupt": "When Mary and John went to the store, Peter gave a drink to"}
 
 A file has such an object on every line; `against` and `corrupt` may be left out.
+
+Options of an explanation. Needs no torch.
 """
 
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import DATA, InputError
+from headcount.core import DATA, Head, InputError, check_choice, check_seed, names_a_head
 from headcount.corpora import json_of, numbered_lines
+from headcount.vocabulary import EffectName
 
 OURS = DATA / "prompts"
 """Folder of the prompts that we ship, a task a file."""
@@ -88,3 +91,52 @@ def _prompt(row: Any, origin: str) -> Prompt:
             f"corrupt, got {row!r:.80}. Fix the line."
         )
     return Prompt(**cells, origin=origin)
+
+
+@final
+@dataclass(frozen=True)
+class ExplainOptions:
+    """How a prediction is read, and which effects of which heads are measured.
+
+    Raises:
+        InputError: for values that can't be used.
+    """
+
+    first: bool = False
+    """Read the first token of a target of several tokens, in place of their joint probability."""
+    chat: bool = False
+    """Write prompts as a user's message of the model's chat template; as they are by default."""
+    effects: tuple[EffectName, ...] = ()
+    """Effects to measure; all by default, those of a second prompt where there is one."""
+    heads: tuple[str, ...] = ()
+    """Heads to replace, such as dec.3.7; all by default."""
+    query: str | None = None
+    """Word whose look at another is knocked out; by default the tokens that predict."""
+    key: str | None = None
+    """Word that is not seen; by default the target where the prompt has it."""
+    together: tuple[int, ...] = (1, 3, 5, 10)
+    """Numbers of the best heads that are replaced together."""
+    circuit: bool = False
+    """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
+    draws: int = 3
+    """Number of sets of random heads beside the best ones."""
+    seed: int = 0
+    """Seed of the random heads."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        for effect in self.effects:
+            check_choice("an effect", effect, EffectName)
+        for head in self.heads:
+            if not names_a_head(head):
+                Head.parse(head)
+        if self.circuit and self.heads:
+            raise InputError(
+                f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "
+                "--heads or --circuit out."
+            )
+        if min(self.draws, *self.together, 1) < 1:
+            raise InputError(
+                "Expected numbers of heads and of draws of at least 1, got "
+                f"{self.together} and {self.draws}. Leave them out for the defaults."
+            )

@@ -22,7 +22,8 @@ from headcount.core import (
     drawn_html,
     silent,
 )
-from headcount.importance.ablations.measured import (
+from headcount.importance.ablation_sweep import AblationSetting, Swept, ablated_texts, sweep
+from headcount.importance.ablations import (
     all_but_one,
     cross_fit,
     replacement,
@@ -30,12 +31,10 @@ from headcount.importance.ablations.measured import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.sweep import AblationSetting, Swept, ablated_texts, sweep
 from headcount.importance.folder import SWEEP, check_same_model, scored_table, write_scores
+from headcount.importance.gradients import Scores
 from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options, score_of
-from headcount.importance.score_agreement import Agreement, across, agreement
-from headcount.importance.score_significance import score_deltas
-from headcount.importance.scores import Scores
+from headcount.importance.score_agreement import Agreement, across, agreement, score_deltas
 from headcount.models import Loaded, as_loaded, check_has_heads, check_passes_gradients, signature
 from headcount.results import (
     AblationFacts,

@@ -27,7 +27,7 @@ from headcount.importance.score import Measured, Score, score_column
 from headcount.vocabulary import ColumnEntry
 
 if TYPE_CHECKING:
-    from headcount.importance.scores import Scores
+    from headcount.importance.gradients import Scores
 
 NAM = "Nam et al., NeurIPS 2025, arXiv:2505.13737, section 3"
 
@@ -102,8 +102,10 @@ class CausalGatesScore(CausalGatesOptions, Score):
         self, loaded: "models.Loaded", task: "tasks.Task", max_tokens: int = MAX_TOKENS
     ) -> "Measured":
         """The score, its parts, and what is left on examples that trained nothing."""
-        from headcount.importance.gate_checks import gate_facts  # only here: they need torch
-        from headcount.importance.gate_sets import gate_sets
+        from headcount.importance.gate_sets import (
+            gate_facts,  # only here: they need torch
+            gate_sets,
+        )
 
         sets = gate_sets(loaded, task, self, loaded.anatomy, max_tokens)
         facts = gate_facts(loaded, task, sets, max_tokens)

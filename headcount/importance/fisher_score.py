@@ -20,7 +20,7 @@ from headcount.core import MAX_TOKENS
 from headcount.importance.score import Score, score_column
 
 if TYPE_CHECKING:
-    from headcount.importance.scores import Scores
+    from headcount.importance.gradients import Scores
 
 
 def fisher(
@@ -37,7 +37,7 @@ def fisher(
         anatomy: Result of `examine(model)`; examined now if None.
         max_tokens: Number of padded tokens in a batch.
     """
-    from headcount.importance.gate_gradient import summed  # only here: it needs torch
+    from headcount.importance.gradients import summed  # only here: it needs torch
 
     sums, _ = summed(model, task, lambda slope_EH: slope_EH.square().sum(0), anatomy, max_tokens)
     return {place: sum_H / task.num_examples for place, sum_H in sums.items()}

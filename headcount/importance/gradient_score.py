@@ -27,7 +27,7 @@ from headcount.vocabulary import MICHEL
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headcount.importance.scores import Scores
+    from headcount.importance.gradients import Scores
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def gradient(
     Returns:
         One score per head, by site and layer, in the unit of the task's loss unless normalised.
     """
-    from headcount.importance.gate_gradient import summed  # only here: it needs torch
+    from headcount.importance.gradients import summed  # only here: it needs torch
 
     check_choice("a level", level, Level)
 

@@ -21,8 +21,8 @@ from headcount.importance.score import Score, score_column
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from headcount.importance.gradients import Scores
     from headcount.importance.query_means import Seen
-    from headcount.importance.scores import Scores
 
 
 @final

@@ -15,7 +15,7 @@ from headcount.importance.score import Score, score_column
 from headcount.vocabulary import VOITA
 
 if TYPE_CHECKING:
-    from headcount.importance.scores import Scores
+    from headcount.importance.gradients import Scores
 
 
 @dataclass(frozen=True)

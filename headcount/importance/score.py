@@ -13,7 +13,7 @@ from headcount.core import MAX_TOKENS, Head, options_of
 from headcount.vocabulary import WORTH, ColumnEntry
 
 if TYPE_CHECKING:
-    from headcount.importance.scores import Scores
+    from headcount.importance.gradients import Scores
 
 
 def score_column(

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headcount.measures.arcs import ArcHits
-from headcount.measures.grid_places import GridColumns
+from headcount.measures.patches import GridColumns
 from headcount.measures.reductions import (
     GRID_MASSES,
     MASSES,

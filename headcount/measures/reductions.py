@@ -50,7 +50,7 @@ class Sides:
     is_causal: bool = False
     """Whether no token attends to a later one."""
     with_context: Tokens | None = None
-    """All tokens that attend, if some are context and not measured (see `corpora/windows.py`)."""
+    """All tokens that attend, if some are context and not measured (see `corpora/encoder.py`)."""
     grid: Grid | None = None
     """Patches of the images; None for sentences."""
     host: "Sides | None" = None

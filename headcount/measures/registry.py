@@ -5,10 +5,7 @@ from headcount.measures.entropy import Entropy
 from headcount.measures.learned_sink import LearnedSink
 from headcount.measures.looks import Looks
 from headcount.measures.norms import Norms, PatchNorms
-from headcount.measures.patch_looks import PatchLooks
-from headcount.measures.patch_spots import PatchSpots
-from headcount.measures.patch_traits import PatchTraits
-from headcount.measures.patch_weights import PatchWeights
+from headcount.measures.patches import PatchLooks, PatchSpots, PatchTraits, PatchWeights
 from headcount.measures.patterns import Patterns
 from headcount.measures.positional import Positional
 from headcount.measures.rare import Rare

@@ -3,10 +3,12 @@ from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
 from .budget import share as share
-from .compensation.stages import Compensation as Compensation
-from .compensation.stages import recover as recover
+from .compensation import Compensation as Compensation
+from .compensation import recover as recover
 from .context import PruneSettings as PruneSettings
 from .context import PruningContext as PruningContext
+from .context import Roles as Roles
+from .context import check_protect as check_protect
 from .curves import Trial as Trial
 from .curves import curve as curve
 from .curves import trained as trained
@@ -41,5 +43,3 @@ from .pipeline import Pruned as Pruned
 from .pipeline import Pruning as Pruning
 from .pipeline import choose_heads as choose_heads
 from .pipeline import prune as prune
-from .protecting import Roles as Roles
-from .protecting import check_protect as check_protect

@@ -1,18 +1,178 @@
-"""Context: what a method chooses heads with, and the settings that it is made from."""
+"""Context: what a method chooses heads with, and the settings that it is made from.
 
-from collections.abc import Mapping
+Heads can be protected from every method, and a plan warns of what it prunes.
+
+A head is protected by its name or by a role. Roles come from an analysis of the model and, for
+causal models, from repeated random tokens, which takes seconds.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import MAX_TOKENS, Progress, silent
+from headcount.analysis import REPEATED_ROLES, repeated_roles
+from headcount.core import (
+    MAX_TOKENS,
+    Head,
+    InputError,
+    ModelError,
+    Plan,
+    Progress,
+    amount,
+    check_known,
+    names_a_head,
+    silent,
+)
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
-from headcount.pruning.protecting import Roles, known_roles, protected_heads
 from headcount.tasks import Task, check_examples_fit, drawn
 from headcount.training import TrainingRun
+from headcount.vocabulary import ROLES
+
+Roles = Mapping[str, Sequence[str]]
+"""Head name to the names of its roles."""
+
+KNOWN_ROLES = tuple(dict.fromkeys((*ROLES, *REPEATED_ROLES)))
+"""All roles that heads can be protected by."""
+
+SHOWN = 5
+"""Number of heads that a warning names."""
+
+
+def check_protect(names: Sequence[str], analysed: bool = True) -> list[Head]:
+    """The heads with their sites among names of heads and roles, which could be some model's.
+
+    Args:
+        names: names of heads and roles.
+        analysed: whether there is an analysis, from which roles are read.
+
+    Raises:
+        InputError: for a name that is neither a head's nor a role's, or a role that only an
+            analysis finds.
+    """
+    heads = [Head.parse(name) for name in names if "." in name]
+    for role in (name for name in names if not _is_head(name)):
+        check_known("a head such as dec.17.3, or a role", role, KNOWN_ROLES)
+        if not analysed and role not in REPEATED_ROLES:
+            raise _no_head_with(role)
+    return heads
+
+
+def known_roles(
+    loaded: Loaded, seed: int = 0, analysed: Roles | None = None, progress: Progress = silent
+) -> Roles:
+    """What is known of the roles of a model's heads.
+
+    Args:
+        loaded: the model.
+        seed: seed of the random tokens.
+        analysed: roles from an analysis of the model.
+        progress: called with the number of random sequences so far.
+    """
+    found = {str(head): list((analysed or {}).get(str(head), ())) for head in loaded.heads}
+    if set(loaded.heads.counts) == {"decoder.self"}:
+        try:
+            repeated = repeated_roles(loaded, seed, partial(progress, "roles"))
+        except ModelError:  # too few tokens, or too small a vocabulary
+            return found
+        for head, roles in found.items():
+            roles += [role for role in repeated[head] if role not in roles]
+    return found
+
+
+def protected_heads(names: Sequence[str], loaded: Loaded, roles: Roles) -> list[Head]:
+    """The heads with one of some names or roles.
+
+    Raises:
+        InputError: for a head that the model does not have, or a role that no head has.
+    """
+    check_protect(names)
+    heads: list[Head] = []
+    for name in names:
+        found = [loaded.heads.named(name)] if _is_head(name) else _with_role(name, loaded, roles)
+        if unknown := [head for head in found if head not in loaded.heads]:
+            loaded.anatomy.check_saw_images(unknown[0].site)
+            raise InputError(
+                f"Expected a head of the model ({loaded.heads}) to protect, got {unknown[0]}."
+            )
+        heads += found
+    return list(dict.fromkeys(heads))
+
+
+def _is_head(name: str) -> bool:
+    return "." in name or names_a_head(name)
+
+
+def _with_role(role: str, loaded: Loaded, roles: Roles) -> list[Head]:
+    found = [head for head in loaded.heads if role in roles[str(head)]]
+    if not found:
+        raise _no_head_with(role)
+    return found
+
+
+def _no_head_with(role: str) -> InputError:
+    return InputError(
+        f"Expected heads with the role {role} to protect, found none. Roles other than "
+        f"{', '.join(REPEATED_ROLES)} of causal models are read from --analysis. Add it, or leave "
+        "the role out."
+    )
+
+
+def losses_of(
+    plan: Plan, loaded: Loaded, roles: Roles, scores: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Warnings of layers that lose all heads, and of pruned heads with a role.
+
+    Args:
+        plan: which heads are kept.
+        loaded: the dense model.
+        roles: roles of its heads; empty if none were looked for.
+        scores: score of every head that can be pruned, by its name; empty without scores.
+    """
+    pruned = list(map(str, plan.pruned_heads(loaded.heads)))
+    return (*_emptied(plan, loaded, roles, scores), *_with_roles(pruned, roles))
+
+
+def _emptied(plan: Plan, loaded: Loaded, roles: Roles, scores: Mapping[str, float]) -> list[str]:
+    """One warning for every layer that had heads and keeps none."""
+    kept = {head.layer_id for head in plan.kept_heads(loaded.heads)}
+    layers: dict[str, list[str]] = {}
+    for head in plan.pruned_heads(loaded.heads):
+        if head.layer_id not in kept:
+            layers.setdefault(str(head).rpartition(".")[0], []).append(str(head))
+    order = sorted(scores, key=lambda head: -scores[head])
+    found = []
+    for layer, heads in layers.items():
+        sentence = f"layer {layer} loses all of its {amount(len(heads), 'head')}"
+        scored = [head for head in order if head in heads]
+        if scored:
+            place = order.index(scored[0]) + 1
+            sentence += f"; {scored[0]} has the highest score there, number {place} of {len(order)}"
+        if held := [f"{head} ({', '.join(roles[head])})" for head in heads if roles.get(head)]:
+            sentence += f"; with a role: {', '.join(held[:SHOWN])}{_more(held)}"
+        found.append(f"{sentence}. Keep a head of it with --protect")
+    return found
+
+
+def _with_roles(pruned: Sequence[str], roles: Roles) -> list[str]:
+    """One warning for all roles that pruned heads have."""
+    parts = []
+    for role in dict.fromkeys(role for each in roles.values() for role in each):
+        having = [head for head, each in roles.items() if role in each]
+        lost = [head for head in having if head in pruned]
+        if lost:
+            named = f"{', '.join(lost[:SHOWN])}{_more(lost)}"
+            parts.append(f"{len(lost)} of {len(having)} {role} ({named})")
+    if not parts:
+        return []
+    return [f"heads with a role are pruned: {'; '.join(parts)}. Keep a role with --protect ROLE"]
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
 
 
 @final

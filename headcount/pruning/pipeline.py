@@ -19,12 +19,17 @@ from headcount.core import InputError, Plan, brief_repr, by_one, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import BeforeAfter, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
-from headcount.pruning.compensation.stages import Compensation, run_stages
-from headcount.pruning.context import PruneSettings, PruningContext
+from headcount.pruning.compensation import Compensation, run_stages
+from headcount.pruning.context import (
+    PruneSettings,
+    PruningContext,
+    known_roles,
+    losses_of,
+    protected_heads,
+)
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
 from headcount.pruning.methods.method import Method, Ranking, Selection, check_finetunings
 from headcount.pruning.methods.registry import as_method
-from headcount.pruning.protecting import known_roles, losses_of, protected_heads
 from headcount.results import (
     CeilingRecord,
     ChoiceRecord,

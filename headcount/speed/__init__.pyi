@@ -1,7 +1,7 @@
-from .case import Case as Case
-from .case import Cost as Cost
-from .case import Timing as Timing
+from .comparison import Case as Case
+from .comparison import Cost as Cost
 from .comparison import Speed as Speed
+from .comparison import Timing as Timing
 from .comparison import compare_speed as compare_speed
 from .costs import Size as Size
 from .costs import cache_parts as cache_parts

@@ -25,8 +25,7 @@ from headcount.core import (
     share,
 )
 from headcount.results import cache_rows, write_sealed
-from headcount.speed.case import Case, Timing
-from headcount.speed.comparison import Speed
+from headcount.speed.comparison import Case, Speed, Timing
 from headcount.speed.costs import Size
 
 _CASE = ("mode", "batch", "tokens")

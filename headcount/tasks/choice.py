@@ -37,8 +37,7 @@ from headcount.tasks.classification import ClassTask
 from headcount.tasks.metrics import IGNORED
 from headcount.tasks.options import LikelihoodPer, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Losses, TaskBatch
-from headcount.tasks.token_rows import pad_id, padded, text_inputs
+from headcount.tasks.task import Answers, Distils, Losses, TaskBatch, pad_id, padded, text_inputs
 
 
 @final

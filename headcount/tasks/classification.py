@@ -8,11 +8,18 @@ Reference: GLUE (Wang et al., 2019), section 3, https://arxiv.org/abs/1804.07461
 Tasks of classes: loss and scores of examples that belong to one of several classes.
 
 Cross-entropy of the correct class, and accuracy, F1 or Matthews' correlation of the predicted ones.
+
+Image classification: which class an image belongs to.
+
+Cross-entropy of the correct class, and accuracy, F1 or Matthews' correlation of the predicted ones.
+An image is in the folder that is named after its class.
 """
 
+import hashlib
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -23,12 +30,22 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
-from headcount.corpora import TOKEN_TYPES, Columns, Data, Table
-from headcount.models import Loaded
+from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, image_digests
+from headcount.models import Loaded, image_encoder
 from headcount.tasks.options import ClassMetric, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Distils, Evaluation, Losses, Resampled, Task, TaskBatch
-from headcount.tasks.token_rows import pad_id, padded, text_inputs
+from headcount.tasks.task import (
+    Answers,
+    Distils,
+    Evaluation,
+    Losses,
+    Resampled,
+    Task,
+    TaskBatch,
+    pad_id,
+    padded,
+    text_inputs,
+)
 
 
 class ClassTask(Task, ABC):
@@ -352,3 +369,59 @@ def check_knows_padding(loaded: Loaded) -> None:
             f"Expected a pad_token_id in the config of {loaded.name}, got none, so it can't "
             "distinguish padding from text. Set model.config.pad_token_id to the tokenizer's."
         )
+
+
+HELD = 2**30
+"""Number of bytes of pixels that are kept in memory; the other images are read again."""
+
+
+@final
+class ImageClassification(ClassTask):
+    """Classes of images.
+
+    Args:
+        loaded: a `...ForImageClassification` with its image processor.
+        data: folders `FOLDER/label/image.png`, tables with paths of images, or
+            `{"image": [...], "label": [...]}`.
+        columns: `{"image": NAME, "label": NAME}` in tables. Labels are names of the config's
+            `label2id` or `id2label`, or numbers of classes.
+        metric: `accuracy`, `f1` or `matthews`.
+        limit: largest number of images; labels take turns.
+    """
+
+    name: ClassVar[str] = "image-classification"
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        metric: ClassMetric = "accuracy",
+        limit: int | None = None,
+    ) -> None:
+        table = self._read(loaded, data, columns, metric, limit)
+        self._paths = [Path(cell) for cell in table["image"]]
+        cells = "".join(map(str, zip(image_digests(table["image"]), table["label"], strict=True)))
+        self.sha256 = hashlib.sha256(cells.encode()).hexdigest()
+        self._encoder = image_encoder(loaded)
+        self._held: dict[int, Tensor] = {}
+
+    @property
+    def length_N(self) -> Int[np.ndarray, " example"]:
+        """Number of tokens in every image."""
+        return np.full(self.num_examples, self._encoder.grid.num_tokens)
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """A batch of images with their classes."""
+        pixels = torch.stack([self._pixels(int(index)) for index in index_E])
+        labels = {"class": torch.from_numpy(self.gold_N[index_E])}
+        rows = torch.arange(len(index_E))
+        return TaskBatch({"pixel_values": pixels}, labels, rows, torch.from_numpy(index_E))
+
+    def _pixels(self, index: int) -> Tensor:
+        if index in self._held:
+            return self._held[index]
+        (pixels,) = self._encoder.pixels([self._paths[index]])
+        if (len(self._held) + 1) * pixels.nbytes <= HELD:
+            self._held[index] = pixels
+        return pixels

@@ -24,8 +24,7 @@ from headcount.tasks.classification import check_knows_padding, encoded_pairs, p
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
 from headcount.tasks.options import read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Losses, TaskBatch
-from headcount.tasks.token_rows import pad_id
+from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -30,8 +30,7 @@ from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
 from headcount.tasks.options import Pooling, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Answers, Losses, TaskBatch
-from headcount.tasks.token_rows import pad_id, text_inputs
+from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id, text_inputs
 
 STS_SCALE = (0, 5)
 """The scale of the STS tasks."""

@@ -35,8 +35,15 @@ from headcount.tasks.classification import class_numbers
 from headcount.tasks.metrics import IGNORED, TokenTask
 from headcount.tasks.options import TokenMetric, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Evaluation, Losses, Resampled, TaskBatch
-from headcount.tasks.token_rows import pad_id, padded, text_inputs
+from headcount.tasks.task import (
+    Evaluation,
+    Losses,
+    Resampled,
+    TaskBatch,
+    pad_id,
+    padded,
+    text_inputs,
+)
 
 Counts = Float[np.ndarray, "draw kind label"]
 """Numbers of words by class: right and predicted, predicted, and right."""

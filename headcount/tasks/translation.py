@@ -37,8 +37,15 @@ from headcount.tap import evaluating, input_device
 from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
 from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
 from headcount.tasks.supported import check_fits
-from headcount.tasks.task import Evaluation, Resampled, TaskBatch
-from headcount.tasks.token_rows import groups, pad_id, padded, text_inputs
+from headcount.tasks.task import (
+    Evaluation,
+    Resampled,
+    TaskBatch,
+    groups,
+    pad_id,
+    padded,
+    text_inputs,
+)
 
 VARYING = -1
 """SacreBLEU's number of references if examples differ in theirs."""

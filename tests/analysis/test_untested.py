@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from headcount.analysis.untested import Conditions
+from headcount.analysis.roles import Conditions
 from headcount.corpora import Halves
 from headcount.vocabulary import IMAGES, TEXTS, Thresholds
 

@@ -10,7 +10,7 @@ from headcount.artifact import claim_artifact
 from headcount.artifact.staging import replaced
 from headcount.core import InputError, ResumePolicy, hold, locked, release
 from headcount.core.files import LOCK
-from headcount.training.claiming import claim
+from headcount.training.checkpoints import claim
 
 
 def test_the_state_of_a_run_that_goes_on_is_not_overwritten(tmp_path: Path):

@@ -13,7 +13,7 @@ from headcount.artifact.further_training import choice_of, origin_of
 from headcount.compaction import compact
 from headcount.core import ModelError
 from headcount.models import Loaded, plan_for
-from headcount.pruning.compensation.folding import fold, output_moments
+from headcount.pruning.compensation import fold, output_moments
 from headcount.results import CeilingRecord, ChoiceRecord, PruneRecord
 from tests.compaction.plans import some_heads
 from tests.tasks import loaded as small

@@ -102,7 +102,7 @@ def test_the_size_of_chunks_does_not_matter(
 ) -> None:
     corpus, encoder = Corpus(bank), Encoder(tokenizers["gpt2"])
     whole = take_census(corpus, encoder)
-    monkeypatch.setattr("headcount.corpora.counting.SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr("headcount.corpora.census.SENTENCES_AT_ONCE", 2)
     parts = take_census(corpus, encoder)
     assert np.array_equal(whole.source_counts, parts.source_counts)
     assert (whole.counts, whole.relations) == (parts.counts, parts.relations)

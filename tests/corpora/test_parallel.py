@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.parallel import read_pair, read_tsv
+from headcount.corpora.records import read_pair, read_tsv
 
 
 def write(path: Path, content: str) -> Path:

@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
 from headcount.corpora import Encoder, Sentence
-from headcount.corpora.word_pairs import (
+from headcount.corpora.labelled_tokens import (
     WordPair,
     encode_one_sequence,
     encode_two_sides,

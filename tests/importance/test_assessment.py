@@ -21,7 +21,7 @@ from headcount.importance import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablations.measured import halves, replacement
+from headcount.importance.ablations import halves, replacement
 from headcount.models import Loaded
 from headcount.statistics import holm, loss_deltas
 from headcount.tap import gated, tapped

@@ -15,8 +15,7 @@ from transformers import PreTrainedModel
 from headcount import load
 from headcount.core import InputError, LayerId, ModelError
 from headcount.importance import attention_gradients, sensitivity
-from headcount.importance.attention_gradient import KindSums, token_kinds
-from headcount.importance.sensitivity_numbers import no_ops
+from headcount.importance.sensitivity_numbers import KindSums, no_ops, token_kinds
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap
 from headcount.tap import Anatomy

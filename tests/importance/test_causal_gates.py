@@ -16,8 +16,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
 from headcount.importance import CausalGatesOptions, Options, assess, causal_gates, write_assessment
-from headcount.importance.gate_checks import gate_facts
-from headcount.importance.gate_sets import GateSets, split
+from headcount.importance.gate_sets import GateSets, gate_facts, split
 from headcount.models import Loaded
 from headcount.reports.documents.worth import worth_document
 from headcount.results import ImportanceRecord

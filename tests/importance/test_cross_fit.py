@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headcount.importance.ablations.measured import cross_fit, halves
+from headcount.importance.ablations import cross_fit, halves
 from headcount.tasks import Evaluation
 from tests.importance.test_score_significance import NUM, Right, evaluation
 from tests.textbook.cross_fit import cross_fitted

@@ -12,7 +12,7 @@ from transformers.activations import ACT2FN
 from headcount.core import InputError, ModelError
 from headcount.importance import token_relevance
 from headcount.importance.choices import Rules
-from headcount.importance.lrp import rule_sets as lrp_rule_sets
+from headcount.importance.lrp import propagation
 from headcount.importance.lrp.propagation import Lrp
 from headcount.importance.lrp.rules import passed
 from tests import tiny
@@ -26,7 +26,7 @@ from tests.importance.lrp_cases import (
 )
 from tests.laws import leaving_no_trace
 
-RULES = pytest.mark.parametrize("rules", lrp_rule_sets.RULES)
+RULES = pytest.mark.parametrize("rules", propagation.RULES)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_attnlrp_loses_relevance_in_the_softmax_only(
     def through(function: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return passed(x, function(x.detach(), *args, **kwargs))
 
-    monkeypatch.setitem(lrp_rule_sets.ATTNLRP, "softmax", through)
+    monkeypatch.setitem(propagation.ATTNLRP, "softmax", through)
     assert_kept(name, "attnlrp")
 
 
@@ -214,7 +214,7 @@ def test_an_unknown_rule_set_and_broken_logits_are_refused(plain: Any) -> None:
 
 
 def test_the_command_line_offers_every_rule_set() -> None:
-    assert get_args(Rules) == tuple(lrp_rule_sets.RULES)
+    assert get_args(Rules) == tuple(propagation.RULES)
 
 
 def shared(plain: Any, rules: str, function: Any, *factors: list[float]) -> list[list[float]]:

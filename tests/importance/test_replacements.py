@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import LayerId
-from headcount.importance.ablations.measured import mean, uniform
+from headcount.importance.ablations import mean, uniform
 from headcount.tap import Anatomy, AttentionLayer, Tap
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask

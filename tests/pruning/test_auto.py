@@ -10,7 +10,7 @@ from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.pruning import method, spare_groups
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.methods.auto import halves
+from headcount.pruning.methods.by_score import halves
 from headcount.tasks import Similarity, drawn
 from tests.pruning.context import context
 from tests.tasks.loaded import PAIRS, TASKS

@@ -15,13 +15,18 @@ from transformers import PreTrainedModel
 from headcount.compaction import compact
 from headcount.core import Head, InputError, LayerId, Plan
 from headcount.gates import Fixed
-from headcount.importance.ablations.measured import mean
+from headcount.importance.ablations import mean
 from headcount.models import Loaded
 from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units
 from headcount.pruning.before_after import evaluate_gated
-from headcount.pruning.compensation.folding import OutputMoments, fold, output_moments
-from headcount.pruning.compensation.rescaling import rescale
-from headcount.pruning.compensation.stages import recover, run_stages
+from headcount.pruning.compensation import (
+    OutputMoments,
+    fold,
+    output_moments,
+    recover,
+    rescale,
+    run_stages,
+)
 from headcount.pruning.pipeline import control
 from headcount.results import Calibration
 from headcount.tap import Tap

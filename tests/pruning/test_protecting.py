@@ -19,8 +19,8 @@ from headcount.pruning import (
     prune,
 )
 from headcount.pruning.budget import by_site, pruned_heads
+from headcount.pruning.context import losses_of, protected_heads
 from headcount.pruning.methods.learned import L0, Subset
-from headcount.pruning.protecting import losses_of, protected_heads
 from headcount.tasks import TaskSplits
 from tests import tiny
 from tests.examined import examined

@@ -27,8 +27,8 @@ from headcount.pruning import (
     choose_heads,
 )
 from headcount.pruning.budget import Unit
+from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import ascending
-from headcount.pruning.methods.stepwise import Stepwise
 from headcount.tap import tapped
 from headcount.tasks import Translation, evaluate, some
 from headcount.tasks.options import TranslationMetric

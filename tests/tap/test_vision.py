@@ -15,7 +15,7 @@ from headcount.core import Head, InputError, ModelError, Plan
 from headcount.corpora import Corpus
 from headcount.models import Loaded, encoder_of
 from headcount.pruning import Units
-from headcount.pruning.protecting import protected_heads
+from headcount.pruning.context import protected_heads
 from headcount.tap import Anatomy, StateId, examine, state_ids
 from tests import tiny
 

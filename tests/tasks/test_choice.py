@@ -12,7 +12,7 @@ from headcount.importance.lrp.relevance import start_of
 from headcount.models import Loaded
 from headcount.tasks import Choice, TaskSplits, build, drawn, evaluate
 from headcount.training import FinetuneConfig
-from headcount.training.finetuning.distillation import DistillationLoss, check_distillation
+from headcount.training.distillation import DistillationLoss, check_distillation
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 

@@ -16,7 +16,7 @@ from headcount.models import Loaded
 from headcount.serve import predicting
 from headcount.tasks import Classification, Regression, Task, build, evaluate
 from headcount.training import FinetuneConfig
-from headcount.training.finetuning.distillation import DistillationLoss
+from headcount.training.distillation import DistillationLoss
 from tests.tasks import loaded as small
 from tests.textbook import tasks as textbook
 

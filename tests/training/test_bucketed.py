@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headcount.core import InputError
-from headcount.training.bucketed import NO_PART, Batches, Pairing, cuts
+from headcount.training.batches_trainer import NO_PART, Batches, Pairing, cuts
 
 LENGTHS = np.random.default_rng(3).integers(1, 40, (523, 2))
 

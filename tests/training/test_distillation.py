@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 from headcount.core import InputError
 from headcount.tasks import drawn
 from headcount.training import FinetuneConfig
-from headcount.training.finetuning.distillation import DistillationLoss, embedding_distance
-from headcount.training.finetuning.finetuning import rates
+from headcount.training.distillation import DistillationLoss, embedding_distance
+from headcount.training.finetuning import rates
 from tests.importance.tiny_task import TinyTask
 from tests.tasks import loaded as small
 

@@ -1,7 +1,7 @@
 import torch
 from torch.nn.functional import dropout
 
-from headcount.training.optim.batches_trainer import LEVELS, FastDropout, dropped
+from headcount.training.batches_trainer import LEVELS, FastDropout, dropped
 
 
 def test_a_share_goes_and_the_rest_keeps_the_mean() -> None:

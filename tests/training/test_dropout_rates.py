@@ -12,7 +12,7 @@ from headcount.core import InputError
 from headcount.models import Loaded
 from headcount.tasks import Task
 from headcount.training import FinetuneConfig, TrainingRun, check_finetuning, finetune
-from headcount.training.finetuning.finetuning import at_rate, rates
+from headcount.training.finetuning import at_rate, rates
 from tests import tiny
 from tests.tasks import loaded as small
 

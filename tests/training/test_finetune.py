@@ -20,9 +20,9 @@ from headcount.training import (
     check_finetuning,
     finetune,
 )
-from headcount.training.bucketed import Batches
-from headcount.training.finetuning.distillation import DistillationLoss
-from headcount.training.finetuning.trainer import check_gpu
+from headcount.training.batches_trainer import Batches
+from headcount.training.distillation import DistillationLoss
+from headcount.training.finetuning import check_gpu
 from tests import tiny
 from tests.forked import Forked
 from tests.laws import leaving_no_trace

@@ -11,8 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from headcount.core import InputError, ModelError
 from headcount.tasks import TaskBatch
 from headcount.training import FinetuneConfig, finetune
-from headcount.training.finetuning.distillation import DistillationLoss
-from headcount.training.optim.layerwise import hidden_states, layerwise_distance
+from headcount.training.distillation import DistillationLoss, hidden_states, layerwise_distance
 from tests.tasks import loaded as small
 
 

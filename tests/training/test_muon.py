@@ -9,7 +9,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 from transformers.pytorch_utils import Conv1D
 
-from headcount.training.optim.muon import BFLOAT16_UNITS, MuonAdamW
+from headcount.training.muon import BFLOAT16_UNITS, MuonAdamW
 from tests.tasks.loaded import loaded
 
 LR, BETA2 = 1e-2, 0.98

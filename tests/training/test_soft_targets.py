@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headcount.core import InputError
-from headcount.training.optim import soft_targets
-from headcount.training.optim.soft_targets import Targets, soft_cross_entropy
+from headcount.training import distillation
+from headcount.training.distillation import Targets, soft_cross_entropy
 
 IGNORED = -100
 PLACES, ANSWERS = 5, 7
@@ -55,7 +55,7 @@ def textbook(
 )
 def test_by_definition(targets: Targets, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chunk size does not matter."""
-    monkeypatch.setattr(soft_targets, "CACHED", rows * ANSWERS)
+    monkeypatch.setattr(distillation, "CACHED", rows * ANSWERS)
     student, teacher = drawn(0, PLACES, ANSWERS), drawn(1, PLACES, ANSWERS)
     for count in (None, 11):
         loss = soft_cross_entropy(student, LABELS, targets, teacher, count)

@@ -41,8 +41,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, LayerId, spread
 from headcount.importance.choices import Rules
-from headcount.importance.lrp.propagation import Lrp
-from headcount.importance.lrp.rule_sets import listener
+from headcount.importance.lrp.propagation import Lrp, listener
 from headcount.tap import (
     Anatomy,
     AnyModel,

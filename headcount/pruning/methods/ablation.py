@@ -25,7 +25,7 @@ from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import Unit
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.stepwise import Stepwise
+from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.options import AblationOptions
 
 
@@ -43,11 +43,12 @@ class Greedy(AblationOptions, Stepwise):
         """The harm of removing each unit; NaN for heads that can't be pruned or are already."""
         ablations = [Ablation("+".join(map(str, unit)), unit) for unit in left]
         key = _key(context, ablations, self.quantity)
+        # A file for each step: an order that goes a step back finds no later step's in its place
         if self.quantity == "score" and context.sample.writes:
-            state = _file(context, f"ablation-{len(left)}.json")
+            state = context.state and context.state / f"ablation-{len(left)}.json"
             harm = _harm_to_texts(context, ablations, state, key)
         else:
-            state = _file(context, f"ablation-{len(left)}.safetensors")
+            state = context.state and context.state / f"ablation-{len(left)}.safetensors"
             harm = self._harm(context, _swept(context, ablations, state, key))
         if state is not None:
             forget(state)
@@ -104,11 +105,6 @@ def _by_place(context: PruningContext, left: Sequence[Unit], harm: Sequence[floa
             blank = torch.full((counts[head.site][head.layer],), torch.nan).double()
             scores.setdefault(head.layer_id, blank)[head.index] = value
     return scores
-
-
-def _file(context: PruningContext, name: str) -> Path | None:
-    """A file for one step: an order that goes a step back finds no later step's in its place."""
-    return None if context.state is None else context.state / name
 
 
 def _key(context: PruningContext, ablations: Sequence[Ablation], quantity: str) -> str:

@@ -3,19 +3,214 @@
 Random: heads are pruned in a random order, which every other method should beat.
 
 Several seeds give a mean and a range. No data is used.
+
+Stepwise: heads are pruned by ascending score, and scores are updated after every step.
+
+After every step, pruned heads are gated to 0 while the others are scored again. A step of 1 scores
+once for the entire order, a step of 0 once for each head. An order is nested: if units are equally
+large, a smaller budget for all heads prunes the same units and more. Budgets for sites need an
+order of their own: once a site has met its budget, scoring continues for the other sites only.
+
+Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019), section 4, https://arxiv.org/abs/1905.10650
+
+Auto: of several cheap scores, the one whose choice costs the model least under the budget.
+
+Which score predicts best what pruning costs depends on the model. So every candidate ranks the
+heads on one half of the examples. The heads that it would keep under the budget are then measured
+on the other half, with the others gated to 0. The candidate with the lowest loss there ranks the
+heads again on all examples. This takes a ranking and a forward pass for each candidate.
 """
 
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field, make_dataclass, replace
 from random import Random as Chance
 from typing import final
 
+import numpy as np
+
+from headcount.core import Head, InputError, Kept, Plan
 from headcount.importance import SCORES, Scores, score_of
-from headcount.pruning.budget import Keep, Unit
+from headcount.models import signature
+from headcount.pruning.before_after import evaluate_gated
+from headcount.pruning.budget import Keep, Unit, Units
 from headcount.pruning.context import PruningContext
-from headcount.pruning.methods.method import Order, Ranking
-from headcount.pruning.methods.stepwise import Stepwise
-from headcount.pruning.options import METHOD_OPTIONS, MethodOptions, RandomOptions
+from headcount.pruning.methods.method import (
+    Method,
+    Order,
+    Ranking,
+    RankingMethod,
+    Selection,
+    ascending,
+    by_mean,
+)
+from headcount.pruning.options import (
+    METHOD_OPTIONS,
+    AutoOptions,
+    MethodOptions,
+    RandomOptions,
+    StepOptions,
+)
+from headcount.tap import Tap
+from headcount.tasks import Task, some
+
+_PARTS = ("gone", "left")
+"""Fields of `Progressed`, as they are kept."""
+Room = Mapping[str | None, int]
+"""Number of heads still to prune, in all or at each site."""
+
+
+@dataclass(frozen=True)
+class Stepwise(StepOptions, Ranking):
+    """A ranking by scores of the heads; heads with higher scores are kept."""
+
+    @property
+    def depends_on_batches(self) -> bool:
+        """Whether scores depend on which examples share a batch, so on its size."""
+        return False
+
+    @property
+    def uses_metric(self) -> bool:
+        """Whether the scores come from the task's metric, not from its loss."""
+        return False
+
+    @abstractmethod
+    def scores(self, context: PruningContext, left: Sequence[Unit]) -> Scores:
+        """Scores of the heads of the remaining units, while pruned heads are gated to 0.
+
+        Args:
+            context: the model, which is gated, and the data.
+            left: units that can still be pruned. Other units are pruned already, or at a site that
+                has met its budget, whose layers need no score.
+        """
+
+    def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
+        """The heads that can be pruned, lowest scores first.
+
+        With a budget, scores are updated until the budget is met; the kept heads follow by their
+        last scores. A site that has met its own budget loses no more heads. If units differ in
+        size, or every group loses equally many, only an order of all heads shows which ones a
+        budget prunes, so the order always covers all.
+
+        If the context has a state folder, an interrupted order resumes, and a finished one is read.
+
+        Raises:
+            InputError: if the state belongs to another run.
+        """
+        units = context.units if keep is None else context.units.named(keep)
+        if not units.units:
+            return Order(())
+        size = max(1, round(self.step * len(units.units)))
+        file, key = context.state and context.state / "order.json", self._key(context, units, keep)
+        kept = Kept(file, key, "an order of heads", Mapping[Head, float])
+        so_far = done = Progressed(*(Order.of(kept.get(part, {})) for part in _PARTS))
+        total = sum(_room(units, Order(()), keep).values())
+        # Everything is scored once, even if nothing is pruned, since scores are reported.
+        while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
+            left = _left(units, done.gone, room) if done.dense.heads else units.units
+            context.progress("ranking", total - sum(room.values()), total)
+            found = self._scored(context, done.gone, left)
+            done = done.after(found, _going(found, units, size, room), units.units)
+            kept.keep({part: getattr(done, part).by_head for part in _PARTS})
+        if done is not so_far:
+            context.progress("ranking", total, total)
+        return done.dense
+
+    def _key(self, context: PruningContext, units: Units, keep: Keep | None) -> str:
+        task = context.sample
+        return signature(
+            context.loaded,
+            task.sha256,
+            task=task.name,
+            n=task.num_examples,
+            units=units.sha256[:12],
+            by=repr(self),
+            metric=task.signature if self.uses_metric else None,
+            max_tokens=context.max_tokens if self.depends_on_batches else None,
+            keep=None if isinstance(keep, int | None) else dict(keep),
+        )
+
+    def _scored(self, context: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
+        """The remaining units, ordered by their scores in the model without the pruned heads."""
+        loaded = context.loaded
+        stay = set(loaded.heads) - set(gone.heads)
+        gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
+        with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
+            return ascending(left, self.scores(context, left))
+
+
+@final
+@dataclass(frozen=True)
+class Progressed:
+    """An order so far."""
+
+    gone: Order = field(default_factory=lambda: Order(()))
+    left: Order = field(default_factory=lambda: Order(()))
+    """Heads that were scored but not pruned, by their last scores."""
+
+    @property
+    def dense(self) -> Order:
+        """The pruned heads, then the others."""
+        return self.gone.then(self.left, self.left.heads)
+
+    def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
+        """The order after more of the scored heads are pruned.
+
+        >>> from headcount.core import Heads
+        >>> a, b, c = Heads({"decoder.self": (3,)})
+        >>> units = [(a,), (b,), (c,)]
+        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)
+        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).dense.heads]
+        ['dec.0.1', 'dec.0.2', 'dec.0.0']
+        """
+        gone = self.gone.then(found, going)
+        scores = {**self.left.scores, **found.scores}
+        still = [unit for unit in units if unit[0] in scores and unit[0] not in gone.scores]
+        return Progressed(gone, by_mean(still, {head: scores[head] for u in still for head in u}))
+
+
+def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
+    """Number of heads still to prune: in all (None), or at each site with its own budget."""
+    uneven = units.groups or len({len(unit) for unit in units.units}) > 1
+    if keep is None or uneven:
+        return {None: sum(map(len, units.units)) - len(gone.heads)}
+    if not isinstance(keep, Mapping):
+        return {None: max(0, len(units.heads) - keep - len(gone.heads))}
+    at = Counter(head.site for head in gone.heads)
+    return {
+        site: sum(units.heads.counts[site]) - number - at[site] for site, number in keep.items()
+    }
+
+
+def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
+    """Units that are not pruned, at sites where more heads are to be pruned."""
+    return [
+        unit
+        for unit in units.units
+        if unit[0] not in gone.scores and room[_counts_for(unit, room)] > 0
+    ]
+
+
+def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...]:
+    """The heads of the first units, no more at a site than its budget still prunes.
+
+    A budget for all heads may be exceeded, so that steps are the same under a smaller budget.
+    """
+    unit_of = {head: unit for unit in units.units for head in unit}
+    rest, going = Counter(room), []
+    for unit in dict.fromkeys(unit_of[head] for head in found.heads):
+        where = _counts_for(unit, room)
+        if len(going) < size and (where is None or rest[where] > 0):
+            going.append(unit)
+            rest[where] -= len(unit)
+    return tuple(head for unit in going for head in unit)
+
+
+def _counts_for(unit: Unit, room: Room) -> str | None:
+    """The budget that a unit counts towards: that of its site, or of all (None)."""
+    return None if None in room else unit[0].site
 
 
 @final
@@ -52,3 +247,51 @@ def _by_score(options: type[MethodOptions]) -> type[ByScore]:
 
 BY_SCORE: Mapping[str, type[ByScore]] = {name: _by_score(METHOD_OPTIONS[name]) for name in SCORES}
 """The method of every score, by its name."""
+
+
+CANDIDATES = ("gradient", "fisher", "norm", "sink")
+"""The scores to try."""
+
+
+@final
+@dataclass(frozen=True)
+class Auto(AutoOptions, Method):
+    """Tries the scores by gradient, Fisher information, norm and sink, and takes the best."""
+
+    def choose(self, context: PruningContext, keep: Keep) -> Selection:
+        """Choose by the candidate whose kept heads have the lowest loss on unseen examples.
+
+        Raises:
+            InputError: for a budget that the units can't meet, or fewer than two examples.
+        """
+        first, second = halves(context.sample, context.seed)
+        trial = replace(context, train=first, calibration=first.num_examples, state=None)
+        losses: dict[str, float] = {}
+        context.progress("candidates", 0, len(self._candidates()))
+        for number, (name, candidate) in enumerate(self._candidates().items()):
+            plan = candidate.choose(trial, keep).plan
+            measured = context.watched(second, f"kept by {name}")
+            found = evaluate_gated(context.loaded, plan, measured, context.max_tokens, texts=False)
+            losses[name] = found.loss
+            context.progress("candidates", number + 1, len(self._candidates()))
+        best = min(losses, key=losses.__getitem__)
+        return replace(self._candidates()[best].choose(context, keep), compared=losses)
+
+    def _candidates(self) -> Mapping[str, RankingMethod]:
+        return {name: RankingMethod(BY_SCORE[name](self.step)) for name in CANDIDATES}
+
+
+def halves(task: Task, seed: int) -> tuple[Task, Task]:
+    """Two halves of a task's examples, drawn at random.
+
+    Raises:
+        InputError: for fewer than two examples.
+    """
+    if task.num_examples < 2:
+        raise InputError(
+            f"Expected at least 2 examples, to score heads on one half and measure on the other, "
+            f"got {task.num_examples}. Give more data, or name a --method."
+        )
+    order_N = np.random.default_rng(seed).permutation(task.num_examples)
+    middle = task.num_examples // 2
+    return some(task, np.sort(order_N[:middle])), some(task, np.sort(order_N[middle:]))

@@ -15,8 +15,8 @@ from headcount.core import InputError
 from headcount.models import Loaded, revision
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import Method, Order, Ranking, RankingMethod
-from headcount.pruning.methods.stepwise import Stepwise
 from headcount.results import SPARED, Clusters, Signature
 
 Groups = Sequence[Sequence[str]]

@@ -5,8 +5,7 @@ from dataclasses import fields
 
 from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
-from headcount.pruning.methods.auto import Auto
-from headcount.pruning.methods.by_score import BY_SCORE, Random
+from headcount.pruning.methods.by_score import BY_SCORE, Auto, Random
 from headcount.pruning.methods.learned import L0, Subset
 from headcount.pruning.methods.method import Method, Ranking, RankingMethod
 from headcount.pruning.options import METHOD_OPTIONS, MethodOptions

@@ -12,7 +12,7 @@ from headcount.core import ModelError
 from headcount.papers import RECIPES, Rows, learn_pieces
 from headcount.papers.pretraining.examples import TranslationExamples, encode
 from headcount.papers.pretraining.tokenizer_training import BpeDropout
-from headcount.training.bucketed import NO_PART
+from headcount.training.batches_trainer import NO_PART
 from tests.tiny_tokenizers import wordpiece
 
 RECIPE = replace(RECIPES["tiny"], bpe_dropout=0.3, max_length=512)

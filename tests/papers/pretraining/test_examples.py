@@ -17,7 +17,7 @@ from headcount.papers.pretraining.examples import (
     encode,
 )
 from headcount.tasks import Translation
-from headcount.training.bucketed import NO_PART
+from headcount.training.batches_trainer import NO_PART
 
 TINY = RECIPES["tiny"]
 

@@ -24,9 +24,8 @@ from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.trainer import averaged
 from headcount.tasks import Translation, evaluate
 from headcount.training import Tell, TrainingProgress
-from headcount.training.bucketed import Batches
+from headcount.training.batches_trainer import Batches, trainer_arguments
 from headcount.training.checkpoints import whole_checkpoints
-from headcount.training.optim.batches_trainer import trainer_arguments
 
 TINY = replace(RECIPES["tiny"], layers=1, epochs=1, pieces=150, batch_tokens=600)
 

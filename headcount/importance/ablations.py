@@ -32,9 +32,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice, spread
-from headcount.importance.ablations.sweep import Ablation, AblationSetting, sweep
+from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
-from headcount.importance.scores import Scores
+from headcount.importance.gradients import Scores
 from headcount.tap import (
     Anatomy,
     AnyModel,

@@ -1,19 +1,31 @@
 """Fine-tuning on a task: for a control, for learned gates, or for recovery of a pruned model.
 
 Batches are reshuffled every epoch and have similar lengths, as in training from scratch. With a
-folder for its state, a killed fine-tuning resumes from its last checkpoint.
+folder for its state, a killed fine-tuning resumes from its last checkpoint. At every
+logging step it reports loss, speed and time left.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-from torch import nn
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import (
+    PreTrainedModel,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.utils import SAFE_WEIGHTS_NAME
 
 from headcount.core import Heads, InputError, ResumePolicy, processes
 from headcount.gates import GateTraining, HeadGates, gating
@@ -27,14 +39,191 @@ from headcount.models import (
     tokenizer_revision,
 )
 from headcount.tap import AnyModel, model_of
-from headcount.tasks import Task, check_examples_fit
-from headcount.training.bucketed import Batches
-from headcount.training.checkpoints import remove_broken, strip, whole_checkpoints
-from headcount.training.claiming import claim
-from headcount.training.finetuning.config import FinetuneConfig
-from headcount.training.finetuning.distillation import DistillationLoss, check_distillation
-from headcount.training.finetuning.trainer import TuneTrainer, check_gpu, tuning_arguments
-from headcount.training.progress import ProgressCallback, Tell
+from headcount.tasks import IGNORED, Task, TaskBatch, check_examples_fit
+from headcount.training.batches_trainer import Batches, BatchesTrainer, Parts, trainer_arguments
+from headcount.training.checkpoints import claim, remove_broken, strip, whole_checkpoints
+from headcount.training.config import FinetuneConfig
+from headcount.training.distillation import DistillationLoss, check_distillation
+
+
+@final
+@dataclass(frozen=True)
+class TrainingProgress:
+    """The progress of a training at one logging step."""
+
+    step: int
+    steps: int
+    """Number of steps in the entire training."""
+    epoch: float
+    """Number of passes over the data so far."""
+    tokens_per_second: float
+    """Target tokens per second, over all processes, since training started or resumed."""
+    seconds_left: float
+    """Seconds left at the speed so far."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Logged numbers: `loss` (nats a token, smoothed), `learning_rate`, `grad_norm`; after an
+    evaluation on the development set, `eval_loss` and its score."""
+
+
+Tell = Callable[[TrainingProgress], None]
+
+
+@final
+class ProgressCallback(TrainerCallback):
+    """Passes a `TrainingProgress` to a function whenever the Trainer logs.
+
+    Args:
+        tell: the function, called in the first process only.
+        steps_per_epoch: number of steps in one pass over the data.
+        tokens_per_epoch: number of target tokens in one pass.
+    """
+
+    def __init__(self, tell: Tell, steps_per_epoch: float, tokens_per_epoch: int) -> None:
+        self._tell = tell
+        self._steps_per_epoch, self._tokens_per_epoch = steps_per_epoch, tokens_per_epoch
+        self._started, self._first = time.monotonic(), 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Start the clock."""
+        self._started, self._first = time.monotonic(), state.global_step
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        """Report the progress."""
+        if not state.is_world_process_zero or "train_runtime" in (logs or {}):
+            return
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        done = state.global_step - self._first
+        epochs = done / self._steps_per_epoch
+        left = (state.max_steps - state.global_step) * seconds / max(done, 1)
+        self._tell(
+            TrainingProgress(
+                state.global_step,
+                state.max_steps,
+                state.global_step / self._steps_per_epoch,
+                epochs * self._tokens_per_epoch / seconds,
+                left,
+                dict(logs or {}),
+            )
+        )
+
+
+@final
+class TuneTrainer(BatchesTrainer):
+    """Trains a lesson.
+
+    Args:
+        lesson: the model to train, with its loss.
+        task: the task, which makes the batches.
+        batches: the examples of every batch, in order.
+        arguments: arguments of transformers' Trainer, made by `tuning_arguments`.
+        callbacks: further callbacks.
+    """
+
+    def __init__(
+        self,
+        lesson: DistillationLoss,
+        task: Task,
+        batches: Batches,
+        arguments: TrainingArguments,
+        callbacks: Sequence[TrainerCallback],
+    ) -> None:
+        super().__init__(lesson, batches, arguments, lesson.tuning, callbacks)
+        self._lesson, self._task = lesson, task
+
+    def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
+        """The task's batch as a single input."""
+        return {"batch": self._task.training_batch(part_EP[:, 0], number)}
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Tensor]:
+        """The batches of a step, and the number of predictions in them over all processes."""
+        samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        here = sum(_num_predicted(sample["batch"]) for sample in samples)
+        counts: Any = self.accelerator.gather(torch.tensor(here, device=device))
+        return samples, counts.sum()
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The loss, scaled so that a step's loss is the mean over all predictions in it.
+
+        The Trainer averages over the step's batches and processes, so each batch is weighted by its
+        number of predictions.
+        """
+        loss = super().compute_loss(model, inputs)
+        batches = self.current_gradient_accumulation_steps * self.accelerator.num_processes
+        assert not return_outputs and num_items_in_batch is not None
+        return loss * (_num_predicted(inputs["batch"]) * batches / num_items_in_batch)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save weights under the names they have in the lesson, tied weights once."""
+        assert output_dir is not None
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+        save_model(self._lesson, str(Path(output_dir) / SAFE_WEIGHTS_NAME))
+
+    def _load_from_checkpoint(
+        self, resume_from_checkpoint: str, model: nn.Module | None = None
+    ) -> None:
+        load_model(self._lesson, Path(resume_from_checkpoint) / SAFE_WEIGHTS_NAME)
+
+
+def _num_predicted(batch: TaskBatch) -> int:
+    """Number of tokens with a label, or of examples if each has one loss."""
+    labels = batch.labels.get("labels")
+    return batch.num_examples if labels is None else int((labels != IGNORED).sum())
+
+
+def check_gpu(device: torch.device) -> None:
+    """Check that a device is the one that the Trainer would use.
+
+    Raises:
+        InputError: for a GPU that it would not use.
+    """
+    first = int(os.environ.get("LOCAL_RANK", "0"))
+    if device.type == "cuda" and device.index not in (None, first):
+        raise InputError(
+            f"Expected GPU {first}, which transformers' Trainer uses of those it sees, got "
+            f"{device}. Give --device cuda, and name the GPU in CUDA_VISIBLE_DEVICES."
+        )
+
+
+def tuning_arguments(
+    tuning: FinetuneConfig, folder: Path | None, seed: int, device: torch.device
+) -> TrainingArguments:
+    """The Trainer's arguments for a tuning.
+
+    Args:
+        tuning: settings of the training.
+        folder: folder of the checkpoints; None for none.
+        seed: seed of dropout.
+        device: device of the model.
+    """
+    return trainer_arguments(
+        replace(tuning, warmup=min(tuning.warmup, tuning.updates // 2)),
+        folder,
+        seed,
+        tuning.save_every,
+        device.type,
+        max_steps=tuning.updates,
+        logging_steps=max(1, min(100, tuning.save_every, tuning.updates // 20)),
+        remove_unused_columns=False,
+        # Some modules, such as poolers, take no part in some tasks' losses.
+        ddp_find_unused_parameters=True,
+    )
 
 
 @final

@@ -29,7 +29,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from headcount.training.optim.optimization import Optimization
+from headcount.training.config import Optimization
 
 BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
 """Capabilities, by torch's names, any of which makes a CPU's bfloat16 fast."""

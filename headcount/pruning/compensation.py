@@ -1,0 +1,451 @@
+r"""Compensation: what is done for a model whose heads are pruned, before it is cut.
+
+Folding: the mean output of the pruned heads moves into the bias of the output projection.
+
+$$b \leftarrow b + \sum_{h \text{ pruned}} \bar o_h W_O^h$$
+
+o-bar is the head's mean output over the queries of a data set, in the dense model. So only a head's
+deviations from its mean are lost. Folding costs nothing at run time; a projection without a bias
+gets one.
+
+Moments of the heads' outputs over a data set, which folding and rescaling need.
+
+$$n, \quad \sum_q o_q, \quad \sum_q o_q o_q^\top, \qquad o_q = [o_{1,q}; \dots; o_{H,q}]$$
+
+They are taken for every attention layer of the dense model, over all queries except padding.
+
+Reference: a constant in place of a head is in Revealing the Dark Secrets of BERT (Kovaleva et al.,
+2019), section 4.4, https://arxiv.org/abs/1908.08593
+
+Rescaling: the kept heads are scaled so that the layer's output stays close to the dense one.
+
+$$\min_s \sum_q \Big\| \sum_h o_{h,q} W_O^h
+- \sum_{h \text{ kept}} s_h\, o_{h,q} W_O^h - c \Big\|^2$$
+
+It is solved by its normal equations from the mean products of the heads' outputs. There is one
+scale for every head (`head`), one for every dimension of a head's output (`dimension`), or a new
+map in place of W_O (`map`). c is a constant, folded into the bias (`fold`), or 0. Scales are folded
+into W_O.
+
+Reference: A Fast Post-Training Pruning Framework for Transformers (Kwon et al., 2022), section 4.3,
+https://arxiv.org/abs/2204.09656
+Departure: one pass over the model solves all layers; the inputs of a layer are those of the dense
+model, not of the pruned one.
+
+Stages: steps after the choice of heads, each with its effect on the loss.
+
+Recovery: a pruned model is fine-tuned, and may learn from the dense model as its teacher.
+
+Reference: Hinton et al. (2015): see `headcount.training.distillation`
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Literal, final, get_args
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.compaction import Projection, restorable, restored
+from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError, Plan
+from headcount.gates import Fixed
+from headcount.models import Loaded, revision
+from headcount.pruning.before_after import evaluate_gated
+from headcount.pruning.context import PruningContext
+from headcount.pruning.methods.method import Selection
+from headcount.results import Calibration, RecoveryRecord, StageResult, StagesRecord
+from headcount.tap import Anatomy, AttentionLayer, copied, evaluating, heard, input_device
+from headcount.tasks import Task, TaskBatch
+from headcount.training import FinetuneConfig, FineTuned, finetune
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OutputMoments:
+    """Sums over the queries of one layer, which add; O is the heads' dimensions, head by head."""
+
+    queries: int
+    output_O: Float64[Tensor, " output"]
+    output_OO: Float64[Tensor, "output output"]
+
+    def __add__(self, other: "OutputMoments") -> "OutputMoments":
+        return OutputMoments(
+            self.queries + other.queries,
+            self.output_O + other.output_O,
+            self.output_OO + other.output_OO,
+        )
+
+    @property
+    def mean_O(self) -> Float64[Tensor, " output"]:
+        """Mean output of the heads."""
+        return self.output_O / self.queries
+
+    def second(self, centred: bool) -> Float64[Tensor, "output output"]:
+        """Mean products of outputs, or of their deviations from the mean if centred."""
+        mean_O, second_OO = self.mean_O, self.output_OO / self.queries
+        return second_OO - torch.outer(mean_O, mean_O) if centred else second_OO
+
+
+def output_moments(
+    model: PreTrainedModel,
+    task: Task,
+    anatomy: Anatomy,
+    max_tokens: int = MAX_TOKENS,
+) -> dict[LayerId, OutputMoments]:
+    """The moments of every layer.
+
+    Args:
+        model: the dense model.
+        task: the task, which gives the examples.
+        anatomy: anatomy of the model.
+        max_tokens: largest number of padded tokens in a batch.
+
+    Raises:
+        InputError: if a layer has no output projection of its own.
+    """
+    check_compensable(anatomy)
+    listener = _OutputListener()
+    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=listener):
+        for batch in task.batches(max_tokens):
+            listener.batch = batch.to(input_device(model))
+            task.losses(model, listener.batch)
+    return listener.sums
+
+
+def check_compensable(anatomy: Anatomy) -> None:
+    """Check that every layer has an output projection of its own.
+
+    Raises:
+        InputError: if one has not; the error names the module.
+    """
+    for layer in anatomy.layers:
+        if layer.output is None:
+            raise InputError(
+                f"Expected an output projection after {layer.module} to change its weights, got "
+                "none. Leave folding and rescaling out."
+            )
+    for path, layers in anatomy.by_module().items():
+        if len(layers) > 1:
+            raise InputError(
+                f"Expected layers with weights of their own, got {path}, which is {len(layers)} "
+                "layers at once. Leave folding and rescaling out."
+            )
+
+
+class _OutputListener:
+    """Sums up the heads' outputs of the announced batch."""
+
+    def __init__(self) -> None:
+        self.sums: dict[LayerId, OutputMoments] = {}
+        self.batch: TaskBatch | None = None
+
+    def __call__(
+        self, layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]
+    ) -> None:
+        """Add one layer's outputs."""
+        assert self.batch is not None
+        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
+        is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
+        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
+        place = layer.layer_id
+        self.sums[place] = self.sums[place] + new if place in self.sums else new
+
+
+def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:
+    """A copy of the model whose biases include the mean outputs of the pruned heads.
+
+    The loss of the pruned model can be higher with folding than without.
+
+    Args:
+        loaded: the dense model.
+        plan: which heads are kept.
+        sums: `moments` of the model over the data that gives the means.
+    """
+    model = copied(loaded.model)
+    for layer in loaded.anatomy.layers:
+        pruned_O = pruned_outputs(plan, loaded, layer)
+        if not pruned_O.any():
+            continue
+        projection = Projection.of(model, layer)
+        lost_O = sums[layer.layer_id].mean_O * pruned_O
+        projection.add_bias(lost_O @ projection.weight_OM)
+    return replace(loaded, model=model)
+
+
+def pruned_outputs(plan: Plan, loaded: Loaded, layer: AttentionLayer) -> Float64[Tensor, " output"]:
+    """1 for every output dimension of a pruned head, 0 for those of kept heads."""
+    where = Projection.of(loaded.model, layer).device
+    is_kept_H = torch.zeros(layer.num_heads, dtype=torch.float64, device=where)
+    is_kept_H[list(plan.of_layer(loaded.heads, layer.site, layer.layer))] = 1
+    return (1 - is_kept_H).repeat_interleave(layer.head_dim)
+
+
+Per = Literal["head", "dimension", "map"]
+RIDGE = 1e-6
+"""Ridge that keeps the normal equations solvable, as a share of their mean diagonal."""
+
+
+def rescale(
+    loaded: Loaded,
+    plan: Plan,
+    sums: Mapping[LayerId, OutputMoments],
+    per: Per = "head",
+    fold: bool = True,
+) -> Loaded:
+    """A copy of the model whose output projections compensate for the pruned heads.
+
+    Args:
+        loaded: the dense model.
+        plan: which heads are kept.
+        sums: `moments` of the model over the data on which the scales are solved.
+        per: what each scale applies to.
+        fold: whether the bias absorbs a constant too.
+    """
+    model = copied(loaded.model)
+    for layer in loaded.anatomy.layers:
+        pruned_O = pruned_outputs(plan, loaded, layer)
+        if not pruned_O.any():
+            continue
+        projection, moment = Projection.of(model, layer), sums[layer.layer_id]
+        old_OM = projection.weight_OM
+        new_OM = (
+            old_OM
+            if pruned_O.all()
+            else _remade(moment, old_OM, pruned_O == 0, per=per, centred=fold, layer=layer)
+        )
+        projection.write(new_OM)
+        if fold:
+            kept_O = 1 - pruned_O
+            projection.add_bias(moment.mean_O @ old_OM - (moment.mean_O * kept_O) @ new_OM)
+    return replace(loaded, model=model)
+
+
+def _remade(
+    moment: OutputMoments,
+    weight_OM: Float64[Tensor, "output hidden"],
+    kept_O: Tensor,
+    per: Per,
+    centred: bool,
+    layer: AttentionLayer,
+) -> Float64[Tensor, "output hidden"]:
+    """The output projection that fits best; rows of pruned heads don't matter."""
+    if per == "map":
+        return _new_map(moment, weight_OM, kept_O, centred)
+    width = layer.head_dim if per == "head" else 1
+    return _scales(moment, weight_OM, kept_O, width, centred)[:, None] * weight_OM
+
+
+def _scales(
+    moment: OutputMoments,
+    weight_OM: Float64[Tensor, "output hidden"],
+    kept_O: Tensor,
+    width: int,
+    centred: bool,
+) -> Float64[Tensor, " output"]:
+    """The best scale for every `width` dimensions of kept heads; 1 for those of pruned heads."""
+    # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
+    product_OO = moment.second(centred) * (weight_OM @ weight_OM.T)
+    blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
+    kept_G = kept_O[::width]
+    scale_G = torch.ones_like(blocks_GG[0])
+    scale_G[kept_G] = _solved(blocks_GG[kept_G][:, kept_G], blocks_GG[kept_G].sum(1)[:, None])[:, 0]
+    return scale_G.repeat_interleave(width)
+
+
+def _new_map(
+    moment: OutputMoments,
+    weight_OM: Float64[Tensor, "output hidden"],
+    kept_O: Tensor,
+    centred: bool,
+) -> Float64[Tensor, "output hidden"]:
+    """The best map from the kept heads' outputs; rows of pruned heads are not changed."""
+    second_OO = moment.second(centred)
+    new_OM = weight_OM.clone()
+    new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
+    return new_OM
+
+
+def _solved(
+    left_GG: Float64[Tensor, "scale scale"], right_GM: Float64[Tensor, "scale many"]
+) -> Float64[Tensor, "scale many"]:
+    ridge = RIDGE * left_GG.diagonal().mean().clamp_min(1e-30)
+    return torch.linalg.solve(left_GG + ridge * torch.eye(len(left_GG)).to(left_GG), right_GM)
+
+
+def recover(
+    context: PruningContext,
+    loaded: Loaded,
+    plan: Plan,
+    tuning: FinetuneConfig,
+    made: Mapping[str, str] | None = None,
+) -> FineTuned:
+    """Train a copy of a model with the kept heads, as a compact model if possible.
+
+    Args:
+        context: data, seed, and the dense model, which may be the teacher.
+        loaded: the model with all its heads, whose weights may already be folded or rescaled; or,
+            with a plan that keeps all of its heads, a compact model.
+        plan: which heads are kept.
+        tuning: settings of the training and its distillation.
+        made: how `loaded` was made, if its weights are not bit-identical each time. A resumed
+            recovery must have this in common instead of the weights.
+    """
+    teacher = context.loaded.model if tuning.is_taught else None
+    context.progress("recovery", 0, tuning.updates)
+    smaller = restorable(loaded, plan)
+    gates = Fixed(plan.gates(loaded.heads)) if smaller is None else None
+    about = {"plan": plan.sha256, "form": "compact" if gates is None else "gated"}
+    tuned = finetune(
+        smaller or loaded,
+        context.train,
+        tuning,
+        gates=gates,
+        teacher=teacher,
+        run=context.training_run("recovery", context.state, about | dict(made or {})),
+    )
+    if smaller is None:
+        return tuned
+    context.progress("weights put back", 0, 1)
+    whole = restored(loaded, plan, tuned.loaded)
+    context.progress("weights put back", 1, 1)
+    return replace(tuned, loaded=whole)
+
+
+@final
+@dataclass(frozen=True)
+class Compensation:
+    """Stages that follow the choice of heads in `prune`, and whether a control is trained.
+
+    >>> Compensation(recovery=FinetuneConfig(updates=400, distilled=0.5)).fold
+    True
+    """
+
+    fold: bool = True
+    """Whether to fold the pruned heads' mean output into the bias, if that lowers the loss."""
+    rescale: bool = True
+    """Whether to rescale the kept heads to compensate, if that lowers the loss."""
+    recovery: FinetuneConfig | None = None
+    """Training with the kept heads, used if it lowers the loss; None for no training."""
+    control: bool = True
+    """Whether to train the dense model for as many updates on the same data, if any are trained."""
+    control_taught: bool = False
+    """Whether that control has the pruned model's teacher: the dense model before its training.
+    Without it the control measures training on the data, and not what a teacher adds."""
+
+    def check_control(self, choice: FinetuneConfig | None) -> None:
+        """Check that a control that is taught has something to be taught in.
+
+        Args:
+            choice: the training that chooses heads, if any.
+
+        Raises:
+            InputError: if there is no control, or no training of weights has a teacher.
+        """
+        trainings = (choice, self.recovery)
+        is_taught = any(each and each.is_taught and each.trained != "gates" for each in trainings)
+        if self.control_taught and not (self.control and is_taught):
+            raise InputError(
+                "Expected a control and a training with a teacher, whose teacher the control "
+                "would have (--control-taught), got none. Set distilled or layerwise for the "
+                "training, or leave --control-taught out."
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CompensatedModel:
+    """The model after all stages, still with all its heads."""
+
+    loaded: Loaded
+    """The model, with the weights of all stages that were kept."""
+    results: tuple[StageResult, ...] = ()
+    """Every stage, or way to compensate, that was tried."""
+    facts: StagesRecord = StagesRecord()
+    """The data and trainings of these stages."""
+
+
+def run_stages(
+    selection: Selection, stages: Compensation, context: PruningContext, dev: Task
+) -> CompensatedModel:
+    """Run the requested stages: folding, rescaling and recovery."""
+    done = _made_up(selection, stages, context, dev)
+    if stages.recovery is None:
+        return done
+    state = context.state and context.state / "recovery"
+    # Least squares give slightly different weights with other batch sizes.
+    compensated = next((each.stage for each in done.results if each.kept), "nothing")
+    made = {"model": revision(selection.loaded.model), "compensated by": compensated}
+    if compensated != "nothing":
+        made["compensated on"] = context.sample.sha256
+    tuned = recover(
+        replace(context, state=state), done.loaded, selection.plan, stages.recovery, made
+    )
+    before, after = (_loss(each, selection, context, dev) for each in (done.loaded, tuned.loaded))
+    result = StageResult("recovery", before, after, after < before)
+    facts = replace(done.facts, recovery=RecoveryRecord(tuple(tuned.history)))
+    loaded = tuned.loaded if result.kept else done.loaded
+    return CompensatedModel(loaded, (*done.results, result), facts)
+
+
+def _loss(compensated: Loaded, selection: Selection, context: PruningContext, dev: Task) -> float:
+    """Loss of a copy of the model in which heads were chosen, with the same heads gated."""
+    anatomy = selection.loaded.anatomy
+    return evaluate_gated(
+        compensated,
+        selection.plan,
+        context.watched(dev, "gated model on dev"),
+        max_tokens=context.max_tokens,
+        texts=False,
+        anatomy=anatomy,
+    ).loss
+
+
+def _made_up(
+    selection: Selection, stages: Compensation, context: PruningContext, dev: Task
+) -> CompensatedModel:
+    """Fold, rescale, or both: whichever lowers the loss on the development set most, if any."""
+    if not (stages.fold or stages.rescale):
+        return CompensatedModel(selection.loaded)
+    loaded, plan, max_tokens = selection.loaded, selection.plan, context.max_tokens
+    sample = context.scored("outputs of heads")
+    sums = output_moments(loaded.model, sample, loaded.anatomy, max_tokens)
+    best, before = "", _loss(loaded, selection, context, dev)
+    lowest, kept, after = before, loaded, {}
+    ways = _ways(loaded, plan, sums, stages)
+    for number, (name, way) in enumerate(ways.items()):
+        context.progress("folding and rescaling", number, len(ways))
+        compensated = way()
+        try:
+            after[name] = _loss(compensated, selection, context, dev)
+        except ModelError:  # numbers too large for the model's format: reject this way
+            after[name] = math.inf
+        if after[name] < lowest:
+            lowest, kept, best = after[name], compensated, name
+    context.progress("folding and rescaling", len(ways), len(ways))
+    results = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
+    calibration = Calibration(
+        data=context.train.sha256,
+        examples=context.sample.num_examples,
+        queries=max((each.queries for each in sums.values()), default=0),
+    )
+    return CompensatedModel(kept, results, StagesRecord(calibration))
+
+
+def _ways(
+    loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments], stages: Compensation
+) -> dict[str, Callable[[], Loaded]]:
+    """The ways to compensate without training, by name, each starting from the chosen weights."""
+    ways: dict[str, Callable[[], Loaded]] = {}
+    if stages.fold:
+        ways["folding"] = partial(fold, loaded, plan, sums)
+    for per, folds in product(get_args(Per) if stages.rescale else (), (False, True)):
+        if stages.fold or not folds:
+            name = f"rescaling by {per}" + (", folding" if folds else "")
+            ways[name] = partial(rescale, loaded, plan, sums, per, folds)
+    return ways

@@ -1,1 +1,0 @@
-"""Compensation: what makes up for the heads that were pruned."""

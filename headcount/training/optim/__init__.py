@@ -1,1 +1,0 @@
-"""Optimization: how one step of training is made."""

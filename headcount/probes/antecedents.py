@@ -263,11 +263,6 @@ class Windows:
         candidates = (each.is_candidate_MM[each.is_case_M].sum(1) for each in self.windows)
         return int(sum((count_C == 1).sum() for count_C in candidates))
 
-    def amounts(self) -> dict[str, int]:
-        """What was measured and what was left out, by the record's fields."""
-        found = ("cases", "out_of_reach", "single", "too_long")
-        return {"windows": len(self.windows)} | {name: getattr(self, name) for name in found}
-
 
 def windows_of(
     documents: Sequence[Document], lengths: Sequence[Sequence[int]], limit: int

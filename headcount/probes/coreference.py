@@ -129,7 +129,11 @@ def select_antecedents(
         best=tuple(counts.best(heads, options)),
         best_names=best_names,
         mentions=sum(len(document.mentions) for document in read),
-        **cut.amounts(),
+        windows=len(cut.windows),
+        cases=cut.cases,
+        out_of_reach=cut.out_of_reach,
+        single=cut.single,
+        too_long=cut.too_long,
         warnings=(*_warnings(cut), *counts.few(options), *misread.warnings()),
         timings=watch.lap("coreference"),
     )

@@ -68,6 +68,8 @@ class Arguments:
     """Clock: wall time, or CPU time of the process, which is steadier on a shared machine."""
     sweep: bool = False
     """Time every measure by the compiled sweep, too; it needs numba."""
+    scaling: bool = False
+    """Print how many times as fast all threads are as one, by wall time, and nothing else."""
     whole_maps: bool = False
     """Time every measure with unseen keys computed, too."""
     memory: bool = False
@@ -90,6 +92,11 @@ def main() -> None:
             works.append((f"{length} tokens", partial(of_text, arguments, length)))
     if arguments.only is not None:
         print(peak_of(arguments.only, works[0][1]))
+        return
+    if arguments.scaling:
+        print("| input | plain forward | blocks | sweep |\n|---|---|---|---|")
+        for name, make in works:
+            print(scaling(name, *make(), arguments), flush=True)
         return
     print(
         "| input | batches | usual way | headcount, confidence alone | headcount, every measure | "
@@ -128,6 +135,23 @@ def row(
     cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), *asked, *memory]
     usual_way = f"{median(ratios['usual']):.1f}" if ratios["usual"] else ""
     return f"| {name} | {len(work)} | {usual_way} | {' | '.join(cells)} |"
+
+
+def scaling(name: str, loaded: Loaded, work: list[Batch], arguments: Arguments) -> str:
+    """How many times as fast all threads are as one, which take turns in every round."""
+    names: tuple[Way, ...] = ("floor", "headcount", "sweep")
+    ways = ways_of(loaded, work)
+    found = {way: list[float]() for way in names}
+    for number in range(arguments.rounds):
+        turns = (1, arguments.threads) if number % 2 else (arguments.threads, 1)
+        for way in names:
+            seconds = dict[int, float]()
+            for threads in turns:
+                torch.set_num_threads(threads)
+                ways[way]()
+                seconds[threads] = timed(ways[way], time.perf_counter)
+            found[way].append(seconds[1] / seconds[arguments.threads])
+    return f"| {name} | {' | '.join(map(spread, found.values()))} |"
 
 
 def spread(ratios: list[float]) -> str:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from headcount.core import CorpusError
-from headcount.corpora.encoder import Encoder, check_languages_set
+from headcount.corpora.encoder import Encoder
+from headcount.corpora.languages import check_languages_set
 from headcount.corpora.sentence import NO_WORD, Layout, Sentence, Span
 from headcount.corpora.tokenizing import (
     SPACED,

@@ -103,21 +103,17 @@ def select_antecedents(
     """
     loaded, options = as_loaded(model, tokenizer), options or CoreferenceOptions()
     check_has_heads(loaded)
-    watch, encoder = Stopwatch(), loaded.source_encoder()
-    files = [str(each) for each in documents if not isinstance(each, Document)]
-    read = read_documents(files) if files else [d for d in documents if isinstance(d, Document)]
-    size = min(size for size in (options.window, encoder.max_length, LONGEST) if size)
+    watch, encoder, (files, read) = Stopwatch(), loaded.source_encoder(), _documents(documents)
+    size = min(each for each in (options.window, encoder.max_length, LONGEST) if each)
     texts = [document.read(options.as_words) for document in read]
     cut, misread = _cut(encoder, read, texts, size)
     how = _reading(read, options) | {"samples": options.samples, "seed": options.seed}
     signed = signature(loaded, _sha256(read), n=len(read), window=size, **how)
-    file = None if out is None else Path(out) / STATE / "windows.json"
-    key = f"{signed}|tokens:{options.max_tokens}"
-    kept = Kept(file, key, _WHAT, tuple[Choices, ...], SAVE_EVERY)
-    asked = _asked(encoder, read, texts, cut.windows)
-    chosen = _choose(loaded, asked, kept, options.max_tokens, progress)
+    kept = _kept(out, f"{signed}|tokens:{options.max_tokens}")
+    windows = _asked(encoder, read, texts, cut.windows)
+    chosen = _choose(loaded, windows, kept, options.max_tokens, progress)
     counts = _Counts(read, cut, [each.hits_HC for each in chosen])
-    heads = list(map(str, probe_heads(loaded)))
+    heads = [*map(str, probe_heads(loaded))]
     names = NameAnswers(read, _named(cut, chosen), heads)
     best_names = tuple(names.best(options))
     record = CoreferenceRecord(
@@ -137,8 +133,23 @@ def select_antecedents(
         warnings=(*_warnings(cut), *counts.few(options), *misread.warnings()),
         timings=watch.lap("coreference"),
     )
-    rows = tuple(counts.rows(heads, options))
-    return Coreference(record, rows, tuple(names.rows(options)) if best_names else ())
+    of_names = names.rows(options) if best_names else ()
+    return Coreference(record, tuple(counts.rows(heads, options)), tuple(of_names))
+
+
+def _documents(
+    documents: Sequence[str | Path] | Sequence[Document],
+) -> tuple[list[str], list[Document]]:
+    """Names of files, and the documents in them; without files, the documents that are given."""
+    files = [str(each) for each in documents if not isinstance(each, Document)]
+    given = [each for each in documents if isinstance(each, Document)]
+    return files, read_documents(files) if files else given
+
+
+def _kept(out: str | Path | None, key: str) -> Kept[tuple[Choices, ...]]:
+    """The finished windows of a run, which are in its folder if it has one."""
+    file = None if out is None else Path(out) / STATE / "windows.json"
+    return Kept(file, key, _WHAT, tuple[Choices, ...], SAVE_EVERY)
 
 
 def _named(cut: Windows, chosen: Sequence[Choices]) -> dict[int, Int[np.ndarray, " head"]]:

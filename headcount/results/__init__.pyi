@@ -124,6 +124,8 @@ from .run import HeadRow as HeadRow
 from .run import RelationResult as RelationResult
 from .run import RunRecord as RunRecord
 from .run import Untested as Untested
+from .sealing import read_sealed as read_sealed
+from .sealing import write_sealed as write_sealed
 from .sensitivity import KINDS as KINDS
 from .sensitivity import NoOp as NoOp
 from .sensitivity import Sensitivity as Sensitivity
@@ -148,9 +150,7 @@ from .store import Table as Table
 from .store import decoded as decoded
 from .store import find as find
 from .store import frame_of as frame_of
-from .store import read_sealed as read_sealed
 from .store import read_table as read_table
 from .store import rows_of as rows_of
 from .store import select as select
 from .store import table as table
-from .store import write_sealed as write_sealed

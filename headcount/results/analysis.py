@@ -24,9 +24,10 @@ from headcount.results.run import (
     RunRecord,
     read_examples,
 )
+from headcount.results.sealing import write_record
 from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.skills import Skills
-from headcount.results.store import Result, csv_name, rows_of, table, write_record
+from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
     import pandas as pd

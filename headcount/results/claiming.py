@@ -23,7 +23,8 @@ from headcount.core import (
 )
 from headcount.results.analysis import OURS
 from headcount.results.curve import CURVE, Curve
-from headcount.results.store import SEALS, Result, csv_name
+from headcount.results.sealing import SEALS
+from headcount.results.store import Result, csv_name
 
 STATE = ("measuring-", "null-", "targets", "sweep", "translations")
 """Beginnings of the names of files in `state/` that interrupted runs leave."""

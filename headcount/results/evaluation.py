@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from headcount.core import JsonObject, encoded
-from headcount.results.store import OWN, SEALS, Record
+from headcount.results.sealing import OWN, SEALS
+from headcount.results.store import Record
 
 _FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS, OWN)
 

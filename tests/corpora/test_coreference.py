@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.coreference import (
-    Document,
-    NameQuestion,
-    head_without_parse,
-    kind_without_parse,
-    read_documents,
-)
+from headcount.corpora.coreference import Document, NameQuestion, read_documents
+from headcount.corpora.mentions import head_without_parse, kind_without_parse
 
 GUM = """\
 # newdoc id = first

@@ -22,8 +22,8 @@ from headcount.importance import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.ablation_sweep import Blocks
 from headcount.importance.ablations import replacement
+from headcount.importance.reuse import Blocks
 from headcount.tap import Tap, examine, gated, tap, tapped
 from headcount.tasks import TaskBatch
 from tests import tiny

@@ -11,7 +11,7 @@ import torch
 
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Corpus, Document, Mention, NameQuestion, Sentence, in_one_line
-from headcount.corpora.coreference import head_without_parse, kind_without_parse
+from headcount.corpora.mentions import head_without_parse, kind_without_parse
 from headcount.models import Loaded
 from headcount.probes import CoreferenceOptions, forget_coreference, select_antecedents
 from headcount.probes.antecedents import Window, are_right, baseline_choices, windows_of

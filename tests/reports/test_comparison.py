@@ -13,7 +13,7 @@ from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.documents.comparison import side_by_side
 from headcount.reports.page.compare_view import compare_view, render_comparison
 from headcount.results import MODEL, READING, Analysis, Signature, read_run
-from headcount.results.store import record_sha256
+from headcount.results.sealing import record_sha256
 from tests.cli.conftest import headcount
 from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside

@@ -9,7 +9,7 @@ import pytest
 from headcount import Corpus, analyze
 from headcount.core import InputError, encoded
 from headcount.reports import story, write_figures
-from headcount.reports.page.card_view import image_view
+from headcount.reports.page.attention_view import image_view
 from headcount.reports.page.html import page_data, report_view
 from headcount.results import finding, read_run
 from headcount.results.run import read_examples

@@ -13,7 +13,8 @@ from headcount.reports import report_view
 from headcount.reports.documents.counts import NO_ROLE, chance_document
 from headcount.reports.documents.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
-from headcount.reports.page.card_view import MAX_LINES, MAX_WORDS, example_view, offset_bins
+from headcount.reports.page.attention_view import MAX_LINES, MAX_WORDS, example_view
+from headcount.reports.page.card_view import offset_bins
 from headcount.reports.page.map_view import head_map
 from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.reports.worth import effect_of

@@ -20,7 +20,7 @@ from headcount.results import (
     read_sealed,
     write_sealed,
 )
-from headcount.results.store import record_sha256
+from headcount.results.sealing import record_sha256
 
 DATA = Path(__file__).parent / "data"
 HEADS = Heads({"encoder.self": (2, 3)})

@@ -120,14 +120,15 @@ class ClassTask(Task, ABC):
         return lambda index_DS: is_right_N[index_DS].mean(1)
 
     def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"]:
-        """The cell of the confusion matrix (correct, then predicted class) of every example."""
-        cells = np.eye(self.num_classes**2)
-        return cells[self.gold_N * self.num_classes + evaluation.outcome_N.astype(int)]
+        """Of every example, by class: whether it is right, predicted, and correct."""
+        of_class = np.eye(self.num_classes)
+        predicted_NC = of_class[evaluation.outcome_N.astype(int)]
+        correct_NC = of_class[self.gold_N]
+        return np.concatenate([predicted_NC * correct_NC, predicted_NC, correct_NC], 1)
 
     def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
-        """The metric of many confusion matrices."""
-        confused_DGP = sums_DK.reshape(-1, self.num_classes, self.num_classes)
-        return CONFUSED[self.metric](confused_DGP)
+        """The metric of many sums of counts."""
+        return _COUNTED[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
 
 
 def check_chooses(loaded: Loaded) -> None:
@@ -147,29 +148,37 @@ def check_chooses(loaded: Loaded) -> None:
         )
 
 
-Confused = Float[np.ndarray, "draw gold predicted"]
-"""Numbers of examples by correct and predicted class."""
+Counts = Float[np.ndarray, "draw 3 label"]
+"""Numbers by class: right and predicted as such, predicted as such, and correct."""
 
 
-def _accuracies(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
-    return _ratio(np.trace(confused_DGP, axis1=1, axis2=2), confused_DGP.sum((1, 2)))
+def accuracies(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """The shares that are right."""
+    return _ratio(counts_D3C[:, 0].sum(-1), counts_D3C[:, 2].sum(-1))
 
 
-def _f1s(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
+def macro_f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """The means of F1 over all classes that occur or are predicted."""
+    has_class_DC = counts_D3C[:, 1:].sum(1) > 0
+    return _ratio(_f1s_of_classes(counts_D3C).sum(-1), has_class_DC.sum(-1))
+
+
+def _f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
     """F1 of class 1 of two classes, or the mean over all classes that occur."""
-    hits_DC = np.diagonal(confused_DGP, axis1=1, axis2=2)
-    both_DC = confused_DGP.sum(1) + confused_DGP.sum(2)
-    f1_DC = _ratio(2 * hits_DC, both_DC)
-    return f1_DC[:, 1] if f1_DC.shape[1] == 2 else _ratio(f1_DC.sum(1), (both_DC > 0).sum(1))
+    is_binary = counts_D3C.shape[-1] == 2
+    return _f1s_of_classes(counts_D3C)[:, 1] if is_binary else macro_f1s(counts_D3C)
 
 
-def _correlations(confused_DGP: Confused) -> Float[np.ndarray, " draw"]:
+def _f1s_of_classes(counts_D3C: Counts) -> Float[np.ndarray, "draw label"]:
+    return _ratio(2 * counts_D3C[:, 0], counts_D3C[:, 1:].sum(1))
+
+
+def _correlations(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
     """Matthews' correlation, 0 where all examples have one class or are predicted as one."""
-    gold_DC, predicted_DC = confused_DGP.sum(2), confused_DGP.sum(1)
-    num_D = confused_DGP.sum((1, 2))
-    hits_D = np.trace(confused_DGP, axis1=1, axis2=2)
-    together_D = hits_D * num_D - (gold_DC * predicted_DC).sum(1)
-    spreads = (num_D**2 - (each_DC**2).sum(1) for each_DC in (gold_DC, predicted_DC))
+    hits_D, num_D = (counts_D3C[:, each].sum(-1) for each in (0, 2))
+    sides = counts_D3C[:, 1], counts_D3C[:, 2]
+    together_D = hits_D * num_D - np.multiply(*sides).sum(-1)
+    spreads = (num_D**2 - (each_DC**2).sum(-1) for each_DC in sides)
     return _ratio(together_D, np.sqrt(np.prod([*spreads], axis=0)))
 
 
@@ -178,12 +187,12 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return np.divide(above, below, out=np.zeros(below.shape), where=below > 0)
 
 
-CONFUSED: Mapping[str, Callable[[Confused], Float[np.ndarray, " draw"]]] = {
-    "accuracy": _accuracies,
+_COUNTED: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
+    "accuracy": accuracies,
     "f1": _f1s,
     "matthews": _correlations,
 }
-"""The metrics of many confusion matrices."""
+"""The metrics of many sums of counts."""
 
 
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:

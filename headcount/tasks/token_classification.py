@@ -31,7 +31,7 @@ from headcount.corpora import (
     Table,
 )
 from headcount.models import Loaded
-from headcount.tasks.classification import class_numbers
+from headcount.tasks.classification import Counts, accuracies, class_numbers, macro_f1s
 from headcount.tasks.metrics import IGNORED, TokenTask
 from headcount.tasks.options import TokenMetric, read_examples
 from headcount.tasks.supported import check_fits
@@ -44,9 +44,6 @@ from headcount.tasks.task import (
     padded,
     text_inputs,
 )
-
-Counts = Float[np.ndarray, "draw kind label"]
-"""Numbers of words by class: right and predicted, predicted, and right."""
 
 
 @final
@@ -203,18 +200,8 @@ def _class_of(table: Table, loaded: Loaded) -> dict[str, int]:
     return dict(zip(first_of, numbers, strict=True))
 
 
-def _accuracies(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    return counts_D3C[:, 0].sum(-1) / counts_D3C[:, 2].sum(-1)
-
-
-def _macro_f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    hits_DC, both_DC = counts_D3C[:, 0], counts_D3C[:, 1:].sum(1)
-    f1_DC = np.divide(2 * hits_DC, both_DC, out=np.zeros_like(hits_DC), where=both_DC > 0)
-    return f1_DC.sum(-1) / (both_DC > 0).sum(-1)
-
-
 _SCORES: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
-    "accuracy": _accuracies,
-    "macro-f1": _macro_f1s,
+    "accuracy": accuracies,
+    "macro-f1": macro_f1s,
 }
 """The metrics of many counts."""

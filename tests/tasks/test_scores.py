@@ -244,7 +244,7 @@ def of_drawn_sums(task: Any, evaluation: Evaluation, draws: list[np.ndarray]) ->
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 1000])
 def test_scores_of_classes_are_those_of_their_sums(metric: Any, classes: int) -> None:
     random = np.random.default_rng(classes)
     gold = random.integers(classes, size=14)

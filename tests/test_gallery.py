@@ -1,6 +1,8 @@
 """The pages of the gallery are what results are drawn as today."""
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +18,9 @@ def test_the_page_that_needs_a_model_has_the_styles_and_scripts_of_today() -> No
     for name in (*LOOKING_STYLES, *LOOKING_SCRIPTS, "show.js", "explained.js"):
         text = (templates / name).read_text(encoding="utf-8").strip()
         assert text in page, f"{name} is newer: run benchmarks/gallery.py with --only explanation"
+    script = re.findall("<script>(.*?)</script>", page, re.S)[-1]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in page, "the browser would refuse its script"
 
 
 def test_results_are_read() -> None:

@@ -88,6 +88,14 @@ def test_maps_are_framed_by_what_heads_do_for_a_prediction(
     first = f"{row.part} {row.value:+.2f}".replace("-", "−")
     assert " ".join(chips.first.inner_text().split()) == first
     assert page.locator('.thumb-box[style*="--effect"]').count() == len(model.heads)
+    values = {head: abs(each.value) for head, each in found.of(found.measured[0]).items()}
+    second, first = sorted(values[head] for head in map(str, model.heads))[-2:]
+    frames = page.locator(".thumb-box").evaluate_all("all => all.map(each => each.style.cssText)")
+    shares = sorted(float(each.rpartition(" ")[2].partition("%")[0]) for each in frames)
+    assert shares[-2:] == pytest.approx([100 * (second / first) ** 0.5, 100], abs=0.01)
+    ring = "one => [getComputedStyle(one).boxShadow, getComputedStyle(document.body).color]"
+    shadow, ink = page.locator(".thumb[aria-current]").evaluate(ring)
+    assert shadow.split(", rgb")[-1].startswith(ink.removeprefix("rgb")), "orange says harmful"
     up, down = found.writes(found.largest)
     tokens = page.locator("#head-writes code").all_text_contents()
     assert tokens == [visible(each.token) for each in (*up, *down)]

@@ -96,13 +96,13 @@ function showHead(head = looking.head) {
   document.dispatchEvent(new CustomEvent("head", { detail: head }));
 }
 
-/** Frame every map by a number of its head, blue above 0 and orange below; null takes the frames away. */
+/** Frame every map by the root of its head's number, blue above 0 and orange below; null takes the frames away. */
 function frameMaps(values) {
   const most = values ? Math.max(...Object.values(values).map(Math.abs), 1e-9) : 1;
   for (const [head, canvas] of looking.canvases) {
     const style = canvas.closest(".thumb-box").style;
     const part = (values?.[head] ?? 0) / most;
-    if (values) style.setProperty("--effect", `color-mix(in oklab, var(--zero), var(--${part < 0 ? "minus" : "plus"}) ${100 * Math.abs(part)}%)`);
+    if (values) style.setProperty("--effect", `color-mix(in oklab, var(--zero), var(--${part < 0 ? "minus" : "plus"}) ${100 * Math.sqrt(Math.abs(part))}%)`);
     else style.removeProperty("--effect");
   }
 }

@@ -128,6 +128,25 @@ def test_what_is_said_first(found: Explained) -> None:
     assert "decoder prefers “ Mary” to “ John” by 4.75 nats (P(“ Mary”) = 0.5)." in text_of(alone)
 
 
+def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
+    changed = {("dec.3.1", "zero"): 9.0, ("dec.3.2", "attribution"): 0.01}
+    changed |= {("dec.3.1", "attribution"): -0.01, ("dec.0.0", "attribution"): -7.0}
+    rows = [
+        replace(row, value=changed.get((row.part, row.effect), row.value)) for row in found.effects
+    ]
+    text = text_of(replace(found, effects=tuple(rows)))
+    assert (
+        "sorted by the size of their effect “attribution”: the 10 largest, and below them, of "
+        "every other effect, the 3 heads that raise the prediction most and the one that lowers it most."
+    ) in text
+    table = text.split("## Single heads")[1].split("## ")[0]
+    named = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| dec")]
+    assert named[:10] == [f"dec.{n // 3}.{n % 3}" for n in range(10)]
+    assert {*named[10:]} == {"dec.3.1", "dec.3.2"}, "zeroed, 3.1 matters most and 3.2 lowers most"
+    alone = text_of(replace(found, effects=tuple(each for each in rows if each.effect == "zero")))
+    assert "Heads are sorted by the size of their effect “zeroed”." in alone
+
+
 def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None:
     row = replace(found.prompts[0], probability=3e-8, target="Mary")
     text = text_of(replace(found, prompts=(*found.prompts[1:], row)))

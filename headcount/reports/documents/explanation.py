@@ -162,7 +162,9 @@ def _which(row: CircuitRow) -> str:
 
 
 SHOWN = 10
-"""Number of heads in a table."""
+"""Number of heads in a table, or of those by its first effect."""
+RAISING = 3
+"""Number of heads that are named as those that raise what is predicted most, by each effect."""
 WRITES = (
     "Promoted and demoted tokens: what a head gives where the prediction is made raises and lowers "
     "their logits most, through the final norm (its scale kept) and the unembedding."
@@ -252,13 +254,21 @@ def _ranked(found: Explained, effect: str) -> list[EffectRow]:
     return sorted(rows, key=lambda row: -abs(row.value))
 
 
+def _extremes(found: Explained, effect: str) -> tuple[list[EffectRow], list[EffectRow]]:
+    """The heads that raise what is predicted most by an effect, and the one that lowers it most."""
+    rows = sorted(_ranked(found, effect), key=lambda row: -row.value)
+    lowering = [row for row in rows[-1:] if row.value < 0]
+    return [row for row in rows[:RAISING] if row.value > 0], lowering
+
+
 def _best(found: Explained) -> str:
     """The heads that raise and lower what is predicted most."""
     parts = list[str]()
     for effect in found.measured[:2]:
-        rows = sorted(_ranked(found, effect), key=lambda row: -row.value)
-        raising = [f"{row.part} ({_nats(row.value, '+')})" for row in rows[:3] if row.value > 0]
-        lowering = [f"{row.part} ({_nats(row.value, '+')})" for row in rows[-1:] if row.value < 0]
+        raising, lowering = (
+            [f"{row.part} ({_nats(row.value, '+')})" for row in side]
+            for side in _extremes(found, effect)
+        )
         said = [f"{', '.join(raising)} raise it most"] if raising else []
         said += [f"{lowering[0]} lowers it most"] if lowering else []
         if said:
@@ -293,11 +303,11 @@ def _how(found: Explained) -> str:
 
 def _heads(found: Explained) -> Iterator[Block]:
     """The heads with the largest effects."""
-    first, halves = found.measured[0], len(found.prompts) > 1
+    halves = len(found.prompts) > 1
     yield Heading("Single heads")
     about = "; ".join(f"{EFFECTS[name].label}: {EFFECTS[name].about}" for name in found.measured)
     means = f" Means are over {found.record.means_over}." if "mean" in found.measured else ""
-    yield Text(f"{about[0].upper()}{about[1:]}.{means}")
+    yield Text(f"{about[0].upper()}{about[1:]}.{means} {_order(found)}")
     columns = {name: found.of(name) for name in found.measured}
     yield Table.of(
         ("head", *(EFFECTS[name].label for name in columns), *(("halves",) if halves else ())),
@@ -307,12 +317,33 @@ def _heads(found: Explained) -> Iterator[Block]:
                 *(_cell(rows[row.part]) for rows in columns.values()),
                 *((f"{_nats(row.first)} / {_nats(row.second)}",) if halves else ()),
             )
-            for row in _ranked(found, first)[:SHOWN]
+            for row in _shown(found)
         ),
-        f"The {SHOWN} heads with the largest effects by {EFFECTS[first].label}",
+        "The heads with the largest effects",
     )
     if {"corrupt", "estimate"} <= {*columns}:
         yield Text(_error(found))
+
+
+def _shown(found: Explained) -> list[EffectRow]:
+    """The heads of the table: the largest by the first effect, and those named by each other."""
+    first, *others = found.measured
+    rows = _ranked(found, first)
+    named = {row.part for each in others for side in _extremes(found, each) for row in side}
+    return rows[:SHOWN] + [row for row in rows[SHOWN:] if row.part in named]
+
+
+def _order(found: Explained) -> str:
+    """Which heads stand in the table, and in which order."""
+    first, *others = found.measured
+    label = EFFECTS[first].label
+    if len(found.of(first)) <= SHOWN or not others:
+        return f"Heads are sorted by the size of their effect “{label}”."
+    return (
+        f"Heads are sorted by the size of their effect “{label}”: the {SHOWN} largest, and below "
+        f"them, of every other effect, the {RAISING} heads that raise the prediction most and the "
+        "one that lowers it most."
+    )
 
 
 def _cell(row: EffectRow) -> str:
@@ -327,8 +358,8 @@ def _error(found: Explained) -> str:
     near = np.array([(patched[name].value, estimated[name].value) for name in shown])
     error, size = np.abs(near[:, 0] - near[:, 1]).mean(), np.abs(near[:, 0]).mean()
     said = (
-        f"For these heads the estimate is wrong by {error:.2f} on average, and patching has an "
-        f"effect of {size:.2f}"
+        f"For the first {amount(len(shown), 'head')} the estimate is wrong by {error:.2f} on "
+        f"average, and patching has an effect of {size:.2f}"
     )
     if len(patched) < 3:
         return f"{said}."

@@ -137,7 +137,8 @@ def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
     text = text_of(replace(found, effects=tuple(rows)))
     assert (
         "sorted by the size of their effect “attribution”: the 10 largest, and below them, of "
-        "every other effect, the 3 heads that raise the prediction most and the one that lowers it most."
+        "every other effect, the 3 heads that raise the prediction most and the one that lowers it "
+        "most."
     ) in text
     table = text.split("## Single heads")[1].split("## ")[0]
     named = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| dec")]
@@ -145,6 +146,17 @@ def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
     assert {*named[10:]} == {"dec.3.1", "dec.3.2"}, "zeroed, 3.1 matters most and 3.2 lowers most"
     alone = text_of(replace(found, effects=tuple(each for each in rows if each.effect == "zero")))
     assert "Heads are sorted by the size of their effect “zeroed”." in alone
+
+
+def test_zeroed_heads_of_the_first_layers_are_said(found: Explained) -> None:
+    said = "in the first two layers: zeroing these changes every later layer, whatever the prompt."
+    text = text_of(found)
+    assert f"zeroing, dec.0.0, dec.0.1 and dec.0.2 lie {said}" in " ".join(text.split())
+    one = made_explained(["dec.1.5", "dec.7.0", "dec.2.1", "dec.9.9"])
+    assert f"Of the heads named for zeroing, dec.1.5 lies {said}" in text_of(one)
+    assert said not in text_of(made_explained(["dec.2.0", "dec.2.1", "dec.2.2"]))
+    patched = replace(one, effects=tuple(each for each in one.effects if each.effect != "zero"))
+    assert said not in text_of(patched)
 
 
 def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None:
@@ -175,16 +187,19 @@ def test_the_parts_are_beside_the_logit(found: Explained) -> None:
 def test_sums_that_mislead_are_said(found: Explained) -> None:
     text = text_of(found)
     assert (
-        "The best heads together have another effect than their single effects add up to: zeroed "
-        "1.50, not 6.50 (3 heads). So sums mislead here: they do the same thing in turn"
+        "The best heads together have a smaller effect than the sum of their single effects: "
+        "zeroed 1.50, not 6.50 (3 heads). The sum counts an effect several times where heads share "
+        "it, for example where one reads what another writes. Which heads do was not measured."
     ) in text
     assert "The best heads of each half of the prompts were chosen on the other half." in text
     less = replace(found.joint[1], value=9.0, excess_low=1.0, excess_high=3.0)
-    assert "others do what it did" in text_of(replace(found, joint=(less,)))
+    larger = text_of(replace(found, joint=(less,)))
+    assert "have a larger effect than the sum of their single effects: zeroed 9.00" in larger
+    assert "A single effect is small where other heads make up for the missing one" in larger
     same = replace(found.joint[1], excess_low=-6.0, excess_high=1.0)
-    assert "mislead" not in text_of(replace(found, joint=(found.joint[0], same)))
+    assert "was not measured" not in text_of(replace(found, joint=(found.joint[0], same)))
     near = replace(found.joint[1], value=6.0, excess_low=-0.6, excess_high=-0.4)
-    assert "mislead" not in text_of(replace(found, joint=(near,)))
+    assert "was not measured" not in text_of(replace(found, joint=(near,)))
     few = text_of(made_explained(["dec.0.0", "dec.0.1", "dec.0.2"], prompts=3))
     assert "The best heads were chosen on the prompts that they are measured on." in few
 

@@ -12,6 +12,7 @@ from headcount.core import (
     Block,
     Chart,
     Document,
+    Head,
     Heading,
     Table,
     Text,
@@ -20,6 +21,7 @@ from headcount.core import (
     new_figure,
     say,
 )
+from headcount.numbers import listed
 from headcount.reports.figures.curves import COLOURS, MARKERS
 from headcount.results import (
     LEVELS,
@@ -296,9 +298,21 @@ def _how(found: Explained) -> str:
             "transformation in front of the unembedding), so gradient x output stands in place of "
             "attribution."
         )
+    if early := _early(found):
+        verb = "lies" if len(early) == 1 else "lie"
+        said.append(
+            f"Of the heads named for zeroing, {listed(early)} {verb} in the first two layers: "
+            "zeroing these changes every later layer, whatever the prompt."
+        )
     if len(found.prompts) > 1:
         said.append("Intervals are Student's over prompts (95 %); halves hold every second prompt.")
     return " ".join(said)
+
+
+def _early(found: Explained) -> list[str]:
+    """The heads named for zeroing that lie in the first two layers."""
+    named = [row for side in _extremes(found, "zero") for row in side]
+    return [row.part for row in named if Head.parse(row.part).layer < 2]
 
 
 def _heads(found: Explained) -> Iterator[Block]:
@@ -480,9 +494,19 @@ def _layers(found: Explained) -> Iterator[Block]:
 def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
     """Where single effects add up to something else, by the largest number of heads."""
     wrong = {row.effect: row for row in rows if row.effect == row.ranking and row.misleads}
-    for is_less, why in (
-        (True, "they do the same thing in turn, and each single effect counts it"),
-        (False, "where one is missing, others do what it did, and no single effect counts it"),
+    for is_less, than, why in (
+        (
+            True,
+            "smaller",
+            "The sum counts an effect several times where heads share it, for example where one "
+            "reads what another writes",
+        ),
+        (
+            False,
+            "larger",
+            "A single effect is small where other heads make up for the missing one, and the sum "
+            "lacks what they make up for",
+        ),
     ):
         said = [
             f"{EFFECTS[row.effect].label} {_nats(row.value)}, not {_nats(row.singles)} "
@@ -492,6 +516,6 @@ def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
         ]
         if said:
             yield (
-                "The best heads together have another effect than their single effects add up to: "
-                f"{'; '.join(said)}. So sums mislead here: {why}."
+                f"The best heads together have a {than} effect than the sum of their single "
+                f"effects: {'; '.join(said)}. {why}. Which heads do was not measured."
             )

@@ -389,4 +389,5 @@ def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> Effec
 def _looks(options: ExplainOptions) -> str:
     query = "where the prediction is made" if options.query is None else f"“{options.query}”"
     key = "the target's word" if options.key is None else f"“{options.key}”"
-    return f"from {query} at {key}"
+    stands = "it stands" if options.query is None else "they stand"
+    return f"from {query} at {key}, wherever {stands} in the prompt"

@@ -113,7 +113,7 @@ class ExplainOptions:
     query: str | None = None
     """Word whose look at another is knocked out; by default the tokens that predict."""
     key: str | None = None
-    """Word that is not seen; by default the target where the prompt has it."""
+    """Word that is not seen, wherever it stands; by default the target where the prompt has it."""
     together: tuple[int, ...] = (1, 3, 5, 10)
     """Numbers of the best heads that are replaced together."""
     circuit: bool = False

@@ -86,7 +86,7 @@ EFFECTS: Mapping[str, EffectEntry] = {
             "knockout",
             "knockout",
             "what is lost if the head can't look from where the prediction is made at the target's "
-            "word in the prompt, or between the words of --query and --key",
+            "word in the prompt, or between the words of --query and --key, wherever these stand",
             "Geva et al., 2023, arXiv:2304.14767",
             is_replacement=True,
         ),

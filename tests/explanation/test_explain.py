@@ -262,7 +262,10 @@ def test_knockout_alone_and_by_layers() -> None:
         low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
         ends = (np.mean(values), low, high)
         assert (row.value, row.low, row.high) == pytest.approx(ends, abs=1e-4)
-    assert "from where the prediction is made at the target's word" in found.record.looks
+    said = (
+        "from where the prediction is made at the target's word, wherever it stands in the prompt"
+    )
+    assert found.record.looks == said
     with pytest.raises(InputError, match="' moon' is not in the prompt. Name one as --key."):
         explain(held, [*asked, Prompt("The old dog", " moon")], options=options)
     assert "knockout" not in explain(held, "The old dog", " moon").measured

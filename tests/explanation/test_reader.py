@@ -192,6 +192,9 @@ def test_which_looks_are_knocked_out() -> None:
         tuple(range(dog, len(ids(held, "The moon, the old dog")))),
         tuple(range(len(ids(held, "The moon")))),
     )
+    twice = Reader(held, ExplainOptions(key="the")).case(Prompt(f"{prompt} cat, the", " river"))
+    look, the = twice.rows[0].look, ids(held, " the")
+    assert look is not None and len(look.keys) == 3 * len(the), "blocked wherever it stands"
     with pytest.raises(InputError, match=r"expected 'cat' among the words .* got The \| moon \|"):
         Reader(held, ExplainOptions(key="cat")).case(Prompt(prompt, " river"))
     cross = case(loaded(T5), "The old dog", "dog").rows[0].look

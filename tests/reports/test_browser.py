@@ -35,6 +35,16 @@ def test_press_opens_the_card_and_escape_closes_it(plain: Path, open_page: Open)
     assert page.is_visible("#leads") and "#" not in page.url
 
 
+def test_an_example_has_the_letter_of_its_head_in_the_map(profiled: Path, open_page: Open):
+    page = open_page(profiled)
+    cells = page.locator(".cell.role")
+    heads = dict(zip(cells.locator(".letter").all_inner_texts(), range(cells.count()), strict=True))
+    assert len(heads) > 2 and "F" in heads
+    for letter, place in heads.items():
+        cells.nth(place).click()
+        assert page.inner_text("#card .caption .swatch") == letter
+
+
 @pytest.mark.parametrize("width", [390, 768])
 def test_a_narrow_page_starts_with_words_and_shows_all_links(
     plain: Path, open_page: Open, width: int

@@ -69,7 +69,7 @@ def test_every_letter_of_the_map_is_in_its_legend(profiled: Path):
     assert [(chip.kind.key, chip.part, chip.count) for chip in atlas.legend.chips] == [
         ("previous", "kind", "1"),
         ("first", "kind", "2"),
-        ("rare", "second", "2 second"),
+        ("rare", "second", "2 as second trait"),
     ]
 
 

@@ -96,7 +96,7 @@ def legend(run: Analysis, found: Found) -> Legend:
         counts[0] += f" ({numbers.count(some)} borderline)"
     chips = [Chip(kind, "kind", numbers.count(some)) for kind, some in counted(found.values())]
     chips += [
-        Chip(kind, "second", f"{numbers.count(some)} second")
+        Chip(kind, "second", f"{numbers.count(some)} as second trait")
         for kind, some in only_second(found.values())
     ]
     return Legend(tuple(zip(*names, counts, strict=True)), tuple(chips), _num_mattering(run))

@@ -49,7 +49,7 @@ function cardParts(shown) {
     shown.without ? h("p", { class: "card-without" }, shown.without) : null,
     shown.fate ? h("p", { class: "card-without" }, shown.fate) : null,
     h("p", { class: "card-line" }, shown.line),
-    shown.examples.length ? examplesPart(shown.examples, shown.roles.length > 0) : null,
+    shown.examples.length ? examplesPart(shown.examples, shown.roles.length ? shown.findings[0]?.kind : null) : null,
     shown.profile ? profilePart(shown.profile) : null,
     shown.skills.length ? scoresPart("Skills", shown.skills) : null,
     shown.worth.length ? scoresPart("What it is worth", shown.worth) : null,
@@ -190,19 +190,20 @@ function numbersPart(head, nullTexts) {
   return h("details", { class: "all-numbers" }, h("summary", {}, "All its numbers"), h("table", {}, heading, h("tbody", {}, ...rows)));
 }
 
-function examplesPart(examples, hasRole) {
+/** The examples of a head, with the swatch of the kind that leads it in the map; without a role, null. */
+function examplesPart(examples, kind) {
   const body = h("div");
   const [one, many] = examples[0].rows ? ["image", "Images"] : ["sentence", "Sentences"];
   const buttons = examples.map((_, i) => h("button", { type: "button", "aria-label": `${one} ${i + 1}`, onclick: () => show(i) }, String(i + 1)));
   function show(index) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === index)));
     const example = examples[index];
-    const caption = h("p", { class: "caption" }, Object.hasOwn(data.kinds, example.role) && swatch(example.role), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
+    const caption = h("p", { class: "caption" }, kind && swatch(kind), ` ${example.caption}`, example.note ? ` (${example.note})` : "");
     body.replaceChildren(caption, example.rows ? drawImage(example) : drawSentence(example, card.clientWidth - 4));
     drawn = [index, card.clientWidth];
   }
   let drawn;
   show(0);
   new ResizeObserver(() => { if (card.clientWidth && card.clientWidth !== drawn[1]) show(drawn[0]); }).observe(body);
-  return part(hasRole ? `${many} of a sample that show its role best` : `${many} of a sample where it is most confident`, h("div", { class: "tabs" }, ...buttons), body);
+  return part(kind ? `${many} of a sample that show its role best` : `${many} of a sample where it is most confident`, h("div", { class: "tabs" }, ...buttons), body);
 }

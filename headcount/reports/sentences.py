@@ -148,12 +148,24 @@ def offset_words(offset: numbers.Real) -> str:
     return close.get(int(offset), f"{abs(int(offset))} tokens to the {side}")
 
 
-def head_line(values: Mapping[str, float]) -> str:
-    """What a head does most, whatever its roles; unmeasured numbers are left out."""
+def head_line(values: Mapping[str, float], is_first_above: bool = False) -> str:
+    """What a head does most, whatever its roles; unmeasured numbers are left out.
+
+    Args:
+        values: the head's numbers, by column.
+        is_first_above: whether a finding above says how much the first token gets, too.
+    """
     parts = []
     first = values.get("attn_first", math.nan)
     if not math.isnan(first):
-        parts.append(f"It gives {numbers.percent(first)} of its attention to the first token.")
+        over = " over the whole corpus" if is_first_above else ""
+        parts.append(
+            f"It gives {numbers.percent(first)} of its attention to the first token{over}."
+        )
+        if is_first_above:
+            parts.append(
+                "The share above is of the half that chose nothing, without tokens near the start."
+            )
     none = values.get("attn_none", math.nan)
     if has_sink := none >= NO_TOKEN:
         parts.append(

@@ -77,6 +77,18 @@ def test_roles_stand_before_tendencies(profiled: Path):
     ]
 
 
+def test_the_share_of_the_first_token_is_told_from_that_of_its_finding(profiled: Path):
+    run = shared_run(profiled)
+    row = replace(run.rows[0], values={**run.rows[0].values, "attn_first": 0.88})
+    for traits, says in [((TRAIT,), True), ((replace(TRAIT, trait="separator"),), False)]:
+        roles = {**run.roles, row.head: (Role("sink"),)}
+        one = changed(run, rows=(row, *run.rows[1:]), traits={row.head: traits}, roles=roles)
+        line = cards(one)[0].line.replace("\u202f", " ")
+        where = " over the whole corpus. The share above is of the half that chose nothing, "
+        where = f"{where}without tokens near the start." if says else ". "
+        assert line.startswith(f"It gives 88 % of its attention to the first token{where}")
+
+
 def test_a_borderline_role_is_said_to_be_one(profiled: Path):
     run = shared_run(profiled)
     head = run.rows[0].head

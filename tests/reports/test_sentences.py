@@ -57,8 +57,9 @@ def test_headline_names_the_most_telling_kinds_first_and_a_sink_last():
     """Syntax and induction come before kinds of more heads; the rest is said to be left out."""
     kinds = ("next", "self", "previous", "previous", "induction", "separator", "first", "first")
     assert _headline(*((kind, "role") for kind in kinds)) == (
-        "Of 8 heads, 8 have a role. By main role or tendency, 1 looks at the token after an earlier copy, "
-        "2 look at the previous token, 1 looks at the next token and 2 look at the first token."
+        "Of 8 heads, 8 have a role. By main role or tendency, 1 looks at the token after an "
+        "earlier copy, 2 look at the previous token, 1 looks at the next token and 2 look at the "
+        "first token."
     )
 
 

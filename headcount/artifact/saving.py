@@ -288,8 +288,8 @@ def _copy_sentence_files(side: _SideFiles, beside: str) -> None:
         if "." in module.kind:
             warnings.warn(
                 f"{side.name}: {MODULES} names {module.kind}, whose code was not copied to "
-                f"{destination(side.folder)}. Copy its file if sentence-transformers is to load the "
-                "folder.",
+                f"{destination(side.folder)}. Copy its file if sentence-transformers is to load "
+                "the folder.",
                 stacklevel=3,
             )
     if beside:

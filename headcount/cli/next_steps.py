@@ -1,7 +1,6 @@
 """What to do next, by the numbers just measured: a sentence and commands to paste."""
 
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,14 @@ from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
 from headcount.importance import SCORES
+from headcount.reports import command, curve_command
 
 CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
 UPDATES = 2000
 """Number of updates of the further training that is proposed."""
-PLACEHOLDER, PLACEHOLDER_TEST = "DEV_FILE", "TEST_FILE"
-"""What stands in a command for files that the user has not named."""
-
-
-def command(name: str, words: Sequence[str], shared: Mapping[str, Any], *more: object) -> str:
-    """A command to paste, with every shared argument that differs from its default.
-
-    >>> command("curve", ["bert-base"], {"limit": 9, "groups": False}, "--keep", 4)
-    'headcount curve bert-base --limit 9 --no-groups --keep 4'
-    """
-    parts = ["headcount", name, *words]
-    for field, value in shared.items():
-        flag = field.replace("_", "-")
-        if isinstance(value, bool):
-            parts.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            parts += [f"--{flag}", *(value if isinstance(value, tuple | list) else [value])]
-    return shlex.join(map(str, [*parts, *more]))
+PLACEHOLDER_TEST = "TEST_FILE"
+"""What stands in a command for test data, which the user has not named."""
 
 
 def given(arguments: TaskArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
@@ -161,11 +145,9 @@ def after_importance(
     if not keep:
         return
     yield "Next: see how good the model is with fewer heads:"
-    shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
     by_column = {each.column.key: each.name for each in SCORES.values()}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
-    more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
-    yield f"  {command('curve', [on.model], shared, *more)}"
+    yield f"  {curve_command(on.model, vars(on), keep, 'CURVE', [*methods, results.RANDOM])}"
 
 
 def group_size(loaded: "models.Loaded") -> int:

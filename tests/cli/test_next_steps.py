@@ -1,11 +1,12 @@
 """What commands propose to do next follows from their numbers, and can be pasted."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.command import parse
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.next_steps import after_curve, after_importance, after_prune
@@ -13,6 +14,7 @@ from headcount.cli.prune import Curve, Prune
 from headcount.cli.smaller import SpeedCommand
 from headcount.cli.train import Finetune
 from headcount.core import Head
+from headcount.reports import DEFAULTS, curve_command
 from headcount.results import (
     ALL,
     RANDOM,
@@ -162,6 +164,17 @@ def test_importance_asks_for_a_curve(score: str, methods: tuple[str, ...]) -> No
     assert (found.keep, found.methods, found.on.data) == ((6, 4, 2), methods, ON.data)
     assert found.on.dev == ("DEV_FILE",)
     assert not list(after_importance(ON, 1, None)), "a single head can't be pruned"
+
+
+def test_a_page_names_what_the_terminal_names() -> None:
+    """The columns, and all else that is not the default, also from a record of the arguments."""
+    keep, methods = (6, 4, 2), ("norm", "random")
+    (line,) = (each for each in after_importance(ON, 8, "norm_score") if "headcount" in each)
+    assert "--columns source=en target=de" in line
+    assert curve_command(ON.model, recorded(ON), keep, "CURVE", methods) == line.strip()
+    defaults = {each.name: each.default for each in fields(TaskArguments) if each.name != "model"}
+    needed = {"task": None, "data": None}
+    assert defaults | needed == DEFAULTS
 
 
 def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ from .explanation import PromptRow as PromptRow
 from .explanation import WrittenRow as WrittenRow
 from .importance import AGREED as AGREED
 from .importance import METRICS as METRICS
+from .importance import NATS as NATS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across
 from .importance import CausalGates as CausalGates
@@ -75,6 +76,7 @@ from .importance import GateCheck as GateCheck
 from .importance import ImportanceRecord as ImportanceRecord
 from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
+from .importance import loss_unit as loss_unit
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
 from .importance import signed as signed

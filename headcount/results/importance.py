@@ -81,6 +81,18 @@ METRICS: Mapping[str, str] = {
 }
 """Spelling of the metrics that are not written like their names."""
 
+NATS = "nats"
+"""Unit of cross-entropies."""
+
+
+def loss_unit(metric: str) -> str:
+    """The unit of a task's loss, by the metric that the task has.
+
+    >>> loss_unit("bleu"), loss_unit("spearman")
+    ('nats', 'squared distance')
+    """
+    return "squared distance" if metric == "spearman" else NATS
+
 
 REPLACEMENTS = {
     "zero": "output set to zero",

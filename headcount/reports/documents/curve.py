@@ -9,7 +9,7 @@ from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import curve_charts
-from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord
+from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord, loss_unit
 from headcount.tasks import TaskSplits
 
 
@@ -162,7 +162,7 @@ def _trained(points: CurvePoints, method: str, updates: int) -> str:
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:
     """The available numbers with their titles, the test set first."""
-    names = {"score": METRICS.get(metric, metric), "loss": "Loss (nats)"}
+    names = {"score": METRICS.get(metric, metric), "loss": f"Loss ({loss_unit(metric)})"}
     return [
         (f"{prefix}{column}", f"{title}, {data}")
         for prefix, data in (("test_", "test set"), ("", "development set"))

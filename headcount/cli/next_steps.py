@@ -65,7 +65,7 @@ def after_prune(
         yield "or see what more heads are worth:"
         keep = between(num_kept, total, size)
     else:
-        found_none = f"Next: no loss beyond chance was found on {name} ({score})."
+        found_none = f"Next: no loss beyond chance was found on {name} ({score}){_unseen(score)}."
         if on.task == "image-classification":  # `speed` makes up texts
             yield f"{found_none} See how many more heads can be pruned:"
         else:
@@ -84,6 +84,14 @@ def after_prune(
         ]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+
+
+def _unseen(score: "results.MetricChange") -> str:
+    """The largest loss within the interval of a change in which none was found."""
+    if not score.high > 0:  # NaN of a single example, or better beyond chance
+        return ""
+    change = "drop" if score.higher_is_better else "rise"
+    return f"; a {change} of up to {score.high:.3g} can't be excluded"
 
 
 def _num_at(sites: Sequence[str], names: Iterable[str]) -> int:

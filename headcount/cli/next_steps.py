@@ -118,10 +118,12 @@ def after_curve(
     close = [each for each in chosen if drop[id(each)] <= CLOSE * abs(dense)]
     if close:
         best = min(close, key=lambda each: (each.keep, drop[id(each)]))
+        is_smallest = 0 < best.keep == min(each.keep for each in chosen)
+        untried = " (fewer were not tried)" if is_smallest else ""
         yield (
             f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
-            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here. Prune to that budget and "
-            "measure it on data that chose nothing (--test):"
+            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here{untried}. Prune to that budget "
+            "and measure it on data that chose nothing (--test):"
         )
         recovery: list[object] = []
     else:

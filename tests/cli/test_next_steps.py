@@ -151,12 +151,19 @@ def test_the_fewest_heads_that_are_close(
     assert isinstance(found, Prune) and found.on == ON
     assert (found.method, found.recover) == (chosen, recover)
     assert found.to_keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    assert "not tried" not in lines[0], "two were"
     untested = replace(ON, test=())
     (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found.on.test == ("TEST_FILE",)
     anywhere = replace(ON, site=())
     (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found.to_keep() == best
+
+
+def test_that_fewer_heads_were_not_tried() -> None:
+    points = (point(ALL, 8, 30.0), point("norm", 6, 30.0), point("norm", 4, 29.9))
+    lines = list(after_curve(ON, CurvePoints(points), "bleu", True))
+    assert "on --dev, the fewest here (fewer were not tried). Prune to that" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 from headcount import numbers
 from headcount.core import Head
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import (
-    METRICS,
-    NATS,
-    Analysis,
-    Effect,
-    HeadRow,
-    ImportanceRecord,
-    loss_unit,
-    p_beside,
-)
+from headcount.results import METRICS, Analysis, Effect, HeadRow, ImportanceRecord, p_beside
 from headcount.statistics import power_of, smallest_seen
 from headcount.vocabulary import WORTH
 
@@ -102,10 +93,7 @@ def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
 
 
 def _unit(record: ImportanceRecord) -> str:
-    if record.quantity != "loss":
-        return record.quantity_words
-    unit = loss_unit(record.metric)
-    return unit if unit == NATS else f"of {unit}"
+    return "nats" if record.quantity == "loss" else record.quantity_words
 
 
 def scores_of(rows: Sequence[HeadRow]) -> list[str]:

@@ -66,7 +66,6 @@ from .explanation import PromptRow as PromptRow
 from .explanation import WrittenRow as WrittenRow
 from .importance import AGREED as AGREED
 from .importance import METRICS as METRICS
-from .importance import NATS as NATS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across
 from .importance import CausalGates as CausalGates

@@ -81,9 +81,6 @@ METRICS: Mapping[str, str] = {
 }
 """Spelling of the metrics that are not written like their names."""
 
-NATS = "nats"
-"""Unit of cross-entropies."""
-
 
 def loss_unit(metric: str) -> str:
     """The unit of a task's loss, by the metric that the task has.
@@ -91,7 +88,7 @@ def loss_unit(metric: str) -> str:
     >>> loss_unit("bleu"), loss_unit("spearman")
     ('nats', 'squared distance')
     """
-    return "squared distance" if metric == "spearman" else NATS
+    return "squared distance" if metric == "spearman" else "nats"
 
 
 REPLACEMENTS = {

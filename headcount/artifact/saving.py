@@ -11,9 +11,10 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, final
 
 import torch
 import transformers
@@ -23,7 +24,7 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.core_model_loading import revert_weight_conversion
 
-from headcount.artifact.staging import staged
+from headcount.artifact.staging import destination, staged
 from headcount.core import InputError, inside, read_json, write_json, write_text
 from headcount.models import (
     MODELLING,
@@ -35,6 +36,7 @@ from headcount.models import (
     EncoderConfig,
     Loaded,
     NotLookedUpError,
+    SentenceModule,
     as_loaded,
     auto_class,
     auto_classes,
@@ -226,65 +228,87 @@ PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
 
 
 def copy_side_files(name: str, folder: Path) -> None:
-    """Copy the side files that a model has.
+    """Copy the side files that a model has; a warning names those that could not be looked up.
 
     Args:
         name: Folder or hub name; empty for a model made in memory, which has none.
         folder: Folder to copy into.
     """
-    try:
-        beside = transformer_folder(name)
-        for file in PREPROCESSING:
-            _copy(name, file, folder, beside)
-        if _copy(name, MODULES, folder):
-            _copy_sentence_files(name, folder, beside)
-    except NotLookedUpError as error:
+    side = _SideFiles(name, folder)
+    has_modules = side.copy(MODULES)
+    beside = transformer_folder(name) if has_modules else ""
+    for file in PREPROCESSING:
+        side.copy(file, beside)
+    if has_modules:
+        _copy_sentence_files(side, beside)
+    if side.unknown:
+        error = next(iter(side.unknown.values()))
         warnings.warn(
-            f"{name}: files beside model and tokenizer, such as {MODULES}, could not be looked up "
-            f"({error}). Copy those that it has to {folder}.",
+            f"{name}: files beside model and tokenizer could not be looked up ({error}): "
+            f"{', '.join(side.unknown)}. Copy those that it has to {destination(folder)}.",
             stacklevel=2,
         )
 
 
-def _copy_sentence_files(name: str, folder: Path, beside: str) -> None:
+@final
+@dataclass(frozen=True)
+class _SideFiles:
+    """The side files of a model, each of which is looked up by itself."""
+
+    name: str
+    folder: Path
+    unknown: dict[str, NotLookedUpError] = field(default_factory=dict)
+    """Why each file could not be looked up, by its name."""
+
+    def find(self, file: str) -> Path | None:
+        """The path of a file; None if there is none, or that is unknown."""
+        try:
+            return file_of(self.name, file)
+        except NotLookedUpError as error:
+            self.unknown[file] = error
+            return None
+
+    def copy(self, file: str, beside: str = "") -> bool:
+        """Copy a file if it exists in the sub-folder `beside`, and return whether it did."""
+        inside(self.folder, file)
+        if (found := self.find(f"{beside}/{file}".removeprefix("/"))) is None:
+            return False
+        (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+        copyfile(found, self.folder / file)
+        return True
+
+
+def _copy_sentence_files(side: _SideFiles, beside: str) -> None:
     """Copy what sentence-transformers reads, whose Transformer is now in the folder itself."""
-    _copy(name, SENTENCE_CONFIG, folder)
-    for file in TRANSFORMER_CONFIGS:
-        _copy(name, file, folder, beside)
-    for module in sentence_modules(name):
+    side.copy(SENTENCE_CONFIG)
+    any(side.copy(file, beside) for file in TRANSFORMER_CONFIGS)  # the first one counts
+    for module in sentence_modules(side.name):
         if module.folder != beside:
-            _copy_module(name, module.folder, folder)
+            _copy_module(side, module)
         if "." in module.kind:
             warnings.warn(
-                f"{name}: {MODULES} names {module.kind}, whose code was not copied to {folder}. "
-                "Copy its file if sentence-transformers is to load the folder.",
+                f"{side.name}: {MODULES} names {module.kind}, whose code was not copied to "
+                f"{destination(side.folder)}. Copy its file if sentence-transformers is to load "
+                "the folder.",
                 stacklevel=3,
             )
     if beside:
-        entries = read_json(folder / MODULES, "a list of modules", "Copy the model again.")
+        path = side.folder / MODULES
+        entries = read_json(path, "a list of modules", "Copy the model again.")
         moved = [each | {"path": ""} if each["path"] == beside else each for each in entries]
-        write_json(folder / MODULES, moved)
+        write_json(path, moved)
 
 
-def _copy_module(name: str, module: str, folder: Path) -> None:
-    _copy(name, f"{module}/config.json", folder)
-    has_weights = _copy(name, f"{module}/model.safetensors", folder)
-    if not has_weights and file_of(name, f"{module}/pytorch_model.bin") is not None:
-        warnings.warn(
-            f"{name}: the pickled weights of its module {module} were not copied to {folder}. Save "
-            f"them there as {module}/model.safetensors.",
-            stacklevel=4,
-        )
-
-
-def _copy(name: str, file: str, folder: Path, beside: str = "") -> bool:
-    """Copy a file if it exists in the sub-folder `beside`, and return whether it did."""
-    inside(folder, file)
-    if (found := file_of(name, f"{beside}/{file}".removeprefix("/"))) is None:
-        return False
-    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-    copyfile(found, folder / file)
-    return True
+def _copy_module(side: _SideFiles, module: SentenceModule) -> None:
+    folder = module.folder
+    side.copy(f"{folder}/config.json")
+    if module.may_have_weights and not side.copy(f"{folder}/model.safetensors"):
+        if side.find(f"{folder}/pytorch_model.bin") is not None:
+            warnings.warn(
+                f"{side.name}: the pickled weights of its module {folder} were not copied to "
+                f"{destination(side.folder)}. Save them there as {folder}/model.safetensors.",
+                stacklevel=4,
+            )
 
 
 def auto_map(config: PreTrainedConfig, stock: type[PreTrainedModel]) -> dict[str, str]:

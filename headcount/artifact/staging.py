@@ -103,7 +103,7 @@ def replaced(folder: Path) -> Iterator[Path]:
     """
     folder = folder.resolve()
     make_folder(folder.parent)
-    new, old = (folder.with_name(f".{folder.name}.{end}") for end in ("part", "old"))
+    new, old = (folder.with_name(f".{folder.name}{end}") for end in (_PART, ".old"))
     if new.exists():
         with locked(new, folder):
             rmtree(new)  # a killed process left it
@@ -123,6 +123,21 @@ def replaced(folder: Path) -> Iterator[Path]:
                 put(old, folder)
             rmtree(new, ignore_errors=True)
             rmtree(old, ignore_errors=True)
+
+
+_PART = ".part"
+"""End of the name of a folder that is being written."""
+
+
+def destination(folder: Path) -> Path:
+    """The folder that a new one of `replaced` becomes; any other folder is its own.
+
+    >>> destination(Path("out/.small.part")) == destination(Path("out/small")) == Path("out/small")
+    True
+    """
+    name = folder.name
+    is_new = name.startswith(".") and name.endswith(_PART)
+    return folder.with_name(name[1:].removesuffix(_PART)) if is_new else folder
 
 
 def check_not_taken(

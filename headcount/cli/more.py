@@ -14,10 +14,10 @@ from headcount.cli.arguments import DeviceArguments, TrustArguments, check_model
 from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import plain_console, print_document, print_warnings, shown
 from headcount.cli.frame import FORMATS, Command, FigureFormat, ResultCommand, document_of
-from headcount.cli.next_steps import command
 from headcount.cli.score import rewrite_page
 from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
 from headcount.corpora import Corpus
+from headcount.reports import command
 from headcount.results import check_is_run
 
 

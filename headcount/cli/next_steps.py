@@ -1,7 +1,6 @@
 """What to do next, by the numbers just measured: a sentence and commands to paste."""
 
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,14 @@ from headcount.cli.arguments import DeviceArguments, TaskArguments
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
 from headcount.importance import SCORES
+from headcount.reports import command, curve_command
 
 CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
 UPDATES = 2000
 """Number of updates of the further training that is proposed."""
-PLACEHOLDER, PLACEHOLDER_TEST = "DEV_FILE", "TEST_FILE"
-"""What stands in a command for files that the user has not named."""
-
-
-def command(name: str, words: Sequence[str], shared: Mapping[str, Any], *more: object) -> str:
-    """A command to paste, with every shared argument that differs from its default.
-
-    >>> command("curve", ["bert-base"], {"limit": 9, "groups": False}, "--keep", 4)
-    'headcount curve bert-base --limit 9 --no-groups --keep 4'
-    """
-    parts = ["headcount", name, *words]
-    for field, value in shared.items():
-        flag = field.replace("_", "-")
-        if isinstance(value, bool):
-            parts.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            parts += [f"--{flag}", *(value if isinstance(value, tuple | list) else [value])]
-    return shlex.join(map(str, [*parts, *more]))
+PLACEHOLDER_TEST = "TEST_FILE"
+"""What stands in a command for test data, which the user has not named."""
 
 
 def given(arguments: TaskArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
@@ -81,7 +65,7 @@ def after_prune(
         yield "or see what more heads are worth:"
         keep = between(num_kept, total, size)
     else:
-        found_none = f"Next: no loss beyond chance was found on {name} ({score})."
+        found_none = f"Next: no loss beyond chance was found on {name} ({score}){_unseen(score)}."
         if on.task == "image-classification":  # `speed` makes up texts
             yield f"{found_none} See how many more heads can be pruned:"
         else:
@@ -100,6 +84,14 @@ def after_prune(
         ]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+
+
+def _unseen(score: "results.MetricChange") -> str:
+    """The largest loss within the interval of a change in which none was found."""
+    if not score.high > 0:  # NaN of a single example, or better beyond chance
+        return ""
+    change = "drop" if score.higher_is_better else "rise"
+    return f"; a {change} of up to {score.high:.3g} can't be excluded"
 
 
 def _num_at(sites: Sequence[str], names: Iterable[str]) -> int:
@@ -126,10 +118,12 @@ def after_curve(
     close = [each for each in chosen if drop[id(each)] <= CLOSE * abs(dense)]
     if close:
         best = min(close, key=lambda each: (each.keep, drop[id(each)]))
+        is_smallest = 0 < best.keep == min(each.keep for each in chosen)
+        untried = " (fewer were not tried)" if is_smallest else ""
         yield (
             f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
-            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here. Prune to that budget and "
-            "measure it on data that chose nothing (--test):"
+            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here{untried}. Prune to that budget "
+            "and measure it on data that chose nothing (--test):"
         )
         recovery: list[object] = []
     else:
@@ -161,11 +155,9 @@ def after_importance(
     if not keep:
         return
     yield "Next: see how good the model is with fewer heads:"
-    shared = {**given(on, TaskArguments), "dev": (PLACEHOLDER,)}
     by_column = {each.column.key: each.name for each in SCORES.values()}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
-    more = ["--methods", *methods, results.RANDOM, "--keep", *keep, "--out", "CURVE"]
-    yield f"  {command('curve', [on.model], shared, *more)}"
+    yield f"  {curve_command(on.model, vars(on), keep, 'CURVE', [*methods, results.RANDOM])}"
 
 
 def group_size(loaded: "models.Loaded") -> int:

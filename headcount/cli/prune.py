@@ -195,8 +195,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
                 f"Losses of the candidates, on examples that did not score heads: {losses}"
             )
         for each in pipeline.stages:
-            kept = "" if each.kept else "  not kept"
-            console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}{kept}")
+            kept = "kept" if each.kept else "not kept"
+            console.print(f"{each.stage:<31} loss {each.before:.4f} -> {each.after:.4f}  {kept}")
         for name, change in found.data_sets.items():
             beside, score = "", change.score
             if pipeline.control is not None:

@@ -36,6 +36,7 @@ from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG
 from .sentence_transformer import TRANSFORMER_CONFIGS as TRANSFORMER_CONFIGS
 from .sentence_transformer import SentenceEncoding as SentenceEncoding
+from .sentence_transformer import SentenceModule as SentenceModule
 from .sentence_transformer import sentence_modules as sentence_modules
 from .sentence_transformer import stated_activation as stated_activation
 from .sentence_transformer import transformer_folder as transformer_folder

@@ -46,6 +46,11 @@ class SentenceModule:
     kind: str
     folder: str
 
+    @property
+    def may_have_weights(self) -> bool:
+        """Whether files of weights may be in the folder: not of a module that only computes."""
+        return self.kind not in (_POOLING, _NORMALIZE)
+
 
 def sentence_modules(name: str) -> list[SentenceModule]:
     """The modules of a model in order, including the Transformer; none for other libraries' models.

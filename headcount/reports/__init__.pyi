@@ -1,3 +1,6 @@
+from .commands import DEFAULTS as DEFAULTS
+from .commands import command as command
+from .commands import curve_command as curve_command
 from .comparison import Comparison as Comparison
 from .comparison import KeptHeads as KeptHeads
 from .comparison import PruningOrder as PruningOrder

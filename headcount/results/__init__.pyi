@@ -75,6 +75,7 @@ from .importance import GateCheck as GateCheck
 from .importance import ImportanceRecord as ImportanceRecord
 from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
+from .importance import loss_unit as loss_unit
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
 from .importance import signed as signed

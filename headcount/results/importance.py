@@ -82,6 +82,15 @@ METRICS: Mapping[str, str] = {
 """Spelling of the metrics that are not written like their names."""
 
 
+def loss_unit(metric: str) -> str:
+    """The unit of a task's loss, by the metric that the task has.
+
+    >>> loss_unit("bleu"), loss_unit("spearman")
+    ('nats', 'squared distance')
+    """
+    return "squared distance" if metric == "spearman" else "nats"
+
+
 REPLACEMENTS = {
     "zero": "output set to zero",
     "mean": "output replaced by its mean",

@@ -1,11 +1,12 @@
 """What commands propose to do next follows from their numbers, and can be pasted."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from headcount.cli.arguments import TaskArguments, recorded
 from headcount.cli.command import parse
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.next_steps import after_curve, after_importance, after_prune
@@ -13,6 +14,7 @@ from headcount.cli.prune import Curve, Prune
 from headcount.cli.smaller import SpeedCommand
 from headcount.cli.train import Finetune
 from headcount.core import Head
+from headcount.reports import DEFAULTS, curve_command
 from headcount.results import (
     ALL,
     RANDOM,
@@ -89,7 +91,12 @@ def test_a_rise_of_the_loss_is_a_loss_where_few_texts_hide_the_drop() -> None:
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     lines = list(after_prune(ON, pruned(-0.5, 0.7), Path("out")))
-    assert "no loss beyond chance" in lines[0]
+    interval = "on test (drop 0.1, 95 % -0.5 to 0.7)"
+    said = f"no loss beyond chance was found {interval}; a drop of up to 0.7 can't be excluded. "
+    assert said in lines[0]
+    assert "excluded" not in " ".join(after_prune(ON, pruned(-0.7, -0.5), Path("out"))), "better"
+    unknown = pruned(float("nan"), float("nan"))
+    assert "excluded" not in " ".join(after_prune(ON, unknown, Path("out"))), "a single example"
     speed, curve = commands(lines)
     assert isinstance(speed, SpeedCommand) and isinstance(curve, Curve)
     assert (speed.dense, speed.pruned, speed.device) == (ON.model, "out", "cpu")
@@ -144,12 +151,19 @@ def test_the_fewest_heads_that_are_close(
     assert isinstance(found, Prune) and found.on == ON
     assert (found.method, found.recover) == (chosen, recover)
     assert found.to_keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    assert "not tried" not in lines[0], "two were"
     untested = replace(ON, test=())
     (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found.on.test == ("TEST_FILE",)
     anywhere = replace(ON, site=())
     (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
     assert isinstance(found, Prune) and found.to_keep() == best
+
+
+def test_that_fewer_heads_were_not_tried() -> None:
+    points = (point(ALL, 8, 30.0), point("norm", 6, 30.0), point("norm", 4, 29.9))
+    lines = list(after_curve(ON, CurvePoints(points), "bleu", True))
+    assert "on --dev, the fewest here (fewer were not tried). Prune to that" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +176,17 @@ def test_importance_asks_for_a_curve(score: str, methods: tuple[str, ...]) -> No
     assert (found.keep, found.methods, found.on.data) == ((6, 4, 2), methods, ON.data)
     assert found.on.dev == ("DEV_FILE",)
     assert not list(after_importance(ON, 1, None)), "a single head can't be pruned"
+
+
+def test_a_page_names_what_the_terminal_names() -> None:
+    """The columns, and all else that is not the default, also from a record of the arguments."""
+    keep, methods = (6, 4, 2), ("norm", "random")
+    (line,) = (each for each in after_importance(ON, 8, "norm_score") if "headcount" in each)
+    assert "--columns source=en target=de" in line
+    assert curve_command(ON.model, recorded(ON), keep, "CURVE", methods) == line.strip()
+    defaults = {each.name: each.default for each in fields(TaskArguments) if each.name != "model"}
+    needed = {"task": None, "data": None}
+    assert defaults | needed == DEFAULTS
 
 
 def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_pruned_folder(bert: Path, data: list[Path], tmp_path: Path) -> None:
     assert kept == ([best] if best["after"] < best["before"] else [])
     for gain in record["gains"]:
         line = f"{gain['stage']:<31} loss {gain['before']:.4f} -> {gain['after']:.4f}"
-        assert line + ("" if gain["kept"] else "  not kept") in output.splitlines()
+        assert line + ("  kept" if gain["kept"] else "  not kept") in output.splitlines()
     assert record["control"] is None and record["ceiling"]["value"] > 1
     head_plan = json.loads((out / "config.json").read_text())["head_plan"]
     assert head_plan["model"] == plan.model == revision(dense.model), "though folded"

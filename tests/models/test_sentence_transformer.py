@@ -85,14 +85,14 @@ def ours(path: Path) -> np.ndarray:
     return answers.values[: len(LONG)].numpy()
 
 
-def theirs(path: Path, **options: Any) -> np.ndarray:
-    """Unit-length embeddings of the texts, as sentence-transformers makes them."""
+def theirs(path: Path, normalize_embeddings: bool = True, **options: Any) -> np.ndarray:
+    """Embeddings of the texts as sentence-transformers makes them, by default at unit length."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
     options |= {"model_kwargs": {"dtype": torch.float32}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         stock = sentence_transformers.SentenceTransformer(str(path), device="cpu", **options)
-    return stock.encode(LONG, normalize_embeddings=True)
+    return stock.encode(LONG, normalize_embeddings=normalize_embeddings)
 
 
 def stating(path: Path, *, pooling: Any = None, moved: bool = False, **files: Any) -> Path:
@@ -266,6 +266,33 @@ def test_a_hub_that_cannot_be_asked(tmp_path: Path) -> None:
     assert unknown.sha256 == Similarity(loaded, PAIRS, pooling="mean").sha256
     with pytest.warns(UserWarning, match=r"someone/model: .*files .* could not be looked up"):
         copy_side_files("someone/model", tmp_path)
+
+
+def test_a_file_that_is_not_in_the_cache_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Normalize has an empty folder, which the hub does not keep; offline that is unknown."""
+    source, out = stating(tmp_path / "model", sentence_bert_config={}), tmp_path / "small"
+
+    def cached(_: str, file: str) -> str:
+        if not (source / file).is_file():
+            raise OSError("offline")
+        return str(source / file)
+
+    loaded = headcount.load(source)
+    loaded.model.config.name_or_path = "someone/model"
+    monkeypatch.setattr("headcount.models.model_files.hf_hub_download", cached)
+    with pytest.warns(UserWarning) as found:
+        headcount.save_compact(loaded, Plan({"encoder.self": {0: (1,)}}), out)
+    unknown = "preprocessor_config.json, processor_config.json, config_sentence_transformers.json"
+    assert [str(each.message) for each in found] == [
+        "someone/model: files beside model and tokenizer could not be looked up (offline): "
+        f"{unknown}, 2_Normalize/config.json. Copy those that it has to {out}."
+    ]
+    copied = ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json")
+    assert all((out / file).read_bytes() == (source / file).read_bytes() for file in copied)
+    at_unit_length = theirs(out, trust_remote_code=True, normalize_embeddings=False)
+    np.testing.assert_allclose(np.linalg.norm(at_unit_length, axis=1), 1, rtol=1e-5)
 
 
 def test_a_hub_that_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

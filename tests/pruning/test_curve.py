@@ -276,7 +276,7 @@ def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) ->
     better = frame.assign(score=[1.0, 2, 4, 5, 9, 7, 9])
     points = CurvePoints.of(better)
     assert sentences(points, facts()) == [
-        "Best mean perplexity over the budgets: norm (3.00).",
+        "Best mean perplexity on dev over the budgets: norm (3.00).",
         "Random heads: 7.50. Every method is better.",
     ]
     worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))

@@ -9,7 +9,7 @@ import pytest
 from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
 from headcount.reports import render, report_view, write_report
 from headcount.reports.documents.counts import NEITHER, kept_table
-from headcount.reports.documents.curve import numbers_table
+from headcount.reports.documents.curve import curve_document, numbers_table
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.kinds import leading
@@ -109,6 +109,19 @@ def test_the_section_on_the_curve(run: Analysis):
     }
     assert Heading("What fisher keeps") in shown.blocks
     assert curve_shown(replace(run, curve=None)) is None
+
+
+def test_a_squared_distance_is_not_in_nats(run: Analysis):
+    """The loss of similarity and regression, in tables and on axes."""
+    assert run.curve is not None
+    record = replace(run.curve.record, metric="spearman")
+    shown = curve_document(replace(run.curve, record=record))
+    losses = [title for title in tables_of(shown) if title.startswith("Loss")]
+    unit = "(squared distance)"
+    assert losses == [f"Loss {unit}, test set", f"Loss {unit}, development set"]
+    (chart,) = (each for each in shown.blocks if getattr(each, "name", "") == "curve_test_loss")
+    assert isinstance(chart, Chart) and chart.figure is not None
+    assert chart.figure.axes[0].get_ylabel() == f"loss {unit}, test set"
 
 
 def test_controls_stand_beside_the_dense_model(run: Analysis):

@@ -28,11 +28,11 @@ def test_the_next_command_names_the_model_the_task_and_the_folder(tmp_path: Path
     assert f"headcount importance 'models/my gpt' {task} --out out/gpt shows" in told
     run = read_run(write_run(tmp_path / "scored", Wish(layers=2, heads=6, importance=True)))
     assert run.importance is not None
-    scored = replace(run.importance, arguments={"data": ["a.tsv"]})
+    scored = replace(run.importance, arguments={"data": ["a.tsv"], "columns": ["score=2"]})
     record = replace(run.record, arguments={"out": "runs"})
     told = story(replace(run, importance=scored, record=record))[-1]
-    what = f"{run.record.model} --task {scored.task} --data a.tsv --dev DEV_FILE --keep 9 6 3"
-    assert f"headcount curve {what} --out runs/curve shows" in told
+    what = f"{run.record.model} --task {scored.task} --data a.tsv --columns score=2"
+    assert f"headcount curve {what} --dev DEV_FILE --keep 9 6 3 --out runs/curve shows" in told
 
 
 def test_the_clearest_head_is_that_of_the_half_that_chose(profiled: Path) -> None:

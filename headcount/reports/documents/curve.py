@@ -9,7 +9,7 @@ from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
 from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import curve_charts
-from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord
+from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord, loss_unit
 from headcount.tasks import TaskSplits
 
 
@@ -127,7 +127,10 @@ def numbers_table(points: CurvePoints, column: str, title: str = "") -> Table:
 
 
 def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
-    """Sentences on the best method over all budgets, and on those no better than random heads."""
+    """Sentences on the best method over all budgets, and on those no better than random heads.
+
+    Both are on the development data.
+    """
     column = "score" if "score" in points else "loss"
     more_is_better = column == "score" and facts.higher_is_better
     reported = [_trained(points, method, updates) for method, updates in facts.updates.items()]
@@ -138,7 +141,7 @@ def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
     ranked = sorted(mean, key=lambda name: sign * mean[name], reverse=True)
     name = METRICS.get(facts.metric, facts.metric) if column == "score" else "loss"
     best = [
-        f"Best mean {name} over the budgets: {one} ({_number(mean[one])})."
+        f"Best mean {name} on dev over the budgets: {one} ({_number(mean[one])})."
         for one in [method for method in ranked if method != RANDOM][:1]
     ]
     if RANDOM in mean:
@@ -162,7 +165,7 @@ def _trained(points: CurvePoints, method: str, updates: int) -> str:
 
 def _columns(points: CurvePoints, metric: str) -> list[tuple[str, str]]:
     """The available numbers with their titles, the test set first."""
-    names = {"score": METRICS.get(metric, metric), "loss": "Loss (nats)"}
+    names = {"score": METRICS.get(metric, metric), "loss": f"Loss ({loss_unit(metric)})"}
     return [
         (f"{prefix}{column}", f"{title}, {data}")
         for prefix, data in (("test_", "test set"), ("", "development set"))

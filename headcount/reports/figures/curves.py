@@ -28,7 +28,7 @@ from headcount.core import (
 )
 from headcount.numbers import effect
 from headcount.reports.names import SITE_TITLES
-from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints
+from headcount.results import METRICS, RANDOM, CurvePoint, CurvePoints, loss_unit
 from headcount.vocabulary import roles_named
 
 NONE = "no role"
@@ -165,7 +165,7 @@ def curve_charts(
     """All figures of a curve; those of the development set are details if there is a test set."""
     charts = list[Chart]()
     has_test = "test_score" in points or "test_loss" in points
-    labels = {"score": METRICS.get(metric, metric), "loss": "loss (nats)"}
+    labels = {"score": METRICS.get(metric, metric), "loss": f"loss ({loss_unit(metric)})"}
     for prefix, data in (("", "development set"), ("test_", "test set")):
         for column, label in labels.items():
             name, says = f"{prefix}{column}", f"{column.capitalize()} by kept heads, {data}"

@@ -7,6 +7,7 @@ from typing import final
 
 from headcount import numbers
 from headcount.core import amount
+from headcount.reports.commands import curve_command
 from headcount.reports.documents.pruned import pruned_answer
 from headcount.reports.documents.skills import best_heads, skills_headline
 from headcount.reports.kinds import Found, Leading, leading
@@ -205,11 +206,11 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
         what = f"{model} --task {_task(run)} --data FILE --out {out}"
         steps.append(f"A task: `headcount importance {what}` shows which heads matter.")
     elif run.curve is None:
-        data = shlex.join(map(str, run.importance.arguments.get("data", ["FILE"])))
-        keep = " ".join(str(len(run.rows) * quarter // 4) for quarter in (3, 2, 1))
-        what = f"{model} --task {run.importance.task} --data {data} --dev DEV_FILE --keep {keep}"
+        on = {"task": run.importance.task, "data": ["FILE"], **run.importance.arguments}
+        keep = [len(run.rows) * quarter // 4 for quarter in (3, 2, 1)]
+        curve = curve_command(given.model, on, keep, f"{given.out}/curve")
         steps.append(
-            f"A curve: `headcount curve {what} --out {out}/curve` shows how many heads can be "
+            f"A curve: `{curve}` shows how many heads can be "
             f"pruned. `headcount report {out}` adds it here."
         )
     return tuple(steps)

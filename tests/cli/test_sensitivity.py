@@ -14,7 +14,7 @@ def test_table_record_and_figure(bert: Path, data: list[Path], tmp_path: Path) -
     status, output, errors = headcount("sensitivity", bert, *options)
     assert status == 0, errors
     assert "masked-lm: 8 examples" in output and "|dL/dA|, other" in output
-    assert "encoder.self, separator: over 6 heads, attention correlates" in output
+    assert "Encoder self-attention, separator: over 6 heads, attention correlates" in output
     rows = [line.split()[0] for line in output.splitlines() if line.startswith("enc.")]
     assert rows == ["enc.0", "enc.1"]
     table = pd.read_parquet(out / "sensitivity.parquet")

@@ -123,7 +123,8 @@ def _count_lines(field: str, axes: Axes, record: FollowRecord) -> None:
     points, at = record.checkpoints, _along(axes, record.checkpoints)
     names = sorted({name for point in points for name in getattr(point, field)})
     for number, name in enumerate(names):
-        _line(axes, at, [getattr(point, field).get(name, 0) for point in points], number, name)
+        found = [float(getattr(point, field).get(name, 0)) for point in points]
+        _line(axes, at, found, number, name)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 

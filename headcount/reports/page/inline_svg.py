@@ -34,9 +34,6 @@ _COLOURS = {colour.lower(): f"var(--site-{letter})" for colour, letter in _SITES
 _SCALE = 2.0
 """Pixels per point: text of 7.5 points, the smallest of most figures, is as large as the page's."""
 
-_SMALLEST = 0.75
-"""Share of this size at which a figure that is wider than its place stops to shrink."""
-
 _OWN = re.compile(r'(\bid="|url\(#|xlink:href="#(?![a-z]+\.\d))')
 """What precedes the ids of a figure; a link to the card of a head is not one."""
 
@@ -81,5 +78,4 @@ def _untitled(figure: Figure, title: str) -> str:
 
 
 def _width(points: re.Match[str]) -> str:
-    width = _SCALE * float(points[1])
-    return f' width="{width:.0f}" style="min-width: {_SMALLEST * width:.0f}px"'
+    return f' width="{_SCALE * float(points[1]):.0f}"'

@@ -114,4 +114,4 @@ def test_a_role_that_was_tested_in_part_says_so(run: Analysis):
 def test_weight_on_the_first_token_stands_on_every_card(run: Analysis):
     for card, row in zip(report_view(run).cards, run.rows, strict=True):
         assert not math.isnan(row.values["attn_first"])
-        assert card.line.startswith("It gives ") and "to the first token." in card.line
+        assert card.line.startswith("It gives ") and "to the first token" in card.line

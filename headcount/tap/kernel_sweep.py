@@ -146,7 +146,8 @@ class Sweeping:
             for each in cuts:
                 attend(each)
             return
-        _ = self._call.scaled_keys_BHDK, self._call.bias  # else each thread would make them
+        # Else each thread would make them; a mask of intervals is never made a bias
+        _ = self._call.scaled_keys_BHDK, self._spans_2BQ is None and self._call.bias
         units = iter([[*unit] for _, unit in groupby(cuts, self._unit)])
         is_inference = torch.is_inference_mode_enabled()
 

@@ -120,7 +120,7 @@ class ClassTask(Task, ABC):
         return lambda index_DS: is_right_N[index_DS].mean(1)
 
     def statistics(self, evaluation: Evaluation) -> Float[np.ndarray, "example statistic"]:
-        """Of every example, by class: whether it is right, predicted, and correct."""
+        """Count by class whether each example is right, is predicted as such, and belongs to it."""
         of_class = np.eye(self.num_classes)
         predicted_NC = of_class[evaluation.outcome_N.astype(int)]
         correct_NC = of_class[self.gold_N]

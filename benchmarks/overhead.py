@@ -6,7 +6,7 @@ run, in the opposite order in every second round; a ratio is the median over rou
 a round. Peak memory is measured in a separate process for each.
 
     python benchmarks/overhead.py --treebank FILE.conllu --text FILE.txt
-    python benchmarks/overhead.py --model FOLDER --text FILE.txt --tokens 2048 --whole-maps
+    python benchmarks/overhead.py --model FOLDER --text FILE.txt --ways headcount whole
 """
 
 import resource
@@ -39,6 +39,16 @@ from headcount.tap.kernel_sweep import Sweep
 Way = Literal["floor", "confidence", "headcount", "sweep", "whole", "usual"]
 Make = Callable[[], tuple[Loaded, list[Batch]]]
 
+COLUMNS: dict[Way, str] = {
+    "usual": "usual way",
+    "confidence": "headcount, confidence alone",
+    "headcount": "headcount, every measure",
+    "sweep": "by the sweep",
+    "whole": "every measure, unseen keys too",
+}
+USUAL_ROUNDS = 2
+"""Number of rounds in which the usual way takes part."""
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -60,18 +70,16 @@ class Arguments:
     """Number of its first layers that are kept; all if not given."""
     rounds: int = 5
     """Number of rounds."""
-    usual_rounds: int = 2
-    """Number of rounds in which the usual way takes part."""
+    ways: tuple[Way, ...] = ("usual", "confidence", "headcount")
+    """Ways that take turns with the floor: confidence alone, every measure by blocks (headcount),
+    by the compiled sweep (it needs numba) or with unseen keys computed, too (whole), and the usual
+    way, which takes part in two rounds."""
     threads: int = 2
     """Number of threads."""
     clock: Literal["wall", "cpu"] = "wall"
     """Clock: wall time, or CPU time of the process, which is steadier on a shared machine."""
-    sweep: bool = False
-    """Time every measure by the compiled sweep, too; it needs numba."""
     scaling: bool = False
     """Print how many times as fast all threads are as one, by wall time, and nothing else."""
-    whole_maps: bool = False
-    """Time every measure with unseen keys computed, too."""
     memory: bool = False
     """Measure peak memory too (a new process for each way and length)."""
     only: Way | None = None
@@ -99,10 +107,10 @@ def main() -> None:
             print(scaling(name, *make(), arguments), flush=True)
         return
     print(
-        "| input | batches | usual way | headcount, confidence alone | headcount, every measure | "
-        "by the sweep | every measure, unseen keys too | usual way, memory | headcount, memory |"
+        f"| input | batches | {' | '.join(COLUMNS.values())} | "
+        "usual way, memory | headcount, memory |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---" * (len(COLUMNS) + 4) + "|")
     for name, make in works:
         memory = more_memory(name, arguments) if arguments.memory else ("", "")
         print(row(name, *make(), arguments, memory), flush=True)
@@ -113,28 +121,19 @@ def row(
 ) -> str:
     """Time all ways in turns."""
     ways = ways_of(loaded, work)
-    first: tuple[Way, ...] = ("floor", "confidence", "headcount")
-    for way in (*first, "sweep") if arguments.sweep else first:
-        ways[way]()
+    for way in ("floor", *arguments.ways):
+        if way != "usual":
+            ways[way]()
     clock = time.perf_counter if arguments.clock == "wall" else time.process_time
-    ratios: dict[Way, list[float]] = {way: [] for way in ways if way != "floor"}
+    ratios: dict[Way, list[float]] = {way: [] for way in arguments.ways}
     for number in range(arguments.rounds):
-        names: list[Way] = [
-            way
-            for way in ways
-            if (way != "usual" or number < arguments.usual_rounds)
-            and (way != "whole" or arguments.whole_maps)
-            and (way != "sweep" or arguments.sweep)
-        ]
-        turns = names[::-1] if number % 2 else names
-        seconds = {way: timed(ways[way], clock) for way in turns}
+        names = [way for way in arguments.ways if way != "usual" or number < USUAL_ROUNDS]
+        turns: list[Way] = ["floor", *names]
+        seconds = {way: timed(ways[way], clock) for way in turns[:: -1 if number % 2 else 1]}
         for way in names:
-            if way != "floor":
-                ratios[way].append(seconds[way] / seconds["floor"])
-    asked = [spread(ratios[way]) if ratios[way] else "" for way in ("sweep", "whole")]
-    cells = [spread(ratios["confidence"]), spread(ratios["headcount"]), *asked, *memory]
-    usual_way = f"{median(ratios['usual']):.1f}" if ratios["usual"] else ""
-    return f"| {name} | {len(work)} | {usual_way} | {' | '.join(cells)} |"
+            ratios[way].append(seconds[way] / seconds["floor"])
+    cells = [spread(ratios[way]) if way in ratios else "" for way in COLUMNS]
+    return f"| {name} | {len(work)} | {' | '.join((*cells, *memory))} |"
 
 
 def scaling(name: str, loaded: Loaded, work: list[Batch], arguments: Arguments) -> str:
@@ -268,9 +267,10 @@ def peak_of(way: Way, make: Make) -> int:
 
 
 def more_memory(name: str, arguments: Arguments) -> tuple[str, str]:
-    """Memory that the usual way and headcount (with `--sweep` its sweep) need above the floor."""
-    ours, peaks = "sweep" if arguments.sweep else "headcount", {}
-    usual = ("usual",) if arguments.usual_rounds else ()
+    """Memory that the usual way and headcount (the sweep, if asked) need above the floor."""
+    ours: Way = "sweep" if "sweep" in arguments.ways else "headcount"
+    usual: tuple[Way, ...] = ("usual",) if "usual" in arguments.ways else ()
+    peaks: dict[Way, int] = {}
     for way in ("floor", *usual, ours):
         command = [sys.executable, __file__, "--only", way, "--threads", str(arguments.threads)]
         if name.endswith("tokens"):

@@ -6,7 +6,7 @@ from memory once each. It takes float32 on a CPU, without gradients; other calls
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -22,8 +22,11 @@ from headcount.tap.asked import Counted, Reduction, Statistics
 from headcount.tap.attention_weights import AttentionCall, Cut, cut
 from headcount.tap.block import Block
 
-STRIP = 2**18
-"""Number of weights in a block of one head (1 MiB), which stays in the cache between the steps."""
+STRIP = 2**19
+"""Number of weights in a block of one head (2 MiB), which stays in the cache between the steps."""
+
+QUERIES = 32
+"""Least number of queries in a block of one head, if memory allows: products of fewer are slow."""
 
 WHOLE = 2**20
 """Number of weights in a block of several heads: calls for fewer cost more than is spared."""
@@ -115,7 +118,8 @@ class Sweeping:
         self._sweep, self._call, self._asked = sweep, call, asked
         batch, heads, queries, _ = call.query.shape
         keys = call.key.shape[2]
-        self.size = min(size, STRIP if queries * keys >= STRIP else WHOLE)
+        strip = max(STRIP, QUERIES * keys)
+        self.size = min(size, strip if queries * keys >= STRIP else WHOLE)
         self._parts = 1 if queries * keys < STRIP else PARTS
         self._spans_2BQ = _spans(call)
         self._given = (
@@ -148,8 +152,8 @@ class Sweeping:
             return
         # Else each thread would make them; a mask of intervals is never made a bias
         _ = self._call.scaled_keys_BHDK, self._spans_2BQ is None and self._call.bias
-        units = iter([[*unit] for _, unit in groupby(cuts, self._unit)])
-        is_inference = torch.is_inference_mode_enabled()
+        left = [[*unit] for _, unit in groupby(cuts, self._unit)]
+        units, is_inference = iter(left), torch.is_inference_mode_enabled()
 
         def work() -> None:
             with torch.inference_mode(is_inference), torch.no_grad():
@@ -158,8 +162,14 @@ class Sweeping:
                         attend(each)
 
         pool = _pool(threads, os.getpid())
-        for done in [pool.submit(work) for _ in range(threads)]:
-            done.result()
+        working = [pool.submit(work) for _ in range(threads)]
+        try:
+            wait(working, return_when=FIRST_EXCEPTION)
+        finally:
+            left.clear()  # where one fails, or Ctrl-C is pressed, the others end with their unit
+            wait(working)
+        for each in working:
+            each.result()
 
     def _unit(self, cut: Cut) -> tuple[int, int, int]:
         """What the blocks of a thread have in common."""

@@ -23,7 +23,7 @@ from headcount.tap.kernel_sweep import Sweep
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
 from headcount.tap.placement import input_device
 
-LONG = 256
+LONG = 128
 """Number of tokens of the longest text from which "auto" chooses the sweep: below, measures cost
 more than attention, and the sweep spares little."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from threading import Barrier, get_ident
+from time import sleep
 
 import pytest
 import torch
@@ -58,6 +59,7 @@ def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(
     name: str, strip: int, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_sweep_module, "STRIP", strip)
+    monkeypatch.setattr(kernel_sweep_module, "QUERIES", 1)
     monkeypatch.setattr("headcount.tap.seen_keys.LEAST", 2000)  # `long` leaves keys out
     call, counted = call_of(CASES[name])
     alone = found_by(sweep, call, counted, has_map=False)
@@ -76,13 +78,17 @@ def test_the_sweep_gives_the_same_bits_with_any_number_of_threads(
 def test_threads_share_the_heads_of_a_layer(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each unit of a head and a part of its queries is one thread's, and torch is alone in it."""
     monkeypatch.setattr(kernel_sweep_module, "STRIP", 200)
+    monkeypatch.setattr(kernel_sweep_module, "QUERIES", 1)
     call, counted = call_of(CASES["long"])
     statistics = Statistics.zeros(counted, torch.zeros(*call.key.shape[:3], 1), NEEDS)
     attending, of_unit, meeting = sweep.begin(call, statistics, 2**20), {}, Barrier(2)
 
-    def attend(cut: Cut) -> None:
+    def unit_of(cut: Cut) -> tuple[int, int, int]:
         rows, heads, queries = cut
-        unit = rows.start, heads.start, queries.start * 8 // call.query.shape[2]
+        return rows.start, heads.start, queries.start * 8 // call.query.shape[2]
+
+    def attend(cut: Cut) -> None:
+        unit = unit_of(cut)
         if unit not in of_unit:
             of_unit[unit] = get_ident()
             if len(of_unit) <= 2:
@@ -90,8 +96,13 @@ def test_threads_share_the_heads_of_a_layer(sweep: Sweep, monkeypatch: pytest.Mo
         assert of_unit[unit] == get_ident() and torch.get_num_threads() == 1
         assert torch.is_inference_mode_enabled()
 
+    begun = set[tuple[int, int, int]]()
+
     def fails(cut: Cut) -> None:
-        raise ZeroDivisionError(cut)
+        begun.add(unit_of(cut))
+        if len(begun) == 1:
+            raise ZeroDivisionError(cut)
+        sleep(0.001)
 
     torch.set_num_threads(2)
     try:
@@ -101,6 +112,7 @@ def test_threads_share_the_heads_of_a_layer(sweep: Sweep, monkeypatch: pytest.Mo
             attending.over(blocks(call, attending.size, False), fails)
     finally:
         torch.set_num_threads(1)
+    assert len(begun) <= 2, "where one thread fails, the other ends with its unit"
     assert "bias" not in vars(call), "a mask without gaps is not needed as numbers"
     assert len({*of_unit.values()} - {get_ident()}) == 2
     assert len(of_unit) > call.query.shape[0] * call.query.shape[1]
@@ -135,17 +147,16 @@ def test_blocks_leave_the_map_only_where_it_is_read() -> None:
     assert (overwritten < 0).any()
 
 
-def test_long_texts_are_swept_in_strips(sweep: Sweep) -> None:
-    query = torch.zeros(1, 2, 4096, 3)
+@pytest.mark.parametrize(("length", "queries"), [(4096, 128), (32768, 32)])
+def test_long_texts_are_swept_in_strips(length: int, queries: int, sweep: Sweep) -> None:
+    query = torch.zeros(1, 2, length, 3)
     call = AttentionCall(nn.Identity(), query, query, query, None, {}, None)
-    is_token = torch.ones(1, 4096).bool()
+    is_token = torch.ones(1, length).bool()
     counted = Counted(is_token, is_token, is_token, is_token, ())
-    asked = Statistics.zeros(counted, torch.zeros(1, 2, 4096, 1), NEEDS)
+    asked = Statistics.zeros(counted, torch.zeros(1, 2, length, 1), NEEDS)
     size = sweep.begin(call, asked, 2**21).size
-    assert size == kernel_sweep_module.STRIP
-    assert all(
-        len(range(4096)[queries]) * 4096 <= size for _, _, queries in blocks(call, size, False)
-    )
+    cuts = [*blocks(call, size, False)]
+    assert {len(range(length)[each]) for _, _, each in cuts} == {queries}
     assert sweep.begin(call, asked, 7).size == 7
 
 

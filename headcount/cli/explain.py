@@ -104,14 +104,15 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
             progress=progress,
         )
 
-    def show(self, read: "models.Loaded", found: "results.Explained") -> None:
-        """Print the document; of one prompt, the page draws the text."""
+    def publish(self, read: "models.Loaded", found: "results.Explained") -> Path | None:
+        """Write document and page, which of one prompt draws the text."""
+        page = super().publish(read, found)
         if found.shows_text:
             try:
                 reports.show_explained(read, found).save(self.out / found.DOCUMENTS[1])
             except InputError as error:
                 print_lines([f"The page does not draw the text. {error}"])
-        super().show(read, found)
+        return page
 
 
 SAMPLE = DATA / "sample.conllu"

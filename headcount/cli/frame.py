@@ -1,7 +1,8 @@
 """What commands share: what a command declares, and the loop that runs it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
@@ -131,11 +132,21 @@ class Measuring(Command, Generic[Read, Found]):
         with shown() as progress:
             found = self.measure(read, progress)
         if is_main_process():
-            self.store(found)
-            self.show(read, found)
-            print_lines(self.next_steps(read, found))
+            self._finish(read, found)
         wait_for_everyone()
         return 0
+
+    def _finish(self, read: Read, found: Found) -> None:
+        """Store, show and publish; what took long to measure is shown before a page can fail."""
+        try:
+            self.store(found)
+        finally:
+            self.show(read, found)
+        with naming_report(self.out):
+            page = self.publish(read, found)
+        if page is not None:
+            print_lines([f"Page: {page}"])
+        print_lines(self.next_steps(read, found))
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that results depend on."""
@@ -194,6 +205,11 @@ class Measuring(Command, Generic[Read, Found]):
     def store(self, found: Found) -> None:
         """Write what was measured, unless `measure` has done so."""
 
+    def publish(self, read: Read, found: Found) -> Path | None:
+        """Write documents and pages of what is stored; returns the page to open, if any."""
+        del read, found
+        return None
+
     @abstractmethod
     def show(self, read: Read, found: Found) -> None:
         """Print what a user wants to read first."""
@@ -202,6 +218,20 @@ class Measuring(Command, Generic[Read, Found]):
         """What to do next: sentences, and commands to paste."""
         del read, found
         return ()
+
+
+@contextmanager
+def naming_report(out: object) -> Iterator[None]:
+    """Say with an error that the numbers are there, and which command writes their page."""
+    try:
+        yield
+    except Exception as error:
+        again = reports.command("report", [str(out)], {})
+        error.add_note(
+            f"Everything measured is in {out}, but its page could not be written. This writes it "
+            f"again: {again}"
+        )
+        raise
 
 
 def _facts(read: object) -> dict[str, str]:
@@ -226,20 +256,22 @@ class ResultCommand(Measuring[Read, Res]):
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
 
     def store(self, found: Res) -> None:
-        """Write tables and record, then the document and figures."""
+        """Write tables and record."""
         found.recorded(recorded(self)).write(self.out)
-        reports.write_documents(found, self.document(found), self.out)
         self.forget()
+
+    def publish(self, read: Read, found: Res) -> Path | None:
+        """Write the document, its page and figures."""
+        reports.write_documents(found, self.document(found), self.out)
+        return self.out / found.DOCUMENTS[1]
 
     def document(self, found: Res) -> Document:
         """What was measured."""
         return document_of(found, self.analysis or self.out)
 
     def show(self, read: Read, found: Res) -> None:
-        """Print the document, and where its file is."""
-        console = plain_console(soft_wrap=False)
-        print_document(self.document(found), console)
-        console.print(f"Page: {self.out / found.DOCUMENTS[1]}", soft_wrap=True)
+        """Print the document."""
+        print_document(self.document(found), plain_console(soft_wrap=False))
 
 
 @dataclass(frozen=True)
@@ -266,11 +298,12 @@ class BesideCommand(ModelArguments, ResultCommand["models.Loaded", Res]):
         """Delete the state that an earlier run would resume from."""
         self.forget()
 
-    def store(self, found: Res) -> None:
-        """Write tables, record, document and figures, then the page of the analysis again."""
-        super().store(found)
+    def publish(self, read: "models.Loaded", found: Res) -> Path | None:
+        """Write document, page and figures, then the page of the analysis again."""
+        page = super().publish(read, found)
         if (self.out / results.RunRecord.FILE).exists():
             reports.write_report(self.out)
+        return page
 
 
 class PaperCommand(Measuring[Read, Path]):

@@ -70,7 +70,7 @@ class CacheCommand(
         return cache.plan_cache(read, self.corpus, self.how, progress=progress)
 
     def store(self, found: "results.PlannedCache") -> None:
-        """Write the plan, then tables, record and document."""
+        """Write the plan, then tables and record."""
         cache.plan_of(found).write(self.out / PLAN)
         super().store(found)
 

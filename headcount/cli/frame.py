@@ -269,9 +269,13 @@ class ResultCommand(Measuring[Read, Res]):
         """What was measured."""
         return document_of(found, self.analysis or self.out)
 
+    def summary(self, found: Res) -> Document:
+        """What is printed of it: all, unless that is more than a screen."""
+        return self.document(found)
+
     def show(self, read: Read, found: Res) -> None:
-        """Print the document."""
-        print_document(self.document(found), plain_console(soft_wrap=False))
+        """Print the summary."""
+        print_document(self.summary(found), plain_console(soft_wrap=False))
 
 
 @dataclass(frozen=True)

@@ -359,10 +359,17 @@ def recorded(command: Any) -> dict[str, Any]:
 
     A folder says where something lies on one machine, so a path is recorded by its name.
 
-    The options that a command shares with the library, its field `how`, stand beside the others.
+    The options that a command shares with the library, its field `how`, stand beside the others,
+    and so do those that its help shows in boxes.
     """
     found = _to_jsonable(asdict(command))
-    return found | found.pop("how", {})
+    for name in _BESIDE:
+        found |= found.pop(name, {})
+    return found
+
+
+_BESIDE = ("how", "budget", "compensation", "survival")
+"""Fields of commands that are groups of options."""
 
 
 def _to_jsonable(value: Any) -> Any:

@@ -18,6 +18,8 @@ from .inputs import MODES as MODES
 from .inputs import TokenRows as TokenRows
 from .inputs import check_same_sizes as check_same_sizes
 from .inputs import fitting as fitting
+from .limits import Limits as Limits
+from .limits import limits as limits
 from .options import ModeName as ModeName
 from .options import Options as Options
 from .timing import Machine as Machine

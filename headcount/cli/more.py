@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from headcount import analysis, importance, models, reports, results, tasks
-from headcount.cli.arguments import DeviceArguments, TrustArguments, check_model
+from headcount.cli.arguments import DeviceArguments, check_model
 from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import (
     plain_console,
@@ -30,6 +30,7 @@ from headcount.cli.frame import (
 from headcount.cli.score import rewrite_page
 from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
 from headcount.corpora import Corpus
+from headcount.models import TrustOptions
 from headcount.reports import command
 from headcount.results import check_is_run
 
@@ -182,7 +183,7 @@ PAIRS = 60
 
 
 @dataclass(frozen=True)
-class Demo(TrustArguments, Command):
+class Demo(TrustOptions, Command):
     """Analyse our English-German model on our sample, offline."""
 
     HAS_TABLES = True

@@ -1,4 +1,3 @@
-from .commands import DEFAULTS as DEFAULTS
 from .commands import command as command
 from .commands import curve_command as curve_command
 from .comparison import Comparison as Comparison

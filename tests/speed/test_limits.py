@@ -40,8 +40,8 @@ def test_what_is_said_of_all_heads_and_of_a_budget() -> None:
     said = replace(found, flops=0.5).sentence(half)
     assert said.startswith(
         "heads are 25\u202f% of the model's file (1.0 of 4.0 M weights) and 50\u202f% of the FLOPs "
-        f"of 128 tokens, so without all {total} heads it is 25\u202f% smaller and at most 2.00 times "
-        f"as fast; without {half}, about 12\u202f% smaller and at most 1.33 times as fast"
+        f"of 128 tokens, so without all {total} heads it is 25\u202f% smaller and at most 2.00 "
+        f"times as fast; without {half}, about 12\u202f% smaller and at most 1.33 times as fast"
     )
     assert "; without" not in found.sentence() + found.sentence(0) + found.sentence(total)
 

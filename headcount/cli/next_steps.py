@@ -10,6 +10,7 @@ from headcount.cli.arguments import DeviceArguments, ModelArguments, TaskArgumen
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
 from headcount.importance import SCORES
+from headcount.numbers import percent
 from headcount.reports import command, curve_command
 
 CLOSE = 0.01
@@ -122,14 +123,16 @@ def after_curve(
         untried = " (fewer were not tried)" if is_smallest else ""
         yield (
             f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
-            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here{untried}. Prune to that budget "
+            f"{percent(CLOSE, 0)} of {dense:.4g} on --dev, the fewest here{untried}. Prune to "
+            "that budget "
             "and measure it on data that chose nothing (--test):"
         )
         recovery: list[object] = []
     else:
         best = min(chosen, key=lambda each: drop[id(each)])
         yield (
-            f"Next: no budget here keeps {metric} within {CLOSE:.0%} of {dense:.4g}. Name larger "
+            f"Next: no budget here keeps {metric} within {percent(CLOSE, 0)} of {dense:.4g}. "
+            "Name larger "
             f"ones, or train the other weights after pruning, here to {amount(best.keep, 'head')}:"
         )
         recovery = ["--recover", UPDATES]

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
+from headcount.numbers import percent
 from headcount.reports.figures.curves import COLOURS, MARKERS
 from headcount.results import LEVELS, RANDOM, CircuitRow, Explained, FaithfulnessRow
 from headcount.vocabulary import COLUMNS, EFFECTS
@@ -71,7 +72,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
         "the share, so a larger set may fall below it again."
     )
     yield Table.of(
-        ("best by", *(f"{level:.0%}" for level in LEVELS), "CPR", "CMD"),
+        ("best by", *(percent(level) for level in LEVELS), "CPR", "CMD"),
         (
             (
                 ranking_label(area.ranking),
@@ -97,7 +98,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
         ("best by", "share", "heads", "faithfulness", "in both halves", "by chance", "which"),
         (
             (
-                *(ranking_label(row.ranking), f"{row.level:.0%}", str(row.heads)),
+                *(ranking_label(row.ranking), percent(row.level), str(row.heads)),
                 f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})",
                 *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
                 _which(row),
@@ -124,7 +125,8 @@ def smallest(found: Explained) -> str:
         best = min((row for row in rows if row.ranking != RANDOM), key=lambda row: row.heads)
         random = next(row for row in rows if row.ranking == RANDOM)
         said.append(
-            f"{best.heads} of {amount(total, 'head')} keep {level:.0%} of the prediction, the best "
+            f"{best.heads} of {amount(total, 'head')} keep {percent(level)} of the prediction, "
+            "the best "
             f"by {ranking_label(best.ranking)}; of random heads, {random.heads} do."
         )
     return " ".join(said)

@@ -1,4 +1,4 @@
-"""Numbers of things are worded by `amount`, so that no sentence says "1 words"; shares as "85 %"."""
+"""Numbers of things are worded by `amount`, so that no sentence says "1 words"; shares by `percent`."""
 
 import ast
 import re
@@ -60,7 +60,8 @@ def _counts(text: str) -> list[str]:
                 continue
             form = ast.unparse(value.format_spec) if value.format_spec else ""
             source = ast.unparse(value.value)
-            is_number = form in ("", "f','") and not re.match(r"numbers\.|percent\(|amount\(|str\(", source)
+            is_worded = re.match(r"numbers\.|percent\(|amount\(|str\(", source)
+            is_number = form in ("", "f','") and not is_worded
             if is_number and COUNTED.match(str(after.value)):
                 found.append(source)
     return found

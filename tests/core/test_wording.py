@@ -1,4 +1,4 @@
-"""Numbers of things are worded by `amount`, so that no sentence says "1 words"; shares by `percent`."""
+"""No sentence says "1 words": `amount` words numbers of things, and `percent` shares."""
 
 import ast
 import re

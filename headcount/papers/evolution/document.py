@@ -189,14 +189,14 @@ _TITLES = {
 
 
 def evolution_document(evolution: Evolution) -> Document:
-    """What the figures show, in sentences and tables."""
+    """The figures, then what they show in sentences and tables, then the states they are of."""
     return Document(
         "How representations evolve",
         (
-            _stores(evolution),
+            *evolution_charts(evolution),
             *(block for curve in CURVES for block in _curve(evolution, curve)),
             *_pictures(evolution),
-            *evolution_charts(evolution),
+            _stores(evolution),
         ),
     ).ending(evolution.record.warnings, evolution.record.signature)
 
@@ -226,8 +226,7 @@ def _pictures(evolution: Evolution) -> Iterator[Block]:
             said.append(
                 f"{objective} {percent(shares[0])} at layer {layers[0]}"
                 f"{between if top > max(shares[0], shares[-1]) else ''}, {percent(shares[-1])} "
-                "at layer "
-                f"{layers[-1]}"
+                f"at layer {layers[-1]}"
             )
         yield Text(
             f"Share of the {BESIDE} points nearest to a point (t-SNE, first seed) that have its "

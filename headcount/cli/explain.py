@@ -122,7 +122,7 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
 
     def next_steps(self, read: "models.Loaded", found: "results.Explained") -> Iterable[str]:
         """Where the rest stands, and how to ask more."""
-        yield f"All effects, heads and prompts: {self.out / found.DOCUMENTS[0]}"
+        yield f"All heads, and what each effect means: {self.out / found.DOCUMENTS[0]}"
         yield from after_explain(self, self.prompts, found)
 
 

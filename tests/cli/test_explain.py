@@ -29,7 +29,7 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert len(found.effects) == len(pd.read_parquet(out / "effects.parquet"))
     assert found.measured == ("attribution", "zero", "mean")
     assert f"Page: {out / 'explanation.html'}" in output
-    assert f"All effects, heads and prompts: {out / 'explanation.md'}" in output
+    assert f"All heads, and what each effect means: {out / 'explanation.md'}" in output
     _, _, again = output.partition("Next: ask many prompts like this")
     assert f"headcount explain {llama} --prompts FILE --out MANY" in again
     assert "Prompts and what is predicted" not in output and len(output.splitlines()) < 30

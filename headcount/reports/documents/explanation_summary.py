@@ -9,7 +9,6 @@ from headcount.reports.documents.explanation import (
     chosen_words,
     extremes,
     how,
-    meanings,
     nats,
     ranked,
     together_table,
@@ -33,7 +32,7 @@ def explanation_summary(found: Explained) -> Document:
     blocks = (
         *unlikely(found),
         Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
-        Text(f"{how(found)} {meanings(found)}"),
+        Text(how(found)),
         _heads(found),
         *([written_table(found, FEW)] if found.written else []),
         *_together(found),
@@ -46,9 +45,15 @@ def explanation_summary(found: Explained) -> Document:
 
 
 def _heads(found: Explained) -> Table:
-    """The largest heads by the first effect, and the one that raises most by each other."""
-    columns = [(name, found.of(name)) for name in found.measured]
-    first, *others = found.measured
+    """The largest heads by the first effect, and the one that raises most by each other.
+
+    What the second prompt's patching is estimated to be is left out where it was measured.
+    """
+    names = [
+        name for name in found.measured if name != "estimate" or "corrupt" not in found.measured
+    ]
+    columns = [(name, found.of(name)) for name in names]
+    first, *others = names
     named = {row.part for each in others for row in extremes(found, each)[0][:1]}
     rows = ranked(found, first)
     rows = rows[:FEW] + [row for row in rows[FEW:] if row.part in named]

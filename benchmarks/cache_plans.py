@@ -30,6 +30,7 @@ from headcount.cache import (
 from headcount.core import Kept
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load, revision
+from headcount.numbers import percent
 from headcount.results import DENSE, RANDOM
 
 ALL = "all stream"
@@ -90,7 +91,7 @@ def main() -> None:
             name: [ask(f"{share:g} {name} {n}", plan) for n, plan in enumerate(each)]
             for name, each in plans.items()
         }
-        _print(loaded, f"{share:.0%} of the groups stream", texts, found | of_share)
+        _print(loaded, f"{percent(share)} of the groups stream", texts, found | of_share)
     number = len(next(iter(of_groups.values())))
     every = cut(loaded, np.zeros(number), replace(how, stream=1.0))
     _print(loaded, ALL, texts, found | {ALL: [ask(ALL, every)]})

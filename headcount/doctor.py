@@ -13,6 +13,7 @@ from headcount.corpora import Corpus, Sentence, has_languages
 from headcount.models import Loaded, check_has_heads, image_encoder, load
 from headcount.pruning import check_prunable
 from headcount.results import LAPSED, Certificate
+from headcount.speed import limits
 from headcount.tap import LONG, TRITON_STATE, implementation_of, unsuited
 
 WORDS = ("Unbelievably", ",", "the", "naïve", "Straßenbahn", "didn't", "arrive", "—", "Москва", "!")
@@ -158,6 +159,7 @@ def _compaction(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("compaction", False, text)
     else:
         yield Finding("compaction", True, "heads can be cut out: prune, compact")
+        yield Finding("pruning", True, limits(loaded).sentence())
 
 
 def _tokenizer(loaded: Loaded) -> Iterator[Finding]:

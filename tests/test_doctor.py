@@ -23,6 +23,9 @@ def test_what_works(tmp_path: Path) -> None:
     findings = {each.subject: each for each in diagnose(saved.bert(tmp_path / "bert"))}
     assert all(each.works for each in findings.values())
     assert "prune, compact" in findings["compaction"].text
+    assert findings["pruning"].text.startswith("heads are ") and "times as fast" in (
+        findings["pruning"].text
+    )
     assert findings["kernel"].text.startswith("attention is measured in blocks")
     assert findings["kernel"].text.endswith("--kernel triton, for GPUs: not run on a device yet")
 
@@ -32,6 +35,7 @@ def test_a_model_of_images(tmp_path: Path) -> None:
     assert all(each.works for each in findings.values())
     found = "ViTImageProcessorPil, 12 x 15 pixels: 4 x 5 patches after 1 special token; give images"
     assert findings["images"].text == found and "tokenizer" not in findings
+    assert findings["pruning"].text.endswith(" % smaller")  # FLOPs are counted of text
     (tmp_path / "preprocessor_config.json").unlink()
     (missing,) = [each for each in diagnose(tmp_path) if not each.works]
     assert missing.text.startswith("Expected an image processor beside the weights of")

@@ -19,6 +19,7 @@ from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
 from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
 from headcount.measures import segments
+from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
 
@@ -277,7 +278,7 @@ def _show(
     if role is not None:
         return (
             float(columns[top]),
-            f"{columns[top]:.0%} of attention on {drawn.keys.labels[top]}",
+            f"{percent(columns[top])} of attention on {drawn.keys.labels[top]}",
             [],
         )
     sharp = float(weights_QK[queries].max(1).mean())
@@ -293,7 +294,7 @@ def _show_block(drawn: Drawn, weights_QK: np.ndarray) -> tuple[float, str, list[
     if is_own_QK.all():
         return None
     own = float((weights_QK * is_own_QK).sum(1).mean())
-    return own, f"{own:.0%} of attention within its own segment", []
+    return own, f"{percent(own)} of attention within its own segment", []
 
 
 def _show_syntactic(

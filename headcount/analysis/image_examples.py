@@ -21,6 +21,7 @@ from headcount.analysis.streaming import forward
 from headcount.core import Grid, Head
 from headcount.corpora import Batch, ImageEncoder
 from headcount.measures import Places
+from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block, WholeMap
 
@@ -156,7 +157,7 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
         is_row = role.direction == "row"
         is_line = places.is_same_row() if is_row else places.is_same_column()
         share = float((patches_PK * is_line[special:]).sum(1).mean())
-        return share, f"{share:.0%} of attention in the own {'row' if is_row else 'column'}"
+        return share, f"{percent(share)} of attention in the own {'row' if is_row else 'column'}"
     if role is not None and role.role == "local":
         on_all_P = patches_PK[:, special:].sum(1).clamp_min(1e-12)
         distance = float(((patches_PK * places.distance()[special:]).sum(1) / on_all_P).mean())
@@ -164,9 +165,9 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
     if role is not None and role.role == "spot":
         row, column = spot_of(role.direction or "")
         share = float(weights_QK[:, special + row * grid.columns + column].mean())
-        return share, f"{share:.0%} of attention on {role.direction}"
+        return share, f"{percent(share)} of attention on {role.direction}"
     if role is not None:
         share = float(weights_QK[:, 0].mean())
-        return share, f"{share:.0%} of attention on the class token"
+        return share, f"{percent(share)} of attention on the class token"
     sharp = float(patches_PK[:, special:].amax(1).mean())
     return sharp, f"mean largest weight {sharp:.2f}"

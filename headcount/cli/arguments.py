@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from headcount import models, tasks
 from headcount.cli.console import plain_console, print_warnings
-from headcount.core import MAX_TOKENS, CorpusError, InputError, ModelError, name_of
+from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
     are_chats,
@@ -21,15 +21,8 @@ from headcount.corpora import (
     named_columns,
     treebank_column,
 )
-from headcount.tasks import (
-    COLUMNS,
-    OPTIONS,
-    LikelihoodPer,
-    Pooling,
-    TaskName,
-    check_metric,
-    check_roles,
-)
+from headcount.models import DeviceOptions, LoadOptions
+from headcount.tasks import COLUMNS, OPTIONS, TaskOptions, check_metric, check_roles
 
 CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS ...")]
 """Files of a corpus, which are given without an option's name."""
@@ -38,24 +31,8 @@ TextFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metav
 
 
 @dataclass(frozen=True)
-class TrustArguments:
-    """Which code may run when models are loaded."""
-
-    trust_remote_code: bool = field(default=False, kw_only=True)
-    """Run Python files that come with a model; they can do anything you can. Off by default."""
-
-
-@dataclass(frozen=True)
-class DeviceArguments(TrustArguments):
+class DeviceArguments(DeviceOptions):
     """How models are loaded."""
-
-    device: str = field(default="cpu", kw_only=True)
-    """Device to run on, e.g. cuda; auto spreads a model over all GPUs, then memory and disk; tp
-    splits its layers over the processes of torchrun."""
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = field(
-        default="float32", kw_only=True
-    )
-    """Number format of the model; float32 is the most exact."""
 
     def load_model(
         self, name: str | Path, languages: tuple[str, str] | None = None
@@ -71,13 +48,11 @@ class DeviceArguments(TrustArguments):
 
 
 @dataclass(frozen=True)
-class ModelArguments(DeviceArguments):
+class ModelArguments(LoadOptions, DeviceArguments):
     """One model, and how it is loaded."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name, a folder, or headcount:en-de."""
-    languages: tuple[str, str] | None = field(default=None, kw_only=True)
-    """Languages of source and target, for a multilingual translator: eng_Latn deu_Latn."""
 
     def check(self) -> None:
         """Check everything that needs no model.
@@ -153,46 +128,8 @@ class ParallelArguments(CorpusArguments):
 
 
 @dataclass(frozen=True)
-class TaskArguments(ModelArguments):
+class TaskArguments(TaskOptions, ModelArguments):
     """A model and the task to score it on."""
-
-    task: TaskName = field(kw_only=True)
-    """Task to score the model on."""
-    data: tuple[str, ...] = field(kw_only=True)
-    """Files: .tsv, .csv, .jsonl, .parquet, .txt (two for a translation), .conllu (token
-    classification), or hf://dataset/config?split=validation; folders FOLDER/label/image.png for
-    images; commands that prune choose heads on them."""
-    columns: tuple[str, ...] = ()
-    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
-    metric: str | None = None
-    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf."""
-    num_beams: int = 4
-    """Translation: number of beams in the search; 1 is greedy."""
-    tokenize: str = "13a"
-    """Translation: sacreBLEU's tokenizer for BLEU, e.g. zh, ja-mecab, intl."""
-    prefix: str = ""
-    """Translation: text to put before every source, as T5 needs."""
-    max_length: int | None = None
-    """Language modelling: number of tokens in a piece of text; the model's limit by default."""
-    start: bool = True
-    """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
-    in front of a text; not for models that were trained without it."""
-    roles: tuple[str, ...] = ()
-    """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
-    of all by default."""
-    scale: tuple[float, float] | None = None
-    """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
-    5 by default for similarity."""
-    pooling: Pooling | None = None
-    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
-    the sentence-transformers model says."""
-    likelihood_per: LikelihoodPer = "choice"
-    """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
-    character."""
-    limit: int | None = None
-    """Largest number of examples of each data set; all by default."""
-    max_tokens: int = MAX_TOKENS
-    """Number of padded tokens in a batch; lower it if memory runs out."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:
         """These arguments, some changed, for another command on the same model and task."""
@@ -359,10 +296,17 @@ def recorded(command: Any) -> dict[str, Any]:
 
     A folder says where something lies on one machine, so a path is recorded by its name.
 
-    The options that a command shares with the library, its field `how`, stand beside the others.
+    The options that a command shares with the library, its field `how`, stand beside the others,
+    and so do those that its help shows in boxes.
     """
     found = _to_jsonable(asdict(command))
-    return found | found.pop("how", {})
+    for name in _BESIDE:
+        found |= found.pop(name, {})
+    return found
+
+
+_BESIDE = ("how", "budget", "compensation", "survival")
+"""Fields of commands that are groups of options."""
 
 
 def _to_jsonable(value: Any) -> Any:

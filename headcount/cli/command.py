@@ -426,6 +426,8 @@ def _run(arguments: list[str]) -> int:
             if reported is None:
                 raise
             errors.print(f"headcount: {shortened(reported)}", style="red")
+            for note in getattr(error, "__notes__", ()):
+                errors.print(note)
             return 2
         finally:
             leave()

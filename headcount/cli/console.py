@@ -147,7 +147,9 @@ def print_warnings(sentences: Iterable[str], console: Console) -> None:
 
 
 SECONDS = 30.0
-"""Seconds between two lines of a stage in a log."""
+"""Seconds after which a stage gets another line in a log."""
+PART, LEAST = 0.1, 2.0
+"""Part of a stage after which it gets a line earlier, and seconds that must be between the two."""
 
 
 class _Rate(ProgressColumn):
@@ -163,8 +165,8 @@ class _Rate(ProgressColumn):
 def shown() -> Iterator[Report]:
     """A callback that shows the progress of every stage; only the first process prints.
 
-    A terminal shows one bar per stage. A log gets a line when a stage begins or ends, and
-    every 30 seconds in between.
+    A terminal shows one bar per stage. A log gets a line when a stage begins or ends, and for each
+    tenth of it, or every 30 seconds, in between.
     """
     columns = (
         SpinnerColumn(),
@@ -204,8 +206,8 @@ class _Lines:
     console: Console
     begun: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Start time of every stage, and steps done by then (more than 0 in a resumed stage)."""
-    reported: dict[str, float] = field(default_factory=dict)
-    """Time of the last line of every stage."""
+    reported: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Time of the last line of every stage, and the steps that it reported."""
     short: frozenset[str] = frozenset()
     """Stages that come again within seconds, such as a score after each step of a ranking: their
     begin and end are no news."""
@@ -218,16 +220,19 @@ class _Lines:
             return
         now = monotonic()
         is_new = done < self.last.get(stage, done + 1)  # also when a stage restarts
-        is_due = now - self.reported.get(stage, -SECONDS) >= SECONDS
+        since, before = self.reported.get(stage, (-SECONDS, 0))
+        is_due = now - since >= SECONDS
         self.last[stage] = done
         if is_new:
             was_short = stage in self.begun and now - self.begun[stage][0] < SECONDS
             self.short = self.short - {stage} | ({stage} if was_short and not is_due else set())
             self.begun[stage] = now, done
         start, first = self.begun[stage]
-        if not (is_due or ((is_new or done == total) and stage not in self.short)):
+        is_tenth = 0 < PART * total <= done - before and now - since >= LEAST
+        is_news = is_new or is_tenth or done == total
+        if not (is_due or (is_news and stage not in self.short)):
             return
-        self.reported[stage] = now
+        self.reported[stage] = now, done
         parts = [f"{stage}  {done:,}/{total:,}" if total else f"{stage}  {done:,}"]
         if done > first and now > start:
             rate = (done - first) / (now - start)

@@ -1,5 +1,6 @@
 """`headcount explain` and `headcount skills`: which heads made a prediction, or carry a skill."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,8 @@ from headcount import explanation, importance, models, reports, results, skills
 from headcount.cli.arguments import CorpusArguments, TextFiles
 from headcount.cli.console import Report, print_lines
 from headcount.cli.frame import BesideCommand, Flat
-from headcount.core import DATA, Head, InputError
+from headcount.cli.next_steps import after_explain
+from headcount.core import DATA, Document, Head, InputError
 from headcount.corpora import Corpus
 from headcount.explanation import ExplainOptions, Prompt
 from headcount.skills import SkillOptions
@@ -104,14 +106,24 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
             progress=progress,
         )
 
-    def show(self, read: "models.Loaded", found: "results.Explained") -> None:
-        """Print the document; of one prompt, the page draws the text."""
+    def summary(self, found: "results.Explained") -> Document:
+        """One screen of the document."""
+        return reports.explanation_summary(found)
+
+    def publish(self, read: "models.Loaded", found: "results.Explained") -> Path | None:
+        """Write document and page, which of one prompt draws the text."""
+        page = super().publish(read, found)
         if found.shows_text:
             try:
                 reports.show_explained(read, found).save(self.out / found.DOCUMENTS[1])
             except InputError as error:
                 print_lines([f"The page does not draw the text. {error}"])
-        super().show(read, found)
+        return page
+
+    def next_steps(self, read: "models.Loaded", found: "results.Explained") -> Iterable[str]:
+        """Where the rest stands, and how to ask more."""
+        yield f"All heads, and what each effect means: {self.out / found.DOCUMENTS[0]}"
+        yield from after_explain(self, self.prompts, found)
 
 
 SAMPLE = DATA / "sample.conllu"

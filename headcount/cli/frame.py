@@ -1,7 +1,8 @@
 """What commands share: what a command declares, and the loop that runs it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
@@ -58,6 +59,13 @@ def document_of(found: "results.Result[Any]", analysis: Path | None = None) -> D
 Fields = TypeVar("Fields")
 Flat = Annotated[Fields, tyro.conf.arg(name="")]
 """A dataclass whose fields are options of the command, without a prefix."""
+
+
+def group(title: str) -> tuple[Any, ...]:
+    """Annotations of a dataclass whose fields are options without a prefix, in a box of help."""
+    return tyro.conf.arg(name=title), tyro.conf.OmitArgPrefixes
+
+
 Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
 Found = TypeVar("Found")
@@ -131,11 +139,21 @@ class Measuring(Command, Generic[Read, Found]):
         with shown() as progress:
             found = self.measure(read, progress)
         if is_main_process():
-            self.store(found)
-            self.show(read, found)
-            print_lines(self.next_steps(read, found))
+            self._finish(read, found)
         wait_for_everyone()
         return 0
+
+    def _finish(self, read: Read, found: Found) -> None:
+        """Store, show and publish; what took long to measure is shown before a page can fail."""
+        try:
+            self.store(found)
+        finally:
+            self.show(read, found)
+        with naming_report(self.out):
+            page = self.publish(read, found)
+        if page is not None:
+            print_lines([f"Page: {page}"])
+        print_lines(self.next_steps(read, found))
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that results depend on."""
@@ -194,6 +212,11 @@ class Measuring(Command, Generic[Read, Found]):
     def store(self, found: Found) -> None:
         """Write what was measured, unless `measure` has done so."""
 
+    def publish(self, read: Read, found: Found) -> Path | None:
+        """Write documents and pages of what is stored; returns the page to open, if any."""
+        del read, found
+        return None
+
     @abstractmethod
     def show(self, read: Read, found: Found) -> None:
         """Print what a user wants to read first."""
@@ -202,6 +225,20 @@ class Measuring(Command, Generic[Read, Found]):
         """What to do next: sentences, and commands to paste."""
         del read, found
         return ()
+
+
+@contextmanager
+def naming_report(out: object) -> Iterator[None]:
+    """Say with an error that the numbers are there, and which command writes their page."""
+    try:
+        yield
+    except Exception as error:
+        again = reports.command("report", [str(out)], {})
+        error.add_note(
+            f"Everything measured is in {out}, but its page could not be written. This writes it "
+            f"again: {again}"
+        )
+        raise
 
 
 def _facts(read: object) -> dict[str, str]:
@@ -226,20 +263,26 @@ class ResultCommand(Measuring[Read, Res]):
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
 
     def store(self, found: Res) -> None:
-        """Write tables and record, then the document and figures."""
+        """Write tables and record."""
         found.recorded(recorded(self)).write(self.out)
-        reports.write_documents(found, self.document(found), self.out)
         self.forget()
+
+    def publish(self, read: Read, found: Res) -> Path | None:
+        """Write the document, its page and figures."""
+        reports.write_documents(found, self.document(found), self.out)
+        return self.out / found.DOCUMENTS[1]
 
     def document(self, found: Res) -> Document:
         """What was measured."""
         return document_of(found, self.analysis or self.out)
 
+    def summary(self, found: Res) -> Document:
+        """What is printed of it: all, unless that is more than a screen."""
+        return self.document(found)
+
     def show(self, read: Read, found: Res) -> None:
-        """Print the document, and where its file is."""
-        console = plain_console(soft_wrap=False)
-        print_document(self.document(found), console)
-        console.print(f"Page: {self.out / found.DOCUMENTS[1]}", soft_wrap=True)
+        """Print the summary."""
+        print_document(self.summary(found), plain_console(soft_wrap=False))
 
 
 @dataclass(frozen=True)
@@ -266,11 +309,12 @@ class BesideCommand(ModelArguments, ResultCommand["models.Loaded", Res]):
         """Delete the state that an earlier run would resume from."""
         self.forget()
 
-    def store(self, found: Res) -> None:
-        """Write tables, record, document and figures, then the page of the analysis again."""
-        super().store(found)
+    def publish(self, read: "models.Loaded", found: Res) -> Path | None:
+        """Write document, page and figures, then the page of the analysis again."""
+        page = super().publish(read, found)
         if (self.out / results.RunRecord.FILE).exists():
             reports.write_report(self.out)
+        return page
 
 
 class PaperCommand(Measuring[Read, Path]):

@@ -121,9 +121,12 @@ class Analyze(
         return analysis.analyze(read, self.texts, self.how, self.out, progress)
 
     def store(self, found: "results.Analysis") -> None:
-        """Write tables, record and page."""
+        """Write tables and record."""
         found.recorded(recorded(self)).write(self.out, self.resume)
-        reports.write_report(self.out)
+
+    def publish(self, read: "models.Loaded", found: "results.Analysis") -> Path:
+        """Write the page."""
+        return reports.write_report(self.out)
 
     def show(self, read: "models.Loaded", found: "results.Analysis") -> None:
         """Print what the report opens with: what heads do, by role and trait, and where to look."""
@@ -142,7 +145,6 @@ class Analyze(
             console.print(line, soft_wrap=True)
         print_warnings(record.warnings, console)
         print_signature(record.signature, console)
-        console.print(f"Report: {self.out / 'report.html'}", soft_wrap=True)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,27 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from headcount import analysis, importance, models, reports, results, tasks
-from headcount.cli.arguments import DeviceArguments, TrustArguments, check_model
+from headcount.cli.arguments import DeviceArguments, check_model
 from headcount.cli.command import COMMANDS, command_class
-from headcount.cli.console import plain_console, print_document, print_warnings, shown
-from headcount.cli.frame import FORMATS, Command, FigureFormat, ResultCommand, document_of
+from headcount.cli.console import (
+    plain_console,
+    print_document,
+    print_lines,
+    print_warnings,
+    shown,
+)
+from headcount.cli.frame import (
+    FORMATS,
+    Command,
+    FigureFormat,
+    ResultCommand,
+    document_of,
+    naming_report,
+)
 from headcount.cli.score import rewrite_page
 from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
 from headcount.corpora import Corpus
+from headcount.models import TrustOptions
 from headcount.reports import command
 from headcount.results import check_is_run
 
@@ -57,7 +71,7 @@ class Report(Command):
             self._confirm(console)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
             page = reports.write_report(self.out, pruned, self.confirm)
-            console.print(f"Report: {page}", soft_wrap=True)
+            console.print(f"Page: {page}", soft_wrap=True)
             reports.write_figures(self.out, self.formats)
         for kind in written:
             found = kind.read(self.out)
@@ -169,7 +183,7 @@ PAIRS = 60
 
 
 @dataclass(frozen=True)
-class Demo(TrustArguments, Command):
+class Demo(TrustOptions, Command):
     """Analyse our English-German model on our sample, offline."""
 
     HAS_TABLES = True
@@ -199,12 +213,10 @@ class Demo(TrustArguments, Command):
         importance.write_assessment(assessment, loaded.heads, self.out)
         smaller = SMALLER.get(self.model)
         pruned = None if smaller is None else Path(models.place_of(smaller))
-        report = reports.write_report(self.out, pruned)
-        console = plain_console()
         given = reports.Given(self.model, str(self.out))
-        for line in reports.story(results.read_run(self.out, pruned), given):
-            console.print(line)
-        console.print(f"Report: {report}")
+        print_lines(reports.story(results.read_run(self.out, pruned), given))
+        with naming_report(self.out):
+            print_lines([f"Page: {reports.write_report(self.out, pruned)}"])
         return 0
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from headcount import models, results
-from headcount.cli.arguments import DeviceArguments, TaskArguments
+from headcount.cli.arguments import DeviceArguments, ModelArguments, TaskArguments
 from headcount.cli.data_arguments import LearningArguments, TrialArguments
 from headcount.core import Head, amount
 from headcount.importance import SCORES
+from headcount.numbers import percent
 from headcount.reports import command, curve_command
 
 CLOSE = 0.01
@@ -20,7 +21,7 @@ PLACEHOLDER_TEST = "TEST_FILE"
 """What stands in a command for test data, which the user has not named."""
 
 
-def given(arguments: TaskArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
+def given(arguments: DeviceArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
     """The arguments that another command shares and whose values are not its defaults."""
     found = {}
     for each in fields(kind):
@@ -122,14 +123,16 @@ def after_curve(
         untried = " (fewer were not tried)" if is_smallest else ""
         yield (
             f"Next: {amount(best.keep, 'head')} chosen by {best.method} keep {metric} within "
-            f"{CLOSE:.0%} of {dense:.4g} on --dev, the fewest here{untried}. Prune to that budget "
+            f"{percent(CLOSE, 0)} of {dense:.4g} on --dev, the fewest here{untried}. Prune to "
+            "that budget "
             "and measure it on data that chose nothing (--test):"
         )
         recovery: list[object] = []
     else:
         best = min(chosen, key=lambda each: drop[id(each)])
         yield (
-            f"Next: no budget here keeps {metric} within {CLOSE:.0%} of {dense:.4g}. Name larger "
+            f"Next: no budget here keeps {metric} within {percent(CLOSE, 0)} of {dense:.4g}. "
+            "Name larger "
             f"ones, or train the other weights after pruning, here to {amount(best.keep, 'head')}:"
         )
         recovery = ["--recover", UPDATES]
@@ -158,6 +161,27 @@ def after_importance(
     by_column = {each.column.key: each.name for each in SCORES.values()}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
     yield f"  {curve_command(on.model, vars(on), keep, 'CURVE', [*methods, results.RANDOM])}"
+
+
+def after_explain(
+    on: ModelArguments, prompts: str | None, found: "results.Explained"
+) -> Iterator[str]:
+    """How to ask many prompts, and of these for a circuit.
+
+    Args:
+        on: arguments of the explanation.
+        prompts: the file or task of its prompts; None for a prompt of its own.
+        found: what was measured.
+    """
+    if not found.is_split:
+        yield "Next: ask many prompts like this, for intervals (FILE holds one a line, as JSON):"
+        more = ["--prompts", "FILE", "--out", "MANY"]
+    elif not found.areas and prompts is not None:
+        yield "Next: see how few heads are enough:"
+        more = ["--prompts", prompts, "--circuit", "--out", "CIRCUIT"]
+    else:
+        return
+    yield f"  {command('explain', [on.model], given(on, ModelArguments), *more)}"
 
 
 def group_size(loaded: "models.Loaded") -> int:

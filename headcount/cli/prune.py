@@ -8,9 +8,9 @@ from typing import Annotated
 
 import tyro
 
-from headcount import artifact, pruning, reports, results
+from headcount import artifact, pruning, reports, results, speed
 from headcount.cli.arguments import ResumableArguments, check_data, recorded
-from headcount.cli.console import Report, plain_console, print_warnings
+from headcount.cli.console import Report, plain_console, print_lines, print_warnings
 from headcount.cli.data_arguments import (
     Inputs,
     TrialArguments,
@@ -19,9 +19,10 @@ from headcount.cli.data_arguments import (
     values_of,
     with_options,
 )
-from headcount.cli.frame import Flat, Measuring, ResultCommand
+from headcount.cli.frame import Measuring, ResultCommand, group
 from headcount.cli.next_steps import after_curve, after_prune, group_size
 from headcount.core import (
+    Heads,
     InputError,
     ResumePolicy,
     amount,
@@ -36,33 +37,56 @@ from headcount.training import FinetuneConfig
 
 
 @dataclass(frozen=True)
-class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRecord"]):
-    """Choose heads under a budget, prune them, and measure the change."""
+class BudgetArguments:
+    """How many heads to keep: one of these."""
 
-    RECORD = "prune.json"
-
-    on: Flat[TrialArguments]
-    out: Path = field(kw_only=True)
-    """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
-    method: str | None = None
-    """Method that chooses the heads; auto by default: the cheap score that loses least."""
-    preset: str | None = None
-    """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
     keep: tuple[int, ...] = ()
-    """Budget: number of heads to keep, in total or, with --site, one number per site."""
+    """Number of heads to keep, in total or, with --site, one number per site."""
     share: float | None = None
-    """Budget: share of the prunable heads to keep."""
+    """Share of the prunable heads to keep."""
     keep_cache: float | None = None
-    """Budget: keep as many heads as possible whose keys and values take at most this share of the
+    """Keep as many heads as possible whose keys and values take at most this share of the
     cache's bytes; entire key/value groups are pruned."""
     max_drop: float | None = None
-    """Budget: keep as few heads as possible while the score on --dev drops by at most this."""
+    """Keep as few heads as possible while the score on --dev drops by at most this."""
     latency: float | None = None
-    """Budget: keep as many heads as possible while one forward pass of the compact model, without
+    """Keep as many heads as possible while one forward pass of the compact model, without
     search or generation, takes at most this many ms on the --dev example of median length."""
-    one_per_group: Path | None = None
-    """Folder of `headcount cluster` of this model: keep at least one head of each group of heads
-    that look at the same places, as far as the budget allows."""
+
+    @property
+    def limits(self) -> tuple[float | None, ...]:
+        """All budgets but a number of heads, in the order of `BudgetSpec`."""
+        return self.share, self.keep_cache, self.max_drop, self.latency
+
+    def to_keep(self, sites: Sequence[str]) -> "pruning.Keep | None":
+        """The number of heads to keep, in total or site by site."""
+        if not self.keep:
+            return None
+        if len(set(sites)) < len(sites):
+            raise InputError(f"Expected every --site once, got {' '.join(sites)}. Name each once.")
+        if len(self.keep) != max(1, len(sites)):
+            raise InputError(
+                f"Expected one number for --keep, or one for each --site, got "
+                f"{amount(len(self.keep), 'number')} and {amount(len(sites), 'site')}. Give one "
+                "for each."
+            )
+        return dict(zip(sites, self.keep, strict=True)) if sites else self.keep[0]
+
+    def num_pruned(self, heads: Heads, sites: Sequence[str]) -> int | None:
+        """The number of heads that are pruned; None if it is searched."""
+        total = sum(sum(heads.counts[site]) for site in sites or heads.counts)
+        if self.share is not None:
+            return total - round(self.share * total)
+        keep = self.to_keep(sites)
+        if keep is None:
+            return None
+        return total - (keep if isinstance(keep, int) else sum(keep.values()))
+
+
+@dataclass(frozen=True)
+class CompensationArguments:
+    """What makes up for the pruned heads."""
+
     fold: bool = True
     """Fold the mean output of pruned heads into the bias where that lowers the loss."""
     rescale: bool = True
@@ -75,10 +99,79 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
     """If anything is trained, also train the dense model for as many updates and measure it."""
     control_taught: bool = False
     """Give that control the pruned model's teacher, the dense model before its training."""
+
+    def recovery(self) -> FinetuneConfig | None:
+        """The settings of the recovery training; None for none."""
+        if self.recover < 0:
+            raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
+        if self.tune and not self.recover:
+            raise InputError("--tune only affects recovery training. Add --recover UPDATES.")
+        if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
+            raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
+        if not self.recover:
+            return None
+        recovery = FinetuneConfig(updates=self.recover, **field_values(FinetuneConfig, self.tune))
+        if recovery.gate_rate != FinetuneConfig.gate_rate:
+            raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
+        return recovery
+
+    def stages(self, mend: bool) -> "pruning.Compensation":
+        """What is tried; nothing is folded or rescaled unless `mend`."""
+        return pruning.Compensation(
+            self.fold and mend,
+            self.rescale and mend,
+            self.recovery(),
+            self.control,
+            self.control_taught,
+        )
+
+
+@dataclass(frozen=True)
+class SurvivalArguments:
+    """Which functions of heads survive."""
+
     analysis: Path | None = None
     """Folder of `headcount analyze` of the dense model; reports which functions survive."""
     corpus: tuple[str, ...] = ()
     """With --analysis: its corpus, to find heads of the pruned model that took over functions."""
+
+    def check(self) -> None:
+        """Check that the analysis and its corpus are there."""
+        if self.corpus and self.analysis is None:
+            raise InputError(
+                "Expected --analysis together with --corpus. Name the dense model's analysis of "
+                "that corpus."
+            )
+        check_data(self.corpus)
+        if self.analysis is not None:
+            results.check_is_run(self.analysis)
+            if self.corpus:
+                artifact.analysed_corpus(self.analysis, self.corpus)
+
+
+@dataclass(frozen=True)
+class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRecord"]):
+    """Choose heads under a budget, prune them, and measure the change."""
+
+    RECORD = "prune.json"
+
+    out: Path = field(kw_only=True)
+    """Folder for the pruned model; an unfinished run keeps its state in OUT.state."""
+    method: str | None = None
+    """Method that chooses the heads; auto by default: the cheap score that loses least."""
+    preset: str | None = None
+    """Follow a paper: voita2019, michel2019 or li2021; nothing is folded or rescaled."""
+    budget: Annotated[BudgetArguments, *group("budget")] = field(default_factory=BudgetArguments)
+    on: Annotated[TrialArguments, *group("task and data")] = field(kw_only=True)
+    one_per_group: Path | None = None
+    """Folder of `headcount cluster` of this model: keep at least one head of each group of heads
+    that look at the same places, as far as the budget allows."""
+    compensation: Annotated[CompensationArguments, *group("compensation")] = field(
+        default_factory=CompensationArguments
+    )
+    survival: Annotated[SurvivalArguments, *group("analysis")] = field(
+        default_factory=SurvivalArguments
+    )
     options: Annotated["pruning.MethodOptions", tyro.conf.Suppress] = AutoOptions()
     """Options of the method, given as --method.NAME VALUE."""
     resume: bool = False
@@ -101,29 +194,21 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         """Check everything that needs no model."""
         if self.preset is not None and self.method is not None:
             raise InputError("Expected one of --method and --preset, got both. Leave one out.")
-        if self.recover or pruning.is_trained(self.options):
+        if self.compensation.recover or pruning.is_trained(self.options):
             check_single_process()
         self.on.check()
-        keep = self.to_keep()
-        pruning.check_budget(keep, *self.limits)
-        self.on.check_heads(keep, self.analysis)
-        self._recovery()
-        if self.corpus and self.analysis is None:
-            raise InputError(
-                "Expected --analysis together with --corpus. Name the dense model's analysis of "
-                "that corpus."
-            )
-        check_data(self.corpus)
-        if self.analysis is not None:
-            results.check_is_run(self.analysis)
-            if self.corpus:
-                artifact.analysed_corpus(self.analysis, self.corpus)
-        if self.preset is not None and (self.fold, self.rescale) != (Prune.fold, Prune.rescale):
+        keep = self.budget.to_keep(self.on.site)
+        pruning.check_budget(keep, *self.budget.limits)
+        self.on.check_heads(keep, self.survival.analysis)
+        self.compensation.recovery()
+        self.survival.check()
+        is_mended = self.compensation.fold or self.compensation.rescale
+        if self.preset is not None and not (self.compensation.fold and self.compensation.rescale):
             raise InputError(
                 "A preset folds and rescales nothing. Leave --no-fold and --no-rescale out, or "
                 "name its --method instead."
             )
-        if self.preset is not None or not (self.fold or self.rescale):
+        if self.preset is not None or not is_mended:
             check_calibration(self.on.calibration, [self.options])
 
     @cached_property
@@ -136,8 +221,8 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
 
     def claim(self, policy: ResumePolicy) -> None:
         """Check that the folder is new, or holds a pruned model that is replaced."""
-        beside = (self.analysis, self.one_per_group)
-        read = [*self.on.files(), *map(Path, self.corpus), *filter(None, beside)]
+        beside = (self.survival.analysis, self.one_per_group)
+        read = [*self.on.files(), *map(Path, self.survival.corpus), *filter(None, beside)]
         self.chosen  # noqa: B018
         if is_main_process():
             artifact.claim_artifact(self.out, policy, read=read)
@@ -148,22 +233,29 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         loaded, analysis = self.on.load(), None
         if self.one_per_group is not None:
             pruning.check_groups(self.one_per_group, loaded)
-        if self.analysis is not None:
-            analysis = artifact.DenseAnalysis.read(self.analysis, loaded, self.corpus)
+        if self.survival.analysis is not None:
+            analysis = artifact.DenseAnalysis.read(
+                self.survival.analysis, loaded, self.survival.corpus
+            )
         return Inputs(loaded, self.on.splits(loaded), analysis)
 
     def measure(
         self, read: "Inputs[artifact.DenseAnalysis | None]", progress: Report
     ) -> "results.PruneRecord":
         """Prune, and write the folder; several processes share what is measured, one writes."""
+        if is_main_process():
+            said = speed.limits(read.loaded).sentence(
+                self.budget.num_pruned(read.loaded.heads, self.on.site)
+            )
+            print_lines([f"{said[0].upper()}{said[1:]}."])
         analysis = read.more
         roles = None if analysis is None else analysis.roles
         pruned = pruning.prune(
             read.loaded,
             read.splits,
             self.chosen,
-            keep=pruning.BudgetSpec(self.to_keep(), *self.limits),
-            compensation=self._stages(),
+            keep=pruning.BudgetSpec(self.budget.to_keep(self.on.site), *self.budget.limits),
+            compensation=self.compensation.stages(mend=self.preset is None),
             settings=self.on.settings(artifact.state_of(self.out), progress, roles),
         )
         if not is_main_process():
@@ -214,52 +306,6 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
         """What to do with the pruned model."""
         return after_prune(self.on, found, self.out, group_size(read.loaded))
 
-    @property
-    def limits(self) -> tuple[float | None, ...]:
-        """All budgets but a number of heads, in the order of `BudgetSpec`."""
-        return self.share, self.keep_cache, self.max_drop, self.latency
-
-    def to_keep(self) -> "pruning.Keep | None":
-        """The number of heads to keep, in total or site by site."""
-        if not self.keep:
-            return None
-        if len(set(self.on.site)) < len(self.on.site):
-            raise InputError(
-                f"Expected every --site once, got {' '.join(self.on.site)}. Name each once."
-            )
-        if len(self.keep) != max(1, len(self.on.site)):
-            raise InputError(
-                f"Expected one number for --keep, or one for each --site, got "
-                f"{amount(len(self.keep), 'number')} and {amount(len(self.on.site), 'site')}. Give "
-                "one for each."
-            )
-        return dict(zip(self.on.site, self.keep, strict=True)) if self.on.site else self.keep[0]
-
-    def _recovery(self) -> FinetuneConfig | None:
-        """The settings of the recovery training; None for none."""
-        if self.recover < 0:
-            raise InputError(f"Expected --recover of at least 0 updates, got {self.recover}.")
-        if self.tune and not self.recover:
-            raise InputError("--tune only affects recovery training. Add --recover UPDATES.")
-        if any(each.partition("=")[0].strip() == "updates" for each in self.tune):
-            raise InputError("--recover sets the number of updates. Leave updates out of --tune.")
-        if not self.recover:
-            return None
-        recovery = FinetuneConfig(updates=self.recover, **field_values(FinetuneConfig, self.tune))
-        if recovery.gate_rate != FinetuneConfig.gate_rate:
-            raise InputError("Recovery training has no gates to learn. Leave gate_rate out.")
-        return recovery
-
-    def _stages(self) -> "pruning.Compensation":
-        mend = self.preset is None
-        return pruning.Compensation(
-            self.fold and mend,
-            self.rescale and mend,
-            self._recovery(),
-            self.control,
-            self.control_taught,
-        )
-
 
 @dataclass(frozen=True)
 class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "results.Curve"]):
@@ -267,7 +313,7 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
 
     RESULT = results.Curve
 
-    on: Flat[TrialArguments]
+    on: Annotated[TrialArguments, *group("task and data")]
     keep: tuple[int, ...] = field(kw_only=True)
     """Numbers of kept heads among the prunable ones (see --site): one point each."""
     methods: tuple[str, ...] = ("all",)

@@ -98,15 +98,6 @@ class Importance(
         self._check_same_ways(loaded, task)
         return loaded, task
 
-    @property
-    def _has_analysis(self) -> bool:
-        return (self.out / results.RunRecord.FILE).exists()
-
-    @property
-    def _page(self) -> Path:
-        """The page that shows the scores."""
-        return self.out / ("report.html" if self._has_analysis else results.ImportanceRecord.PAGE)
-
     def start_over(self) -> None:
         """Delete the losses so far of an earlier run."""
         importance.forget_sweep(self.out)
@@ -120,20 +111,23 @@ class Importance(
         return importance.assessed(found, loaded.heads, self.out, recorded(self), self.against)
 
     def store(self, found: "importance.Assessed") -> None:
-        """Write the scores and the record, and the page of an analysis again."""
+        """Write the scores and the record."""
         table, _, record = found
         importance.write_scores(self.out, table, record)
-        if self._has_analysis:
-            reports.write_report(self.out)
-        else:
-            _write_page(self.out, record, table)
+
+    def publish(
+        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"
+    ) -> Path:
+        """Write the page of an analysis again, or one of the scores alone."""
+        table, _, record = found
+        if (self.out / results.RunRecord.FILE).exists():
+            return reports.write_report(self.out)
+        return _write_page(self.out, record, table)
 
     def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
         """Print what heads are worth."""
-        console = plain_console(soft_wrap=False)
         table, _, record = found
-        print_worth(record, table, console)
-        console.print(f"Page: {self._page}", soft_wrap=True)
+        print_worth(record, table, plain_console(soft_wrap=False))
 
     def next_steps(
         self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"

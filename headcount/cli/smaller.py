@@ -18,7 +18,6 @@ from headcount.cli.arguments import (
     ModelArguments,
     OutArguments,
     TextFiles,
-    TrustArguments,
     check_model,
     check_no_unused_options,
     recorded,
@@ -28,6 +27,7 @@ from headcount.cli.explain import SAMPLE
 from headcount.cli.frame import Flat, Measuring, ResultCommand
 from headcount.core import InputError, Plan, amount, check_is_folder, check_not_read, name_of
 from headcount.corpora import Corpus, named_columns
+from headcount.models import TrustOptions
 from headcount.speed import Options
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class CacheCommand(
         return cache.plan_cache(read, self.corpus, self.how, progress=progress)
 
     def store(self, found: "results.PlannedCache") -> None:
-        """Write the plan, then tables, record and document."""
+        """Write the plan, then tables and record."""
         cache.plan_of(found).write(self.out / PLAN)
         super().store(found)
 
@@ -148,7 +148,7 @@ def _size(folder: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Export(ColumnArguments, TrustArguments, Measuring["models.Loaded", "results.Certificate"]):
+class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.Certificate"]):
     """Export a compact model to ONNX and check it."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]

@@ -31,7 +31,6 @@ from .document import Text as Text
 from .document import Warned as Warned
 from .document import code as code
 from .document import literal as literal
-from .document import share as share
 from .document import table as table
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError

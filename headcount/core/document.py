@@ -68,15 +68,6 @@ def table(
     return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 
-def share(value: float) -> str:
-    """A share from 0 to 1 in per cent, as the papers print it.
-
-    >>> share(0.452)
-    '45'
-    """
-    return "–" if value != value else f"{100 * value:.0f}"
-
-
 def _numeric(cell: str) -> bool:
     digits = cell.strip("*").lstrip("+−<").replace(".", "").replace(",", "").replace("–", "0")
     return digits.isdigit()

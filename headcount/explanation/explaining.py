@@ -259,7 +259,7 @@ class _Explaining:
             high=high,
             second=float(np.mean(self.second_N)),
             logit=self.logit,
-            looks=_looks(self._options) if "knockout" in self._names else "",
+            looks=_looks(self._options, self._cases) if "knockout" in self._names else "",
             means_over=amount(len(self.texts), "text") if self.texts else "prompts",
             nothing=self.nothing,
         )
@@ -386,8 +386,10 @@ def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> Effec
     return EffectRow(part, effect, value, low, high, *halves)
 
 
-def _looks(options: ExplainOptions) -> str:
+def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:
+    """Which looks are knocked out; of one prompt, the target's word is named."""
     query = "where the prediction is made" if options.query is None else f"“{options.query}”"
-    key = "the target's word" if options.key is None else f"“{options.key}”"
+    named = f" “{cases[0].prompt.target.strip()}”" if len(cases) == 1 else ""
+    key = f"the target's word{named}" if options.key is None else f"“{options.key}”"
     stands = "it stands" if options.query is None else "they stand"
     return f"from {query} at {key}, wherever {stands} in the prompt"

@@ -31,6 +31,9 @@ from .memory import check_memory as check_memory
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of
+from .options import DeviceOptions as DeviceOptions
+from .options import LoadOptions as LoadOptions
+from .options import TrustOptions as TrustOptions
 from .sentence_transformer import EMBEDS as EMBEDS
 from .sentence_transformer import MODULES as MODULES
 from .sentence_transformer import SENTENCE_CONFIG as SENTENCE_CONFIG

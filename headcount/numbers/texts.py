@@ -8,16 +8,22 @@ UNKNOWN = "–"
 """Stands for NaN."""
 
 
-def percent(share: Real) -> str:
+def percent(share: Real, digits: int | None = None, sign: str = "\u202f%") -> str:
     r"""A share from 0 to 1 as a whole percentage, with one decimal below ten.
 
-    >>> percent(0.972), percent(0.0312)
-    ('97\u202f%', '3.1\u202f%')
+    >>> percent(0.972), percent(0.0312), percent(0.0312, 0), percent(0.452, 0, "")
+    ('97\u202f%', '3.1\u202f%', '3\u202f%', '45')
+
+    Args:
+        share: The share.
+        digits: Number of decimals; None for one below ten only.
+        sign: What stands behind the number; nothing in columns of papers, whose headers say it.
     """
     if math.isnan(share):
         return UNKNOWN
-    digits = 0 if round(abs(share), 3) >= 0.1 or share == 0 else 1
-    return f"{_signless_zero(100 * share, digits)}\u202f%"
+    if digits is None:
+        digits = 0 if round(abs(share), 3) >= 0.1 or share == 0 else 1
+    return f"{_signless_zero(100 * share, digits)}{sign}"
 
 
 def points(difference: Real) -> str:

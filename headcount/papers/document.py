@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headcount.core import SITES
+from headcount.numbers import percent
 from headcount.papers.records import ContributionRow, TunedRow
 from headcount.results import CurvePoints, ProbeRow
 
@@ -28,6 +29,15 @@ def in_unit(quantity: str, higher_is_better: bool) -> str:
     """
     unit = " in points" if quantity in IN_POINTS else ""
     return f"{quantity}{unit}{'' if higher_is_better else ' (lower is better)'}"
+
+
+def per_cent(share: float) -> str:
+    """A share as papers print it, under a header that says what it is.
+
+    >>> per_cent(0.452)
+    '45'
+    """
+    return percent(share, 0, "")
 
 
 def change(value: float, sure: bool = False) -> str:

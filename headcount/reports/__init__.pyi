@@ -1,4 +1,3 @@
-from .commands import DEFAULTS as DEFAULTS
 from .commands import command as command
 from .commands import curve_command as curve_command
 from .comparison import Comparison as Comparison
@@ -13,6 +12,7 @@ from .documents.comparison import matching_title as matching_title
 from .documents.confirmation import confirmation_document as confirmation_document
 from .documents.curve import CurveFacts as CurveFacts
 from .documents.curve import numbers_table as numbers_table
+from .documents.explanation_summary import explanation_summary as explanation_summary
 from .documents.worth import worth_document as worth_document
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers

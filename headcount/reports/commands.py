@@ -2,32 +2,17 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import Any
 
-from headcount.core import MAX_TOKENS
+from headcount.models import LoadOptions
+from headcount.tasks import TaskOptions
 
 PLACEHOLDER = "DEV_FILE"
 """What stands in a command for the development data, which the user has not named."""
 DEFAULTS: Mapping[str, object] = {
-    "trust_remote_code": False,
-    "device": "cpu",
-    "dtype": "float32",
-    "languages": None,
-    "task": None,
-    "data": None,
-    "columns": (),
-    "metric": None,
-    "num_beams": 4,
-    "tokenize": "13a",
-    "prefix": "",
-    "max_length": None,
-    "start": True,
-    "roles": (),
-    "scale": None,
-    "pooling": None,
-    "likelihood_per": "choice",
-    "limit": None,
-    "max_tokens": MAX_TOKENS,
+    each.name: None if each.default is MISSING else each.default
+    for each in (*fields(LoadOptions), *fields(TaskOptions))
 }
 """Arguments of a model and its task with their defaults, which a command does not name."""
 

@@ -224,23 +224,23 @@ def nothing_tested(run: Analysis) -> bool:
 
 
 def headline_of(run: Analysis, found: Sequence[Leading | None]) -> str:
-    """What the heads do, after what was not tested; says which texts it holds for if few.
+    """What the heads do, then what was not tested; says which texts it holds for if few.
 
     Args:
         run: the run.
         found: what leads each head.
     """
     missing, few = not_tested(run), run.record.few_texts
-    parts = [each for each in (missing, first_token(run), learned_sinks(run)) if each]
+    known = [each for each in (first_token(run), learned_sinks(run)) if each]
     if nothing_tested(run):
-        return " ".join(parts)
+        return " ".join([missing, *known])
     what = "Of the tested traits" if missing else ""
     if few is not None:
         what = f"Of the traits tested in {few.words}" if missing else f"In {few.words}"
     found_words = headline(found)
     if what:
         found_words = f"{what}, {found_words[0].lower()}{found_words[1:]}"
-    return " ".join([*parts, found_words])
+    return " ".join([found_words, *known, *filter(None, [missing])])
 
 
 def nothing_words(run: Analysis) -> str:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from headcount import numbers
 from headcount.core import Head
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.results import METRICS, Analysis, Effect, HeadRow, ImportanceRecord, p_beside
+from headcount.results import (
+    METRICS,
+    Analysis,
+    Effect,
+    HeadRow,
+    ImportanceRecord,
+    loss_unit,
+    p_beside,
+)
 from headcount.statistics import power_of, smallest_seen
 from headcount.vocabulary import WORTH
 
@@ -21,11 +29,11 @@ SURE = 0.05
 NAMED = 3
 """Largest number of harmful heads that are named."""
 LARGE: Mapping[str, float] = {"loss": 0.05, "bleu": 0.5, "chrf": 0.5, "perplexity": 0.5}
-"""Size beyond which an effect is counted, by quantity: nats, points of BLEU and chrF."""
+"""Size beyond which an effect is counted, by quantity: the loss's unit, points of BLEU and chrF."""
 LARGE_SHARE = 0.01
 """That size of all other scores, which are shares or correlations."""
 SMALL: Mapping[str, float] = {"loss": 0.01}
-"""Effect whose power is said: 0.01 nats."""
+"""Effect whose power is said, in the loss's unit."""
 
 
 def effects_in(frame: "pd.DataFrame") -> list[Effect]:
@@ -93,7 +101,7 @@ def _seen(tested: Sequence[Effect], record: ImportanceRecord) -> list[str]:
 
 
 def _unit(record: ImportanceRecord) -> str:
-    return "nats" if record.quantity == "loss" else record.quantity_words
+    return loss_unit(record.metric) if record.quantity == "loss" else record.quantity_words
 
 
 def scores_of(rows: Sequence[HeadRow]) -> list[str]:

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, signature
+from headcount.numbers import percent
 from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.forward import Removal, mean_outputs
 from headcount.skills.function_vectors import (
@@ -227,7 +228,7 @@ class FewShot:
 
     def warnings(self) -> Iterator[str]:
         """Which tasks are left out."""
-        left = [f"{row.task} ({row.right:.0%} right)" for row in self.rows if not row.is_done]
+        left = [f"{row.task} ({percent(row.right)} right)" for row in self.rows if not row.is_done]
         if left:
             none = "" if self.asked else ", so that no head has a score of function vectors"
             yield (

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from headcount.core import InputError, Progress, amount, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
+from headcount.numbers import percent
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
 from headcount.speed.options import Options
@@ -127,8 +128,10 @@ class Timing:
             )
         if noise >= abs(speedup.value - 1) or speedup.low <= 1 <= speedup.high:
             return (
-                f"{self.case}: a change of {speedup.value - 1:+.1%} is within the noise, since the "
-                f"dense model differs from itself by up to {noise:.1%}: use more --rounds or a "
+                f"{self.case}: a change of {100 * (speedup.value - 1):+.1f}\u202f% is within the "
+                "noise, since the "
+                f"dense model differs from itself by up to {percent(noise, 1)}: use more "
+                "--rounds or a "
                 "quieter machine"
             )
         return None

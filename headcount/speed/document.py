@@ -22,8 +22,8 @@ from headcount.core import (
     Warned,
     amount,
     new_figure,
-    share,
 )
+from headcount.numbers import percent
 from headcount.results import cache_rows, write_sealed
 from headcount.speed.comparison import Case, Speed, Timing
 from headcount.speed.costs import Size
@@ -74,7 +74,7 @@ def _gain_cells(timing: Timing) -> list[str]:
         str(timing.speedup),
         str(timing.noise),
         f"{timing.ceiling:.2f}",
-        share(timing.reached),
+        percent(timing.reached, 0, ""),
     ]
 
 

@@ -13,6 +13,7 @@ from .options import LikelihoodPer as LikelihoodPer
 from .options import Masking as Masking
 from .options import Pooling as Pooling
 from .options import TaskName as TaskName
+from .options import TaskOptions as TaskOptions
 from .options import check_metric as check_metric
 from .options import check_roles as check_roles
 from .options import read_examples as read_examples

@@ -1,10 +1,10 @@
 """Names of tasks, metrics and options. Needs no torch, so that arguments are checked at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, final, get_args
 
-from headcount.core import InputError, check_choice, check_known
+from headcount.core import MAX_TOKENS, InputError, check_choice, check_known
 from headcount.corpora import (
     TEXT_NAMES,
     Column,
@@ -54,6 +54,50 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "choice": ("likelihood_per",),
 }
 """Options that only some tasks have."""
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """The task to score a model on: options of the command line and of records."""
+
+    task: TaskName = field(kw_only=True)
+    """Task to score the model on."""
+    data: tuple[str, ...] = field(kw_only=True)
+    """Files: .tsv, .csv, .jsonl, .parquet, .txt (two for a translation), .conllu (token
+    classification), or hf://dataset/config?split=validation; folders FOLDER/label/image.png for
+    images; commands that prune choose heads on them."""
+    columns: tuple[str, ...] = ()
+    """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
+    metric: str | None = None
+    """Score to use if the task has several: accuracy, f1, matthews, macro-f1; bleu, chrf."""
+    num_beams: int = 4
+    """Translation: number of beams in the search; 1 is greedy."""
+    tokenize: str = "13a"
+    """Translation: sacreBLEU's tokenizer for BLEU, e.g. zh, ja-mecab, intl."""
+    prefix: str = ""
+    """Translation: text to put before every source, as T5 needs."""
+    max_length: int | None = None
+    """Language modelling: number of tokens in a piece of text; the model's limit by default."""
+    start: bool = True
+    """Causal language modelling: begin every piece of a text with the token that the tokenizer puts
+    in front of a text; not for models that were trained without it."""
+    roles: tuple[str, ...] = ()
+    """Causal language modelling on chats: predict the messages of these roles only, e.g. assistant;
+    of all by default."""
+    scale: tuple[float, float] | None = None
+    """Similarity, and classifiers with one output: lowest and highest possible score in the data; 0
+    5 by default for similarity."""
+    pooling: Pooling | None = None
+    """Similarity: represent a sentence by the mean of its tokens or by the first one; by default as
+    the sentence-transformers model says."""
+    likelihood_per: LikelihoodPer = "choice"
+    """Multiple choice: compare log-likelihoods of whole choices, or their means for each token or
+    character."""
+    limit: int | None = None
+    """Largest number of examples of each data set; all by default."""
+    max_tokens: int = MAX_TOKENS
+    """Number of padded tokens in a batch; lower it if memory runs out."""
+
 
 MORE_TARGETS = tuple(f"target{number}" for number in range(2, 10))
 """Further references of a translation, beside `target`."""

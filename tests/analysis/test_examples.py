@@ -76,7 +76,7 @@ def test_rare_sink_and_no_role() -> None:
     assert rare.arcs == ((1, 2), (3, 2)) and rare.caption == "rarest: dog: 2 of 3"
     sink = drawn(0, 0, 0, 0, 0)
     (shown,) = best([sink], 0, Role("sink", "", 0.9))
-    assert shown.caption == "100% of attention on [CLS]"
+    assert shown.caption == "100\u202f% of attention on [CLS]"
     (shown,) = best([drawn(0, 2, 3, 2, 0)], 0, None)
     assert shown.role == "none" and shown.caption == "mean largest weight 0.75"
 
@@ -87,7 +87,9 @@ def test_block_shows_weight_on_the_own_segment() -> None:
     assert best([one], 0, role) == []
     two = replace(SIDE, segment=np.array([0, 0, 2, 2, 2]))
     (shown,) = best([replace(one, queries=two, keys=two)], 0, role)
-    assert shown.caption == "85% of attention within its own segment"  # 1, 1 and three times 3/4
+    assert (
+        shown.caption == "85\u202f% of attention within its own segment"
+    )  # 1, 1 and three times 3/4
 
 
 def test_weights_are_bytes_row_by_row() -> None:

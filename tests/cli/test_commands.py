@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from headcount import importance, reports
 from headcount.cli.command import COMMANDS, command_class, main
 from headcount.cli.frame import Command, ResultCommand
 from headcount.models import load, revision
@@ -61,7 +62,43 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert run["counts"]["sentences"] == 168
     (line,) = [line for line in output.splitlines() if line.startswith(run["signature"][:40])]
     assert len(line) == 80 and line.endswith(run["signature"][-20:]), "the whole is in run.json"
-    assert f"Report: {out / 'report.html'}" in output
+    assert f"Page: {out / 'report.html'}" in output
+
+
+@pytest.mark.parametrize("what", ["write_report", "write_scores"])
+def test_a_summary_is_printed_before_a_page_can_fail(
+    what: str, bert: Path, tmp_path: Path, data: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that writes the page is named, unless the numbers were not stored either."""
+    few, out = ("--limit", 8, "--out", tmp_path / "out"), tmp_path / "out"
+    again = f"This writes it again: headcount report {out}"
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device", "a file")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importance if what == "write_scores" else reports, what, fail)
+        status, output, errors = headcount("analyze", bert, SAMPLE, *few)
+        if what == "write_scores":
+            on = ("--task", "masked-lm", "--data", data[0], "--methods", "norm")
+            status, output, errors = headcount("importance", bert, *on, *few)
+        assert status == 2 and "The disk is full" in errors
+        assert ("norm_score" if what == "write_scores" else "heads on 8 sentences") in output
+        assert "Page:" not in output and (again in errors) is (what == "write_report")
+    assert headcount("report", out)[:2] == (0, f"Page: {out / 'report.html'}\n")
+
+
+def test_the_command_that_writes_a_page_stands_below_an_unexpected_error(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr(reports, "write_report", fail)
+    with pytest.raises(KeyError) as raised:
+        main(["analyze", str(bert), str(SAMPLE), "--limit", "8", "--out", str(tmp_path / "out")])
+    (note,) = raised.value.__notes__
+    assert note.endswith(f"headcount report {tmp_path / 'out'}")
 
 
 def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
@@ -86,7 +123,7 @@ def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
 def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out[seed=1]"  # no markup
     status, output, _ = headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)
-    assert status == 0 and f"Report: {out / 'report.html'}" in output
+    assert status == 0 and f"Page: {out / 'report.html'}" in output
     (out / "report.html").unlink()
     status, _, errors = headcount("report", out)
     assert status == 0, errors

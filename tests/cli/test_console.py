@@ -1,6 +1,7 @@
 """Progress in a log: few lines, with rate and time left; texts that a terminal would obey."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from rich.console import Console
@@ -22,10 +23,22 @@ def test_lines_of_a_log(
         clock[0] += 1
     assert capsys.readouterr().err.splitlines() == [
         "gates  20/100",
-        "gates  50/100  1.00/s  0:00:50 left",
-        "gates  80/100  1.00/s  0:00:20 left",
+        *(
+            f"gates  {done}/100  1.00/s  {timedelta(seconds=100 - done)} left"
+            for done in range(30, 100, 10)
+        ),
         "gates  100/100  1.00/s",
     ]
+    for done in range(0, 1001):  # slowly: after 30 seconds, not only after a tenth
+        lines.report("slow", done, 1000)
+        clock[0] += 1
+    slow = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in slow[:4]] == ["0/1,000", "30/1,000", "60/1,000", "90/1,000"]
+    for done in range(101):  # fast: tenths are less than two seconds apart
+        lines.report("fast", done, 100)
+        clock[0] += 1 / 16
+    fast = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert fast == ["0/100", "32/100", "64/100", "96/100", "100/100"]
     for done in (0, 50, 100):  # the stage comes again: of another method
         lines.report("gates", done, 100)
         clock[0] += 100

@@ -149,6 +149,7 @@ def test_every_quantity_of_two_models_and_their_figures(
     title, page = "Distance to the next layer (PWCCA)", (out / "evolution.html").read_text()
     assert f">{title}</text>" in (out / "figures" / "pwcca-next-layer.svg").read_text()
     assert f"<figcaption>{title}</figcaption>" in page and f">{title}</text>" not in page
+    assert page.rindex("<figcaption>") < page.index("<table"), "figures come first"
     text = (out / "evolution.md").read_text(encoding="utf-8")
     assert (
         "In a plane: the by position" in text

@@ -29,6 +29,10 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     assert len(found.effects) == len(pd.read_parquet(out / "effects.parquet"))
     assert found.measured == ("attribution", "zero", "mean")
     assert f"Page: {out / 'explanation.html'}" in output
+    assert f"All heads, and what each effect means: {out / 'explanation.md'}" in output
+    _, _, again = output.partition("Next: ask many prompts like this")
+    assert f"headcount explain {llama} --prompts FILE --out MANY" in again
+    assert "Prompts and what is predicted" not in output and len(output.splitlines()) < 30
     page = (out / "explanation.html").read_text()
     assert "gives “ barked” a log-probability of" in page
     assert headcount("report", out, "--formats", "svg")[0] == 0

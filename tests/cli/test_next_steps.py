@@ -1,12 +1,12 @@
 """What commands propose to do next follows from their numbers, and can be pasted."""
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headcount.cli.arguments import TaskArguments, recorded
+from headcount.cli.arguments import recorded
 from headcount.cli.command import parse
 from headcount.cli.data_arguments import TrialArguments
 from headcount.cli.next_steps import after_curve, after_importance, after_prune
@@ -14,7 +14,7 @@ from headcount.cli.prune import Curve, Prune
 from headcount.cli.smaller import SpeedCommand
 from headcount.cli.train import Finetune
 from headcount.core import Head
-from headcount.reports import DEFAULTS, curve_command
+from headcount.reports import curve_command
 from headcount.results import (
     ALL,
     RANDOM,
@@ -157,7 +157,7 @@ def test_the_fewest_heads_that_are_close(
     assert isinstance(found, Prune) and found.on.test == ("TEST_FILE",)
     anywhere = replace(ON, site=())
     (found,) = commands(list(after_curve(anywhere, CurvePoints(tuple(points)), "bleu", higher)))
-    assert isinstance(found, Prune) and found.to_keep() == best
+    assert isinstance(found, Prune) and found.budget.to_keep(found.on.site) == best
 
 
 def test_that_fewer_heads_were_not_tried() -> None:
@@ -184,9 +184,6 @@ def test_a_page_names_what_the_terminal_names() -> None:
     (line,) = (each for each in after_importance(ON, 8, "norm_score") if "headcount" in each)
     assert "--columns source=en target=de" in line
     assert curve_command(ON.model, recorded(ON), keep, "CURVE", methods) == line.strip()
-    defaults = {each.name: each.default for each in fields(TaskArguments) if each.name != "model"}
-    needed = {"task": None, "data": None}
-    assert defaults | needed == DEFAULTS
 
 
 def test_the_commands_print_what_to_do_next(bert: Path, data: list[Path], tmp_path: Path) -> None:

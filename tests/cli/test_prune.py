@@ -44,6 +44,9 @@ def test_one_head_per_group_is_spared(bert: Path, data: list[Path], tmp_path: Pa
     assert status == 0, errors
     assert "chosen by gradient, one head per group spared" in output
     assert "Next: " in output and "headcount speed" in output
+    assert output.startswith("Heads are ") and f"; without {6 - len(groups)}, about " in output
+    kept_arguments = PruneRecord.read(out).arguments
+    assert kept_arguments["keep"] == [len(groups)] and kept_arguments["fold"] is False
     kept = set(map(str, Plan.read(out / "plan.json").kept_heads(load(bert).heads)))
     assert [len(kept & set(group)) for group in groups] == [1] * len(groups)
     other = ("cluster", saved.gpt2(tmp_path / "gpt2"), SAMPLE, *found, "--overwrite")

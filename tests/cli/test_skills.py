@@ -22,7 +22,9 @@ def test_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     status, output, errors = headcount("skills", llama, *FEW, "--out", out)
     assert status == 0, errors
-    assert "finds 0% (0% to 49%) of 4 needles, facts hidden in long texts" in output
+    assert (
+        "finds 0\u202f% (0\u202f% to 49\u202f%) of 4 needles, facts hidden in long texts" in output
+    )
     assert "the model found 0, too few to score retrieval" in output
     found = Skills.read(out)
     assert found.record.signature[:40] in output and len(found.heads) == len(

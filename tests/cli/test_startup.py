@@ -217,6 +217,23 @@ def test_no_command_shows_examples_that_parse_and_help_lists_every_command_once(
     assert listed == list(COMMANDS) and len(set(listed)) == len(listed)
 
 
+def test_options_of_prune_stand_in_boxes_by_what_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["prune", "--help"])
+    parts = re.split(r"^╭─ (.*?) ─+╮$", capsys.readouterr().out, flags=re.MULTILINE)
+    found = {
+        title.removesuffix(" options"): re.findall(r"^│ (--[\w.-]+)", box, re.MULTILINE)
+        for title, box in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    titles = ["positional arguments", "options", "budget", "task and data", "compensation"]
+    assert list(found) == [*titles, "analysis", "method"]
+    assert found["options"][:2] == ["--out", "--method"] and len(found["options"]) < 9
+    assert found["budget"] == ["--keep", "--share", "--keep-cache", "--max-drop", "--latency"]
+    assert {"--task", "--data", "--dev", "--test"} <= {*found["task and data"]}
+
+
 def test_the_docstring_of_the_package_lists_every_public_name() -> None:
     words = set(re.findall(r"\w+", headcount.__doc__ or ""))
     assert set(headcount.__all__) <= words

@@ -1,4 +1,4 @@
-"""Numbers of things are worded by `amount`, so that no sentence says "1 words"."""
+"""No sentence says "1 words": `amount` words numbers of things, and `percent` shares."""
 
 import ast
 import re
@@ -60,7 +60,8 @@ def _counts(text: str) -> list[str]:
                 continue
             form = ast.unparse(value.format_spec) if value.format_spec else ""
             source = ast.unparse(value.value)
-            is_number = form in ("", "f','") and not re.match(r"numbers\.|amount\(|str\(", source)
+            is_worded = re.match(r"numbers\.|percent\(|amount\(|str\(", source)
+            is_number = form in ("", "f','") and not is_worded
             if is_number and COUNTED.match(str(after.value)):
                 found.append(source)
     return found
@@ -83,6 +84,16 @@ def test_a_plural_is_found() -> None:
         "len(words)",
         "n",
     ]
+
+
+def test_shares_are_worded_in_one_place() -> None:
+    """With a space in front of the sign, so not by Python's format."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r":[+.,\d]*%\}", path.read_text(encoding="utf-8"))
+    }
+    assert not found, "Word them by `headcount.numbers.percent`."
 
 
 def test_nouns() -> None:

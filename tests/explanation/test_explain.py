@@ -266,6 +266,8 @@ def test_knockout_alone_and_by_layers() -> None:
         "from where the prediction is made at the target's word, wherever it stands in the prompt"
     )
     assert found.record.looks == said
+    (one,) = {explain(held, asked[:1], options=options).record.looks}
+    assert one == said.replace("word,", "word “dog”,")
     with pytest.raises(InputError, match="' moon' is not in the prompt. Name one as --key."):
         explain(held, [*asked, Prompt("The old dog", " moon")], options=options)
     assert "knockout" not in explain(held, "The old dog", " moon").measured

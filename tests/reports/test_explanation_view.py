@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import styled
 from headcount.reports import document_of
-from headcount.reports.documents.explanation import faithfulness_curve
+from headcount.reports.documents.circuit import faithfulness_curve
 from headcount.results import (
     LEVELS,
     AreaRow,
@@ -208,14 +208,15 @@ def test_the_smallest_circuits_are_beside_random_heads(found: Explained) -> None
     made = replace(found, **made_circuits(), record=replace(found.record, nothing=0.5))
     text = text_of(made)
     assert (
-        "2 of 12 heads keep 80% of the prediction, the best by mean instead; of random heads, 12 "
-        "do. 9 of 12 heads keep 90% of the prediction, the best by mean instead; of random"
+        "2 of 12 heads keep 80 % of the prediction, the best by mean instead; of random "
+        "heads, 12 "
+        "do. 9 of 12 heads keep 90 % of the prediction, the best by mean instead; of random"
     ) in text
     assert "without any head that leaves 0.50 nats of 4.75" in text
     cells = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| causal")]
     first, second = ([cell.strip() for cell in row] for row in cells[:2])
     assert first[1:] == ["2", "9", "9", "9", "0.70 (0.60 to 0.80)", "0.30 (0.20 to 0.40)"]
-    assert second[1:6] == ["50%", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
+    assert second[1:6] == ["50 %", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
     assert second[6].startswith("dec.0.0 dec.0.1") and second[6].endswith("dec.2.1 and 1 more")
     with styled():
         (draw,) = document_of(made).charts.values()

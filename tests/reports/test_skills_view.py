@@ -96,8 +96,9 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
     assert view.sections[0].key == "skills" and view.sections[1].key == "worth"
     title, text = view.opening.answers[0]
     assert view.opening.headline == (
-        "It finds 85% (64% to 95%) of 20 needles, facts hidden in long texts. Of 2 few-shot tasks "
-        "it does 1: plural 90%."
+        "It finds 85\u202f% (64\u202f% to 95\u202f%) of 20 needles, facts hidden in long texts. "
+        "Of 2 few-shot tasks "
+        "it does 1: plural 90\u202f%."
     )
     assert title == "Best heads" and text == (
         "dec.0.0 copies 0.97 (0.96 to 0.99) of a needle's answer; dec.0.0 raises the probability "
@@ -182,7 +183,10 @@ def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
     assert "needle" not in card.does and len(card.skills) == 3
     text = _told(found)
     assert "| retrieval | share" not in text and "does 0." in text
-    assert "| french | 12 | 10% | 1% to 35% | 0.12 | not measured | left out |" in text
+    assert (
+        "| french | 12 | 10\u202f% | 1\u202f% to 35\u202f% | 0.12 | not measured | left out |"
+        in text
+    )
 
 
 def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> None:
@@ -191,7 +195,9 @@ def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> Non
     assert "| best by | retrieval | induction |" in text
     assert "| retrieval | 2 | 1 |" in text and "| induction | | 2 |" in text
     assert "Of the 3 best heads by each score, so many are the same; chance shares 0.8." in text
-    assert "| needles | retrieval | 3 | mean | 0% | 0% to 16% | 5% |" in text
+    assert (
+        "| needles | retrieval | 3 | mean | 0\u202f% | 0\u202f% to 16\u202f% | 5\u202f% |" in text
+    )
 
 
 def test_the_page_shows_a_card_with_skills(run: Analysis, tmp_path: Path, browser) -> None:

@@ -51,14 +51,16 @@ def test_a_tested_run_is_as_it_was(run: Analysis):
     assert headline(with_record(run, {"induction": other})) == headline(run)
 
 
-def test_what_was_not_tested_comes_first_with_what_is_known(run: Analysis):
+def test_what_was_not_tested_comes_last_after_what_is_known(run: Analysis):
     shares = [row.values["attn_first"] for row in run.rows]
     many = sum(share > 0.5 for share in shares)
     assert 0 < many < len(shares)
     found = headline(with_record(run, {"first": FEW, "separator": FEW}))
-    start = f"Not tested: first token and separators ({MISSING}). {many} of 72 heads give the "
-    assert found.startswith(start + "first token over half of their attention. Of the tested")
-    assert found.lower().endswith(headline(run).lower())
+    assert found.lower().startswith(f"of the tested traits, {headline(run).lower()} {many} of 72 ")
+    assert found.endswith(
+        f" heads give the first token over half of their attention. Not tested: first token and "
+        f"separators ({MISSING})."
+    )
 
 
 def test_none_is_never_said_where_nothing_was_tested(run: Analysis):

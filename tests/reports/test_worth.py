@@ -154,6 +154,10 @@ def test_sizes_and_power_are_in_the_unit_of_what_was_measured():
         "0.5 BLEU and for 1 head the effect is within noise.",
         "Such a test sees an effect of 0.660 BLEU in 80\u202f% of cases (median over heads).",
     ]
+    distances = verdict(found, importance(metric="spearman"))
+    assert distances[0].split(", ")[2].startswith("2 by more than 0.05 squared distance and for 1")
+    assert "of 0.660 squared distance in" in distances[1]
+    assert "and one of 0.01 squared distance in" in distances[1]
     (none,) = verdict([effect(0.004, 0.01)], importance(metric="accuracy", ablation=SCORE))
     assert none.endswith(
         "1 of 1 heads matters (p < 0.05 after correction for 1 test) and none by "

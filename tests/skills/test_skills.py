@@ -39,7 +39,9 @@ def test_a_model_that_finds_and_does_nothing(loaded: Loaded, tmp_path: Path) -> 
     assert len(found.heads) == len(loaded.heads) and len(found.needles) == 8
     few, left = found.record.warnings
     assert "too few to score retrieval" in few
-    assert "are left out, so that no head has a score of function vectors: antonyms (0%" in left
+    assert (
+        "are left out, so that no head has a score of function vectors: antonyms (0\u202f%" in left
+    )
     assert [(row.asked, row.removed, row.replaced) for row in found.recalls] == [
         ("needles", "none", ""),
         ("needles", "induction", "zero"),

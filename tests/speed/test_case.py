@@ -30,7 +30,10 @@ def test_a_clear_gain_is_believed() -> None:
 
 def test_noise_as_large_as_the_gain_is_reported() -> None:
     text = timing([(2.4, 2.0, 2.0), (2.0, 2.0, 2.4), (2.4, 2.0, 2.0)]).warning()
-    assert text is not None and "forward, batch 4, 128 tokens: a change of +9.5% is within" in text
+    assert (
+        text is not None
+        and "forward, batch 4, 128 tokens: a change of +9.5\u202f% is within" in text
+    )
     assert "more --rounds" in text
 
 

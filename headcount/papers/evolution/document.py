@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.spatial import KDTree
 
 from headcount.core import MUTED, Block, Chart, Document, Heading, Table, Text, new_figure
-from headcount.numbers import correlation
+from headcount.numbers import correlation, percent
 from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import Evolution, EvolutionPoint
 
@@ -189,14 +189,14 @@ _TITLES = {
 
 
 def evolution_document(evolution: Evolution) -> Document:
-    """What the figures show, in sentences and tables."""
+    """The figures, then what they show in sentences and tables, then the states they are of."""
     return Document(
         "How representations evolve",
         (
-            _stores(evolution),
+            *evolution_charts(evolution),
             *(block for curve in CURVES for block in _curve(evolution, curve)),
             *_pictures(evolution),
-            *evolution_charts(evolution),
+            _stores(evolution),
         ),
     ).ending(evolution.record.warnings, evolution.record.signature)
 
@@ -222,11 +222,11 @@ def _pictures(evolution: Evolution) -> Iterator[Block]:
             layers = sorted({point.layer for point in here})
             shares = [beside_same([each for each in here if each.layer == at]) for at in layers]
             top = max(shares)
-            between = f", {top:.0%} at layer {layers[shares.index(top)]}"
+            between = f", {percent(top)} at layer {layers[shares.index(top)]}"
             said.append(
-                f"{objective} {shares[0]:.0%} at layer {layers[0]}"
-                f"{between if top > max(shares[0], shares[-1]) else ''}, {shares[-1]:.0%} at layer "
-                f"{layers[-1]}"
+                f"{objective} {percent(shares[0])} at layer {layers[0]}"
+                f"{between if top > max(shares[0], shares[-1]) else ''}, {percent(shares[-1])} "
+                f"at layer {layers[-1]}"
             )
         yield Text(
             f"Share of the {BESIDE} points nearest to a point (t-SNE, first seed) that have its "

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, MUTED, Chart, Document, Table, Text, amount, new_figure
+from headcount.numbers import percent
 from headcount.papers.following.record import Followed, FollowedCheckpoint, FollowRecord
 from headcount.results import METRICS
 
@@ -212,9 +213,10 @@ def sentences_of(points: Sequence[FollowedCheckpoint], within: float) -> Iterato
         )
     lowest = min(points, key=lambda point: point.prunable)
     yield (
-        f"Of the heads, {first.prunable:.0%} can be pruned at {_name(first, last)} with the loss "
-        f"at most {100 * within:g} % higher, {last.prunable:.0%} at the end, and fewest "
-        f"({lowest.prunable:.0%}) at {_name(lowest, last)}."
+        f"Of the heads, {percent(first.prunable)} can be pruned at {_name(first, last)} with the "
+        "loss "
+        f"at most {100 * within:g} % higher, {percent(last.prunable)} at the end, and fewest "
+        f"({percent(lowest.prunable)}) at {_name(lowest, last)}."
     )
     yield (
         f"Mean confidence changes from {first.confidence:.2f} to {last.confidence:.2f}; heads with "
@@ -226,4 +228,4 @@ def _name(point: FollowedCheckpoint, last: FollowedCheckpoint) -> str:
     if point.step is None:
         return point.name
     share = point.step / last.step if last.step else math.nan
-    return f"step {point.step:,} ({share:.0%} of the training)" if last.step else point.name
+    return f"step {point.step:,} ({percent(share)} of the training)" if last.step else point.name

@@ -30,6 +30,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
+from headcount.numbers import percent
 from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
 from headcount.papers.document import cell, names, sites_of, verdict
@@ -96,7 +97,7 @@ def reproduce_kobayashi2020(
 def kobayashi2020_document(found: ContributionTable) -> str:
     """The document, from measured contributions."""
     record, sites = found.record, sites_of(found.rows)
-    masks = f"The model read {record.share_masked:.0%} of the tokens as its mask token. "
+    masks = f"The model read {percent(record.share_masked)} of the tokens as its mask token. "
     parts = [
         "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
         f"Here: {literal(record.model)} ({amount(record.heads, 'head')}), "

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean
 
 from headcount.compaction import compact
-from headcount.core import Head, ModelError, amount, code, share, table, write_document
+from headcount.core import Head, ModelError, amount, code, table, write_document
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
-from headcount.papers.document import score_column
+from headcount.papers.document import per_cent, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Greedy, Method, Random, RankingMethod, Units, method
 from headcount.pruning import share as share_of
@@ -114,7 +114,7 @@ def pruning_document(
     points: CurvePoints, facts: CurveFacts, speed: Speed | str, quantity: DeltaOf
 ) -> str:
     """The document: our numbers beside the published ones; speed, or why it is missing."""
-    rows = [[f"paper, {name}", "gradient", share(part), "–"] for name, part in FREE.items()]
+    rows = [[f"paper, {name}", "gradient", per_cent(part), "–"] for name, part in FREE.items()]
     rows += [
         _free_row(points, name, facts.higher_is_better)
         for name in michel2019_methods(quantity)
@@ -150,7 +150,7 @@ def _free_row(points: CurvePoints, method: str, higher_is_better: bool) -> list[
     if keep != points.dense.keep:
         lost = _loss(points, method, keep, score_column(points), higher_is_better)
     cost = "–" if math.isnan(lost) else f"{100 * lost:.1f}".replace("-", "−")
-    return ["here", method, share(1 - keep / points.dense.keep), cost]
+    return ["here", method, per_cent(1 - keep / points.dense.keep), cost]
 
 
 def free_keep(

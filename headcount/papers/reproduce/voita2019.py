@@ -20,11 +20,12 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.analysis import Options, analyze
-from headcount.core import InputError, Progress, amount, code, share, silent, table, write_document
+from headcount.core import InputError, Progress, amount, code, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, write_assessment
 from headcount.models import Loaded, as_loaded
+from headcount.papers.document import per_cent
 from headcount.papers.reproduce.voita2019_figures import (
     FUNCTIONS,
     RELATIONS,
@@ -211,7 +212,7 @@ def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
         means = [_mean(row.values["confidence"] for row in rows), _mean(map(_relevance, rows))]
         part = sum(abs(_relevance(row)) for row in rows) / total if total else math.nan
         shown = ["–" if math.isnan(each) else f"{each:.2f}".replace("-", "−") for each in means]
-        yield [SITE_TITLES.get(site, site), name, str(len(rows)), *shown, share(part)]
+        yield [SITE_TITLES.get(site, site), name, str(len(rows)), *shown, per_cent(part)]
 
 
 def _most_relevant(run: Analysis) -> str:
@@ -251,7 +252,7 @@ def _syntactic(run: Analysis) -> str:
         best = _best(run.relation_rows, relation, direction)
         here, cases, head, tested = "–", "0", "–", "–"
         if best is not None:
-            here = f"{share(best.accuracy)} / {share(best.baseline)}"
+            here = f"{per_cent(best.accuracy)} / {per_cent(best.baseline)}"
             cases, head = f"{best.cases:,}", best.head
             tested = _tested(run, best)
         published = [f"{accuracy} / {baseline}" for accuracy, baseline in (wmt, subtitles)]
@@ -277,7 +278,7 @@ def _tested(run: Analysis, best: RelationResult) -> str:
     chosen = max(rows, key=lambda each: _or_least(each.first_gain), default=None)
     if chosen is None:
         return "–"
-    return f"{share(chosen.share)} / {share(chosen.chance)} ({chosen.head}, {chosen.verdict})"
+    return f"{per_cent(chosen.share)} / {per_cent(chosen.chance)} ({chosen.head}, {chosen.verdict})"
 
 
 def _or_least(number: float) -> float:
@@ -296,7 +297,9 @@ def _positions(offsets: dict[str, dict[int, int]]) -> str:
     for relation in RELATIONS:
         counts = offsets.get(relation, {})
         total = sum(counts.values())
-        places = [share(counts.get(place, 0) / total) if total else "–" for place in (-2, -1, 1, 2)]
+        places = [
+            per_cent(counts.get(place, 0) / total) if total else "–" for place in (-2, -1, 1, 2)
+        ]
         rows.append([relation, f"{total:,}", *places])
     header = ["relation", "cases", "−2", "−1", "+1", "+2"]
     title = "## Positions of dependents relative to their head (figure 3): share of cases, %"
@@ -315,8 +318,8 @@ def _rare(run: Analysis) -> str:
             [
                 f"here, {SITE_TITLES.get(site, site)}",
                 row.head,
-                share(row.values["rare_share"]),
-                share(row.values["rare2_share"]),
+                per_cent(row.values["rare_share"]),
+                per_cent(row.values["rare2_share"]),
             ]
             for row in sorted(
                 (row for row in heads if row in known), key=lambda row: -row.values["rare2_share"]

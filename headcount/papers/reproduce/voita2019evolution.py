@@ -30,6 +30,7 @@ from transformers import PreTrainedModel
 from headcount.core import Progress, ResumePolicy, amount, silent, table, write_document
 from headcount.corpora import Corpus
 from headcount.models import Loaded, load
+from headcount.numbers import percent
 from headcount.papers.evolution.document import evolution_document
 from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.mutual_information import ESTIMATES
@@ -363,7 +364,7 @@ def ceiling_sentence(evolution: Evolution) -> str:
     for objective in curves[ESTIMATES[0]]:
         last = [layers[objective][max(layers[objective])] for layers in curves.values()]
         low, high = min(map(min, last)), max(map(max, last))
-        parts.append(f"{objective} {low / ceiling:.1%} to {high / ceiling:.1%}")
+        parts.append(f"{objective} {percent(low / ceiling, 1)} to {percent(high / ceiling, 1)}")
     return (
         f"{amount(count, 'token')} have at most ln {count} = {ceiling:.3f} nats. In the last layer"
         f", of information about the input token, over estimates and seeds: {', '.join(parts)}."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from headcount.core import Document, Heading, Table, Text, amount
+from headcount.numbers import percent
 from headcount.results import (
     DENSE,
     NEEDLES,
@@ -70,7 +71,8 @@ def _chosen(found: PlannedCache) -> str:
     return (
         f"Of the {amount(num, 'key/value group')} of {record.model}, {streaming} keep the first "
         f"{record.sink} and the last {amount(record.recent, 'token')} only (they stream): {which}. "
-        f"At {FAR:,} tokens {able} together hold {kept:.0%} of the keys that they would.{scored}"
+        f"At {FAR:,} tokens {able} together hold {percent(kept)} of the keys that they "
+        f"would.{scored}"
     )
 
 
@@ -80,13 +82,13 @@ def _verdict(found: PlannedCache) -> str:
     dense, plan, random = (find(needles, plan=name) for name in (DENSE, score, RANDOM))
     assert dense is not None and plan is not None and random is not None
     whole = (
-        f"Needles are facts hidden in long texts. The model finds {dense.right:.0%} of "
+        f"Needles are facts hidden in long texts. The model finds {percent(dense.right)} of "
         f"{amount(dense.questions, 'needle')} with its whole cache"
     )
     if not dense.right:
         return f"{whole}, so needles can't judge the plan; next sentences may."
     under = (
-        f"{whole} and {plan.right:.0%} under the plan, a difference in percentage points of "
+        f"{whole} and {percent(plan.right)} under the plan, a difference in percentage points of "
         f"{_signed(plan, 'against_dense')}."
     )
     if plan is random:
@@ -98,7 +100,8 @@ def _verdict(found: PlannedCache) -> str:
     else:
         better = "no more than chance explains: ask more needles, or choose another --score"
     return (
-        f"{under} Plans with as many random groups find {random.right:.0%}; the difference from "
+        f"{under} Plans with as many random groups find {percent(random.right)}; the difference "
+        "from "
         f"them, {_signed(plan, 'against_random')}, is {better}."
     )
 
@@ -112,8 +115,8 @@ def _answers(found: PlannedCache, length: int | None, label: str) -> Table:
             (
                 f"{row.questions} x {row.kind}",
                 row.plan,
-                f"{row.right:.0%}",
-                f"{row.right_low:.0%} to {row.right_high:.0%}",
+                percent(row.right),
+                f"{percent(row.right_low)} to {percent(row.right_high)}",
                 "" if row.plan == DENSE else _signed(row, "against_dense"),
                 "" if row.plan == RANDOM else _signed(row, "against_random"),
                 f"{row.loss:.2f}",

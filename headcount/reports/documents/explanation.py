@@ -1,167 +1,16 @@
-"""What an explanation shows: the heads that made a prediction, alone, together and in circuits."""
+"""What an explanation shows: the heads that made a prediction, alone and together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import isnan
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from headcount.core import (
-    MUTED,
-    Block,
-    Chart,
-    Document,
-    Head,
-    Heading,
-    Table,
-    Text,
-    Warned,
-    amount,
-    new_figure,
-    say,
-)
+from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount
 from headcount.numbers import listed
-from headcount.reports.figures.curves import COLOURS, MARKERS
-from headcount.results import (
-    LEVELS,
-    RANDOM,
-    UNLIKELY,
-    CircuitRow,
-    EffectRow,
-    Explained,
-    FaithfulnessRow,
-    JointRow,
-)
+from headcount.reports.documents.circuit import circuit_blocks
+from headcount.results import UNLIKELY, EffectRow, Explained, JointRow
 from headcount.statistics import rank_correlations
-from headcount.vocabulary import COLUMNS, EFFECTS
-
-
-def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], str]) -> Figure:
-    """Faithfulness with its interval, one line for each ranking."""
-    figure = new_figure(5.8, 3.4)
-    axes = figure.subplots()
-    for level in (0, 1):
-        axes.axhline(level, color=MUTED, linewidth=0.7, linestyle="--", zorder=0)
-    for number, ranking in enumerate(dict.fromkeys(row.ranking for row in rows)):
-        here = [row for row in rows if row.ranking == ranking]
-        colour = MUTED if ranking == RANDOM else COLOURS[number % len(COLOURS)]
-        sizes, values = [row.heads for row in here], [row.value for row in here]
-        ends = [row.low for row in here], [row.high for row in here]
-        axes.fill_between(sizes, *ends, color=colour, alpha=0.12, linewidth=0, zorder=0)
-        axes.plot(
-            sizes,
-            values,
-            color=colour,
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=2.5,
-            linewidth=1.2,
-            label=label(ranking),
-        )
-        say(
-            axes.scatter(sizes, values, s=30, alpha=0, zorder=4),
-            [
-                f"{label(ranking)}, {amount(row.heads, 'head')}: {row.value:.2f} "
-                f"({row.low:.2f} to {row.high:.2f})"
-                for row in here
-            ],
-        )
-    values = [row.value for row in rows]
-    axes.set(
-        xlabel=f"heads that are kept, of {rows[-1].heads}",
-        ylabel="faithfulness",
-        ylim=(min(-0.2, *values) - 0.05, max(1.2, *values) + 0.05),
-    )
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.legend(loc="outside right upper")
-    return figure
-
-
-NAMED = 8
-"""Largest number of heads that a cell names."""
-
-
-def circuits_blocks(found: Explained) -> Iterator[Block]:
-    """The smallest sets of heads, how good rankings are, and the curve."""
-    if not found.areas:
-        return
-    record, total = found.record, found.faithfulness[-1].heads
-    yield Heading("A circuit of heads")
-    yield Text(_smallest(found, total))
-    yield Text(
-        "All other heads give their mean outputs: without any head that leaves "
-        f"{record.nothing:.2f} nats of {record.value:.2f}, and faithfulness is the share of the "
-        "difference that is left. The heads of each half of the prompts were chosen on the other "
-        "half. Sizes are exact to 10 heads, and then to a fifth; each is the first that reaches "
-        "the share, so a larger set may fall below it again."
-    )
-    yield Table.of(
-        ("best by", *(f"{level:.0%}" for level in LEVELS), "CPR", "CMD"),
-        (
-            (
-                label_of(area.ranking),
-                *(str(row.heads) for row in found.circuits if row.ranking == area.ranking),
-                f"{area.cpr:.2f} ({area.cpr_low:.2f} to {area.cpr_high:.2f})",
-                f"{area.cmd:.2f} ({area.cmd_low:.2f} to {area.cmd_high:.2f})",
-            )
-            for area in found.areas
-        ),
-        "Heads that keep a share of the prediction, and areas",
-    )
-    yield Text(
-        "CPR is the area under faithfulness by the share of heads that are kept, CMD that between "
-        "it and 1 (Mueller et al., 2025). Heads that work against the prediction raise CPR if they "
-        "are left out; random heads are the mean of random orders."
-    )
-    yield Chart(
-        "faithfulness",
-        "Faithfulness by the number of heads that are kept",
-        lambda: faithfulness_curve(found.faithfulness, label_of),
-    )
-    yield Table.of(
-        ("best by", "share", "heads", "faithfulness", "in both halves", "by chance", "which"),
-        (
-            (
-                *(label_of(row.ranking), f"{row.level:.0%}", str(row.heads)),
-                f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})",
-                *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
-                _which(row),
-            )
-            for row in found.circuits
-            if row.ranking != RANDOM
-        ),
-        "The smallest sets of heads",
-    )
-
-
-def label_of(ranking: str) -> str:
-    """What a ranking is called."""
-    if ranking in EFFECTS:
-        return EFFECTS[ranking].label
-    return COLUMNS[ranking].label if ranking in COLUMNS else ranking.replace("_", " ")
-
-
-def _smallest(found: Explained, total: int) -> str:
-    """The ranking that needs the fewest heads for most of the prediction."""
-    said = list[str]()
-    for level in LEVELS[1:3]:
-        rows = [row for row in found.circuits if row.level == level]
-        best = min((row for row in rows if row.ranking != RANDOM), key=lambda row: row.heads)
-        random = next(row for row in rows if row.ranking == RANDOM)
-        said.append(
-            f"{best.heads} of {amount(total, 'head')} keep {level:.0%} of the prediction, the best "
-            f"by {label_of(best.ranking)}; of random heads, {random.heads} do."
-        )
-    return " ".join(said)
-
-
-def _which(row: CircuitRow) -> str:
-    """The heads of both halves' sets, if they are few."""
-    sets = [each.split() for each in row.names.split(" | ")]
-    both = [name for name in sets[0] if name in sets[-1]]
-    more = f" and {len(both) - NAMED} more" if len(both) > NAMED else ""
-    return f"{' '.join(both[:NAMED])}{more}"
-
+from headcount.vocabulary import EFFECTS
 
 SHOWN = 10
 """Number of heads in a table, or of those by its first effect."""
@@ -179,22 +28,22 @@ def explanation_document(found: Explained) -> Document:
     return Document(
         "Which heads made the prediction",
         (
-            *_unlikely(found),
-            Text(f"{what_is_predicted(found)} {_best(found)}", "lede"),
-            Text(_how(found)),
+            *unlikely(found),
+            Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
+            Text(how(found)),
             *_heads(found),
             *_parts(found),
             *_written(found),
             *_together(found),
             *_layers(found),
-            *circuits_blocks(found),
+            *circuit_blocks(found),
             Heading("Prompts"),
             Table.of(
                 ("prompt", "target", "rival", "second prompt", "predicted", "second", "P(target)"),
                 (
                     (
-                        *(row.prompt, row.tokens, row.against, row.corrupt, _nats(row.value)),
-                        "" if isnan(row.second) else _nats(row.second),
+                        *(row.prompt, row.tokens, row.against, row.corrupt, nats(row.value)),
+                        "" if isnan(row.second) else nats(row.second),
                         f"{row.probability:.2g}",
                     )
                     for row in found.prompts
@@ -205,7 +54,7 @@ def explanation_document(found: Explained) -> Document:
     )
 
 
-def _unlikely(found: Explained) -> Iterator[Block]:
+def unlikely(found: Explained) -> Iterator[Block]:
     """What a reader must know before anything else: that hardly anything was predicted."""
     if not found.unlikely:
         return
@@ -224,7 +73,7 @@ def _unlikely(found: Explained) -> Iterator[Block]:
 def what_is_predicted(found: Explained) -> str:
     """What the model predicts, in a sentence."""
     record, row, number = found.record, found.prompts[0], len(found.prompts)
-    value = _within(record.value, record.low, record.high)
+    value = within(record.value, record.low, record.high)
     target, rival = _spoken(row.target), _spoken(row.against)
     chance = f" (P({target}) = {row.probability:.2g})"
     if number > 1:
@@ -239,37 +88,37 @@ def _spoken(text: str) -> str:
     return f"“{text}”"
 
 
-def _within(value: float, low: float, high: float) -> str:
+def within(value: float, low: float, high: float) -> str:
     """A number with its interval, if it has one."""
-    within = "" if isnan(low) else f" ({_nats(low)} to {_nats(high)})"
-    return _nats(value) + within
+    ends = "" if isnan(low) else f" ({nats(low)} to {nats(high)})"
+    return nats(value) + ends
 
 
-def _nats(value: float, sign: str = "") -> str:
+def nats(value: float, sign: str = "") -> str:
     """A number with a true minus."""
     return f"{value:{sign}z.2f}".replace("-", "−")
 
 
-def _ranked(found: Explained, effect: str) -> list[EffectRow]:
+def ranked(found: Explained, effect: str) -> list[EffectRow]:
     """The heads by the size of an effect, the largest first."""
     rows = [row for row in found.of(effect).values() if row.is_head]
     return sorted(rows, key=lambda row: -abs(row.value))
 
 
-def _extremes(found: Explained, effect: str) -> tuple[list[EffectRow], list[EffectRow]]:
+def extremes(found: Explained, effect: str) -> tuple[list[EffectRow], list[EffectRow]]:
     """The heads that raise what is predicted most by an effect, and the one that lowers it most."""
-    rows = sorted(_ranked(found, effect), key=lambda row: -row.value)
+    rows = sorted(ranked(found, effect), key=lambda row: -row.value)
     lowering = [row for row in rows[-1:] if row.value < 0]
     return [row for row in rows[:RAISING] if row.value > 0], lowering
 
 
-def _best(found: Explained) -> str:
+def best_heads(found: Explained) -> str:
     """The heads that raise and lower what is predicted most."""
     parts = list[str]()
     for effect in found.measured[:2]:
         raising, lowering = (
-            [f"{row.part} ({_nats(row.value, '+')})" for row in side]
-            for side in _extremes(found, effect)
+            [f"{row.part} ({nats(row.value, '+')})" for row in side]
+            for side in extremes(found, effect)
         )
         said = [f"{', '.join(raising)} raise it most"] if raising else []
         said += [f"{lowering[0]} lowers it most"] if lowering else []
@@ -278,7 +127,7 @@ def _best(found: Explained) -> str:
     return " ".join(f"{each[0].upper()}{each[1:]}" for each in parts)
 
 
-def _how(found: Explained) -> str:
+def how(found: Explained) -> str:
     """What the numbers are."""
     record, several = found.record, any("|" in row.tokens for row in found.prompts)
     said = [
@@ -311,7 +160,7 @@ def _how(found: Explained) -> str:
 
 def _early(found: Explained) -> list[str]:
     """The heads named for zeroing that lie in the first two layers."""
-    named = [row for side in _extremes(found, "zero") for row in side]
+    named = [row for side in extremes(found, "zero") for row in side]
     return [row.part for row in named if Head.parse(row.part).layer < 2]
 
 
@@ -319,9 +168,7 @@ def _heads(found: Explained) -> Iterator[Block]:
     """The heads with the largest effects."""
     halves = len(found.prompts) > 1
     yield Heading("Single heads")
-    about = "; ".join(f"{EFFECTS[name].label}: {EFFECTS[name].about}" for name in found.measured)
-    means = f" Means are over {found.record.means_over}." if "mean" in found.measured else ""
-    yield Text(f"{about[0].upper()}{about[1:]}.{means} {_order(found)}")
+    yield Text(f"{meanings(found)} {_order(found)}")
     columns = {name: found.of(name) for name in found.measured}
     yield Table.of(
         ("head", *(EFFECTS[name].label for name in columns), *(("halves",) if halves else ())),
@@ -329,7 +176,7 @@ def _heads(found: Explained) -> Iterator[Block]:
             (
                 row.part,
                 *(_cell(rows[row.part]) for rows in columns.values()),
-                *((f"{_nats(row.first)} / {_nats(row.second)}",) if halves else ()),
+                *((f"{nats(row.first)} / {nats(row.second)}",) if halves else ()),
             )
             for row in _shown(found)
         ),
@@ -339,11 +186,21 @@ def _heads(found: Explained) -> Iterator[Block]:
         yield Text(_error(found))
 
 
+def meanings(found: Explained) -> str:
+    """What each effect means, and what means and knockouts were."""
+    about = {name: EFFECTS[name].about for name in found.measured}
+    if found.record.looks:
+        about["knockout"] = f"what is lost if the head can't look {found.record.looks}"
+    said = "; ".join(f"{EFFECTS[name].label}: {each}" for name, each in about.items())
+    means = f" Means are over {found.record.means_over}." if "mean" in about else ""
+    return f"{said[0].upper()}{said[1:]}.{means}"
+
+
 def _shown(found: Explained) -> list[EffectRow]:
     """The heads of the table: the largest by the first effect, and those named by each other."""
     first, *others = found.measured
-    rows = _ranked(found, first)
-    named = {row.part for each in others for side in _extremes(found, each) for row in side}
+    rows = ranked(found, first)
+    named = {row.part for each in others for side in extremes(found, each) for row in side}
     return rows[:SHOWN] + [row for row in rows[SHOWN:] if row.part in named]
 
 
@@ -361,14 +218,14 @@ def _order(found: Explained) -> str:
 
 
 def _cell(row: EffectRow) -> str:
-    return _within(row.value, row.low, row.high)
+    return within(row.value, row.low, row.high)
 
 
 def _error(found: Explained) -> str:
     """How good the estimate of patching is."""
     patched, estimated = found.of("corrupt"), found.of("estimate")
     pairs = np.array([(row.value, estimated[name].value) for name, row in patched.items()]).T
-    shown = [row.part for row in _ranked(found, found.measured[0])[:SHOWN]]
+    shown = [row.part for row in ranked(found, found.measured[0])[:SHOWN]]
     near = np.array([(patched[name].value, estimated[name].value) for name in shown])
     error, size = np.abs(near[:, 0] - near[:, 1]).mean(), np.abs(near[:, 0]).mean()
     said = (
@@ -378,7 +235,7 @@ def _error(found: Explained) -> str:
     if len(patched) < 3:
         return f"{said}."
     correlation = float(rank_correlations(pairs[:1], pairs[1:])[0])
-    return f"{said}. Over all heads their rank correlation is {_nats(correlation)}."
+    return f"{said}. Over all heads their rank correlation is {nats(correlation)}."
 
 
 def _parts(found: Explained) -> Iterator[Block]:
@@ -393,7 +250,7 @@ def _parts(found: Explained) -> Iterator[Block]:
     yield Heading("What adds up to the logit")
     yield Text(
         "With the final norm's scale kept, the logit of the target, less that of its rival, is a "
-        f"sum. Of the MLPs, {largest.part} adds most, {_nats(largest.value, '+')}. A logit that is "
+        f"sum. Of the MLPs, {largest.part} adds most, {nats(largest.value, '+')}. A logit that is "
         "capped is the one before the cap."
     )
     total = heads + sum(row.value for row in others)
@@ -404,8 +261,8 @@ def _parts(found: Explained) -> Iterator[Block]:
     yield Table.of(
         ("part", "adds"),
         [
-            *((name, _nats(value)) for name, value in lines),
-            ("logit", _nats(found.record.logit)),
+            *((name, nats(value)) for name, value in lines),
+            ("logit", nats(found.record.logit)),
         ],
         "Parts of the logit",
     )
@@ -421,14 +278,19 @@ def _written(found: Explained) -> Iterator[Block]:
             why = "labels are predicted" if is_label else "attribution is not exact here"
             yield Text(f"The tokens that heads promote are not said, since {why}.")
         return
-    rows = [row for row in _ranked(found, "attribution") if any(found.writes(row.part))]
     yield Heading("What heads write")
     yield Text(f"{WRITES} Tokens stand between |.")
-    yield Table.of(
+    yield written_table(found, SHOWN)
+
+
+def written_table(found: Explained, most: int) -> Table:
+    """The tokens of the heads with the largest attribution."""
+    rows = [row for row in ranked(found, "attribution") if any(found.writes(row.part))]
+    return Table.of(
         ("head", "promotes", "demotes"),
         (
             (row.part, *("|".join(each.token for each in side) for side in found.writes(row.part)))
-            for row in rows[:SHOWN]
+            for row in rows[:most]
         ),
         "Tokens that heads promote and demote",
     )
@@ -439,27 +301,37 @@ def _together(found: Explained) -> Iterator[Block]:
     if not found.joint:
         return
     yield Heading("Several heads together")
+    yield Text(chosen_words(found))
+    yield Text(" ".join(_misleading(found.joint)))
+    yield together_table(found, found.joint)
+
+
+def chosen_words(found: Explained) -> str:
+    """On which prompts the best heads were chosen, and what stands beside them."""
     chosen = (
         "The best heads of each half of the prompts were chosen on the other half."
         if found.is_split
         else "The best heads were chosen on the prompts that they are measured on."
     )
-    yield Text(
+    return (
         f"{chosen} Beside them stand the sum of their single effects, and as many random heads of "
         "the same layers."
     )
-    yield Text(" ".join(_misleading(found.joint)))
-    yield Table.of(
+
+
+def together_table(found: Explained, rows: Sequence[JointRow]) -> Table:
+    """The effects of several heads together."""
+    return Table.of(
         ("effect", "best by", "heads", "together", "sum of single effects", "random", "left"),
         (
             (
                 *(EFFECTS[row.effect].label, EFFECTS[row.ranking].label, str(row.heads)),
-                _within(row.value, row.low, row.high),
-                _nats(row.singles),
-                _within(row.random, row.random_low, row.random_high),
-                _nats(_left(found, row)),
+                within(row.value, row.low, row.high),
+                nats(row.singles),
+                within(row.random, row.random_low, row.random_high),
+                nats(_left(found, row)),
             )
-            for row in found.joint
+            for row in rows
         ),
         "Effects of several heads together",
     )
@@ -482,11 +354,11 @@ def _layers(found: Explained) -> Iterator[Block]:
     yield Heading("Looks, by layers")
     yield Text(
         f"What is lost if no head of these layers can look {found.record.looks}. Of single "
-        f"layers, {best.first} has the largest effect, {_nats(best.value, '+')}."
+        f"layers, {best.first} has the largest effect, {nats(best.value, '+')}."
     )
     yield Table.of(
         ("layers", "lost"),
-        ((f"{row.first} to {row.last}", _within(row.value, row.low, row.high)) for row in ranges),
+        ((f"{row.first} to {row.last}", within(row.value, row.low, row.high)) for row in ranges),
         "Effects of looks, by layers",
     )
 
@@ -509,7 +381,7 @@ def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
         ),
     ):
         said = [
-            f"{EFFECTS[row.effect].label} {_nats(row.value)}, not {_nats(row.singles)} "
+            f"{EFFECTS[row.effect].label} {nats(row.value)}, not {nats(row.singles)} "
             f"({amount(row.heads, 'head')})"
             for row in wrong.values()
             if (abs(row.value) < abs(row.singles)) == is_less

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, new_figure
-from headcount.numbers import correlation, significant
+from headcount.numbers import correlation, percent, significant
 from headcount.reports.names import SITE_TITLES
 from headcount.results import KINDS, Sensitivity, SensitivityRow
 
@@ -90,7 +90,7 @@ def _rows(found: Sensitivity, kinds: list[str]) -> Iterator[list[str]]:
     parts = [(found.layers("attention", kind), found.layers("ratio", kind)) for kind in kinds]
     for number, other in enumerate(found.layers("gradient", "other")):
         cells = (
-            f"{attention[number].value:.0%}, {ratio[number].value:.2f}"
+            f"{percent(attention[number].value)}, {ratio[number].value:.2f}"
             for attention, ratio in parts
         )
         yield [f"{SITES[other.site]}.{other.layer}", *cells, significant(other.value)]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from headcount.core import Block, Document, Heading, Table, Text, amount
+from headcount.numbers import percent
 from headcount.results import Overlap, RecallRow, Skills, TaskRow
 from headcount.vocabulary import SKILLS
 
@@ -44,9 +45,15 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
     rows = (
         (
-            *(row.asked, _words(row.removed), str(row.heads), row.replaced, f"{row.exact:.0%}"),
-            f"{row.exact_low:.0%} to {row.exact_high:.0%}",
-            f"{row.recall:.0%}",
+            *(
+                row.asked,
+                _words(row.removed),
+                str(row.heads),
+                row.replaced,
+                percent(row.exact),
+            ),
+            f"{percent(row.exact_low)} to {percent(row.exact_high)}",
+            percent(row.recall),
         )
         for row in recalls
     )
@@ -81,13 +88,13 @@ def best_heads(found: Skills) -> str:
 
 def _finds(found: Skills) -> str:
     dense = next(row for row in found.recalls if row.asked == "needles" and not row.heads)
-    within = f"({dense.exact_low:.0%} to {dense.exact_high:.0%})"
+    within = f"({percent(dense.exact_low)} to {percent(dense.exact_high)})"
     needles = amount(dense.cases, "needle")
-    return f"finds {dense.exact:.0%} {within} of {needles}, facts hidden in long texts"
+    return f"finds {percent(dense.exact)} {within} of {needles}, facts hidden in long texts"
 
 
 def _does(tasks: Sequence[TaskRow]) -> str:
-    done = [f"{row.task} {row.right:.0%}" for row in tasks if row.is_done]
+    done = [f"{row.task} {percent(row.right)}" for row in tasks if row.is_done]
     number = amount(len(tasks), "few-shot task")
     return f"Of {number} it does {len(done)}" + (f": {', '.join(done)}." if done else ".")
 
@@ -96,8 +103,8 @@ def _task(row: TaskRow) -> tuple[str, ...]:
     return (
         row.task,
         str(row.prompts),
-        f"{row.right:.0%}",
-        f"{row.right_low:.0%} to {row.right_high:.0%}",
+        percent(row.right),
+        f"{percent(row.right_low)} to {percent(row.right_high)}",
         f"{row.clean:.2f}",
         "not measured" if isnan(row.shuffled) else f"{row.shuffled:.2f}",
         "yes" if row.is_done else "left out",

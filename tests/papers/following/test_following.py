@@ -250,8 +250,8 @@ def test_findings_say_when_importance_is_settled() -> None:
     points = [point(10 * number, each) for number, each in enumerate(across)]
     assert settled(points) == 3
     said = list(sentences_of(points, 0.05))
-    assert "from step 30 (60% of the training) on" in said[0] and "0.80" in said[0]
-    assert "25% can be pruned at step 0 (0% of the training)" in said[1]
+    assert "from step 30 (60\u202f% of the training) on" in said[0] and "0.80" in said[0]
+    assert "25\u202f% can be pruned at step 0 (0\u202f% of the training)" in said[1]
     assert "from none to 2 rare" in said[2]
     assert settled([point(0, 0.1), point(1, 0.9)]) == 1
     assert settled([point(0, 0.1), point(1, -0.1)]) is None

@@ -171,7 +171,7 @@ def test_the_document_says_how_near_information_is_to_its_ceiling() -> None:
     found = replace(evolution(noise=0), record=replace(RECORD, stores=(facts,)))
     said = ceiling_sentence(found)
     assert "300 tokens have at most ln 300 = 5.704 nats" in said
-    assert "translation 64.9% to 64.9%, causal-lm 35.1% to 35.1%" in said
+    assert "translation 64.9\u202f% to 64.9\u202f%, causal-lm 35.1\u202f% to 35.1\u202f%" in said
 
 
 def test_information_of_the_reproduction_does_not_saturate() -> None:

@@ -31,7 +31,6 @@ from .traits import TRAITS as TRAITS
 from .traits import Inputs as Inputs
 from .traits import TraitEntry as TraitEntry
 from .traits import in_legend as in_legend
-from .traits import inputs_of as inputs_of
 from .traits import kind_of as kind_of
 from .traits import kind_of_role as kind_of_role
 from .traits import label_of as label_of

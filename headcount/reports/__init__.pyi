@@ -41,6 +41,5 @@ from .page.shown import show as show
 from .page.shown import show_explained as show_explained
 from .sentences import short_name as short_name
 from .sentences import why_none as why_none
-from .worth import effects_in as effects_in
 from .worth import site_sentence as site_sentence
 from .worth import verdict as verdict

@@ -225,8 +225,7 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
         experiment = self.experiment(lambda given: papers.michel2019_curve(given, keep, quantity))
 
         def write(given: "papers.PruningExperiment", curve: Any) -> Path:
-            points, facts = curve
-            return papers.write_michel2019_pruning(given, points, facts, quantity)
+            return papers.write_michel2019_pruning(given, curve, quantity)
 
         return replace(experiment, write=write).run()
 

@@ -11,7 +11,7 @@ from .documents.comparison import matching_document as matching_document
 from .documents.comparison import matching_sentence as matching_sentence
 from .documents.comparison import matching_title as matching_title
 from .documents.confirmation import confirmation_document as confirmation_document
-from .documents.curve import CurveFacts as CurveFacts
+from .documents.curve import curve_of as curve_of
 from .documents.curve import numbers_table as numbers_table
 from .documents.worth import worth_document as worth_document
 from .figures.figures import write_figures as write_figures

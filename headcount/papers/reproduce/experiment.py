@@ -78,8 +78,8 @@ class PruningExperiment:
 
     def write(self, points: CurvePoints, methods: Mapping[str, Method], signature: str) -> Curve:
         """Write the files of a curve, and return it."""
-        given = (self.loaded, self.splits, methods, signature)
-        found = curve_of(points, *given, arguments=self.arguments)
+        found = curve_of(points, self.loaded, self.splits, methods, signature)
+        found = found.recorded(self.arguments or {})
         found.write(self.out)
         write_documents(found, document_of(found), self.out)
         return found

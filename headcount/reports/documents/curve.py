@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
@@ -19,7 +18,6 @@ def curve_of(
     methods: Mapping[str, Method],
     signature: str,
     left_out: Mapping[str, str] | None = None,
-    arguments: Mapping[str, Any] | None = None,
 ) -> Curve:
     """The curve of some points, with what its rows do not hold.
 
@@ -30,7 +28,6 @@ def curve_of(
         methods: the methods, by their name in the table.
         signature: the signature of everything that the points depend on.
         left_out: the reason for each method that could not choose heads of this model.
-        arguments: arguments of the command, for the record.
     """
     without = left_out or {}
     measured = {name: each for name, each in methods.items() if name not in without}
@@ -45,7 +42,6 @@ def curve_of(
         ),
         sentences=tuple(sentences(points, task.metric, task.higher_is_better, updates)),
         signature=signature,
-        arguments=arguments or {},
     )
     return Curve(record, points)
 

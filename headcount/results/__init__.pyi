@@ -78,7 +78,6 @@ from .importance import SiteEffect as SiteEffect
 from .importance import loss_unit as loss_unit
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
-from .importance import signed as signed
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching

@@ -1,5 +1,6 @@
 from .texts import UNKNOWN as UNKNOWN
 from .texts import Real as Real
+from .texts import change as change
 from .texts import correlation as correlation
 from .texts import count as count
 from .texts import effect as effect

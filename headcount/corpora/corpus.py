@@ -11,7 +11,7 @@ from typing import final
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import FORMATS
-from headcount.corpora.held import IMAGE_SUFFIXES, Held, Source, sources_of
+from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
@@ -341,6 +341,6 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
         raise CorpusError(
             f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
             f"a corpus is read, so rename or convert the file. Images end in "
-            f"{', '.join(IMAGE_SUFFIXES)}."
+            f"{', '.join(IMAGES.endings)}."
         )
     return path

@@ -6,7 +6,6 @@ from .texts import count as count
 from .texts import effect as effect
 from .texts import listed as listed
 from .texts import of as of
-from .texts import ordinal as ordinal
 from .texts import percent as percent
 from .texts import points as points
 from .texts import probability as probability

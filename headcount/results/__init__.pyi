@@ -33,7 +33,6 @@ from .clusters import Clusters as Clusters
 from .clusters import ClustersRecord as ClustersRecord
 from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
-from .confirmation import MOST_SHARED as MOST_SHARED
 from .confirmation import Claim as Claim
 from .confirmation import Confirmation as Confirmation
 from .confirmation import Outcome as Outcome

@@ -24,6 +24,7 @@ from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import IMAGES as IMAGES
+from .traits import INPUTS as INPUTS
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS
 from .traits import TEXTS as TEXTS

@@ -277,6 +277,8 @@ class Inputs:
     """What a page can be searched for, as a hint."""
     traits: tuple[TraitEntry, ...]
     """Its traits, in the order in which they are measured."""
+    endings: tuple[str, ...] = ()
+    """Endings of its files, in any case, if a file is one of it."""
     task: str = ""
     """The task of its models; empty if they have several."""
     is_text: bool = False
@@ -305,5 +307,9 @@ IMAGES = Inputs(
     more="images",
     find="class token, patch above",
     traits=IMAGE_TRAITS,
+    endings=(".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
     task="image-classification",
 )
+
+INPUTS = (TEXTS, IMAGES)
+"""Every kind of input."""

@@ -93,11 +93,11 @@ def test_random_orders_differ_by_seed_and_others_do_not_run_twice(points: CurveP
     assert {each.seed for each in points.points if each.method == "norm"} == {0}
 
 
-def test_methods_that_were_left_out_are_warned_of() -> None:
+def test_methods_that_were_left_out_are_warned_of(points: CurvePoints) -> None:
     given = context("causal-gpt2")
     splits = TaskSplits(given.train, given.train, warnings=("dev is train",))
     left = {"norm": "It has no norm."}
-    found = curve_of(CurvePoints(()), given.loaded, splits, METHODS, "", left_out=left)
+    found = curve_of(points, given.loaded, splits, METHODS, "", left_out=left)
     assert found.record.warnings == ("dev is train", "norm is left out: It has no norm")
 
 

@@ -70,7 +70,6 @@ from headcount.models import (
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
 from headcount.tap import check_not_split, chosen
-from headcount.vocabulary import inputs_of
 
 
 def measure(
@@ -96,7 +95,7 @@ def measure(
     loaded = as_loaded(model, tokenizer)
     encoder = encoder_of(loaded, corpus, windows=windows, window=window)
     if measures is None:
-        measures = measures_of(loaded.anatomy, corpus.is_images)
+        measures = measures_of(loaded.anatomy, corpus.inputs)
     census = take_census(corpus, encoder)
     check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
     work = units(corpus, encoder, census)
@@ -152,16 +151,15 @@ class _Analyzing:
         self.no_induction: str | None = None
         sharpness = confidence_variant(options.exclude_keys, options.exclude_queries)
         self.anatomy = loaded.anatomy
-        measures = measures_of(self.anatomy, corpus.is_images)
+        measures = measures_of(self.anatomy, corpus.inputs)
         self.measures = tuple(sharpness if each is Confidence else each for each in measures)
-        if corpus.is_images:
-            options.check_fits_images()
+        options.check_fit(corpus.inputs)
         check_has_heads(loaded)
         if options.null:
             check_not_split(loaded.model, "a copy with random weights")
         check_batch_sizes(options.max_tokens, options.pool)
         self.encoder = encoder_of(loaded, corpus, options.strict, options.windows, options.window)
-        self.grid = self.encoder.grid if isinstance(self.encoder, ImageEncoder) else None
+        self.grid = self.encoder.grid
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
@@ -186,7 +184,7 @@ class _Analyzing:
     def _with_targets(self, corpus: Corpus) -> Corpus:
         """The corpus, with the model's own translations if an encoder-decoder lacks targets."""
         encoder = self.encoder
-        if isinstance(encoder, ImageEncoder) or encoder.start_id is None:
+        if encoder.start_id is None:
             return corpus
         if next(iter(corpus)).target is not None:
             return corpus
@@ -353,7 +351,7 @@ class _Analyzing:
     def _untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         conditions = Conditions(
             is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
-            inputs=inputs_of(self.grid),
+            inputs=self.encoder.inputs,
             has_trees=bool(self.census.relations),
             halves=self.halves,
             thresholds=self.options.thresholds,

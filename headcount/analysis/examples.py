@@ -68,7 +68,7 @@ class Drawn:
 
 def candidates(corpus: Corpus) -> list[Sentence]:
     """Sentences of readable length, spread evenly over the beginning of the corpus."""
-    readable = [s for s in islice(corpus, SEARCHED) if s.image or _is_readable(s)]
+    readable = [s for s in islice(corpus, SEARCHED) if not s.inputs.is_text or _is_readable(s)]
     step = max(1, len(readable) // NUM_CANDIDATES)
     return readable[::step][:NUM_CANDIDATES]
 

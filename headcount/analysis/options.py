@@ -14,7 +14,7 @@ from headcount.core import (
     check_window,
 )
 from headcount.corpora import check_limit
-from headcount.vocabulary import Thresholds
+from headcount.vocabulary import Inputs, Thresholds
 
 
 @final
@@ -78,15 +78,15 @@ class Options:
         sides = {"keys": self.exclude_keys, "queries": self.exclude_queries}
         return "+".join(side for side, excluded in sides.items() if not excluded) or None
 
-    def check_fits_images(self) -> None:
-        """Check that no option is set that only concerns texts.
+    def check_fit(self, inputs: Inputs) -> None:
+        """Check that no option is set that does not affect a kind of input.
 
         Raises:
             InputError: for the first one that is.
         """
         for name in ("frequencies", "strict", "windows", "window", "limit_tokens"):
-            if getattr(self, name):
+            if getattr(self, name) and not inputs.is_text:
                 raise InputError(
-                    f"--{name.replace('_', '-')} only affects texts, but the corpus is images. "
-                    "Leave the option out."
+                    f"--{name.replace('_', '-')} only affects texts, but the corpus is "
+                    f"{inputs.unit}s. Leave the option out."
                 )

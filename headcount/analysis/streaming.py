@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, TypeVar, final, runtime_checkable
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from headcount.core import (
     LayerId,
     UnitFiles,
+    added,
     check_everyone_lives,
     check_same_key,
     forget,
@@ -51,8 +52,6 @@ from headcount.tap import (
     without_cache,
 )
 
-K = TypeVar("K")
-
 HELD = 2**28
 """Number of bytes of reductions from which the layers that wait are measured."""
 
@@ -76,11 +75,11 @@ class Totals:
     def __add__(self, other: "Totals") -> "Totals":
         mine = self._joined_as(other)
         return Totals(
-            _added(mine.sums, other.sums),
+            added(mine.sums, other.sums),
             self.num_batches + other.num_batches,
             self.num_sentences + other.num_sentences,
             self.num_tokens + other.num_tokens,
-            _added(mine.joined, other.joined),
+            added(mine.joined, other.joined),
         )
 
     def _joined_as(self, other: "Totals") -> "Totals":
@@ -98,7 +97,7 @@ class Totals:
         for (measure, span), part in self.joined.items():
             places, sizes = zip(*span, strict=True)
             keys = [(measure, place) for place in places]
-            sums = _added(sums, dict(zip(keys, part.split(sizes), strict=True)))
+            sums = added(sums, dict(zip(keys, part.split(sizes), strict=True)))
         return replace(self, sums=sums, joined={})
 
     def beyond(self, earlier: "Totals") -> "Totals":
@@ -112,13 +111,6 @@ class Totals:
         """The same sums by layer, in main memory."""
         split = self.split()
         return replace(split, sums={key: part.to("cpu") for key, part in split.sums.items()})
-
-
-def _added(sums: Mapping[K, Sums], others: Mapping[K, Sums]) -> dict[K, Sums]:
-    return {
-        **sums,
-        **{key: sums[key] + each if key in sums else each for key, each in others.items()},
-    }
 
 
 @final

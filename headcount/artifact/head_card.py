@@ -5,25 +5,22 @@ of the compact with the gated model, which functions survived, and the measured 
 ceiling. Later measurements and exports are added to the record, and the card is rewritten.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from headcount import numbers
 from headcount.core import Head, amount, code, literal, table, write_readable
 from headcount.results import (
     Certificate,
     ChoiceRecord,
     ControlChange,
     DataSetChange,
-    MetricChange,
     PruneRecord,
     SliceChange,
     SpeedCase,
     SpeedRecord,
-    p_beside,
 )
 from headcount.speed import Speed
 from headcount.speed import record as speed_record
@@ -181,7 +178,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
     beside = None if control is None else control.data_sets.get(key)
     yield f"## Before and after, {title} ({amount(found.examples, 'example')})"
     headers = ["", "before", "after", "change", "95 % interval", "p"]
-    rows = [_change_row(each.name, each) for each in (found.score, found.loss)]
+    rows = [[each.name, *each.cells] for each in (found.score, found.loss)]
     yield table(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
         lacks = any(training.lacks_teacher for training in control.trainings)
@@ -217,26 +214,14 @@ def _chosen_on_dev(record: PruneRecord) -> str:
 
 def _control_rows(control: ControlChange) -> list[list[str]]:
     def rows(name: str, found: DataSetChange | SliceChange) -> list[list[str]]:
-        return [_change_row(f"{name}: {each.name}", each) for each in (found.score, found.loss)]
+        return [[f"{name}: {each.name}", *each.cells] for each in (found.score, found.loss)]
 
     return [*rows("control", control.trained), *rows("from control to pruned", control.pruned)]
 
 
 def _slice_row(name: str, part: SliceChange) -> list[str]:
     """Score and loss of a slice; no p, because many slices are tested."""
-    numbers = (_change_row(name, each)[1:-1] for each in (part.score, part.loss))
-    return [name, f"{part.examples:,}", *chain(*numbers)]
-
-
-def _change_row(name: str, found: MetricChange) -> list[str]:
-    """One row of the table; changes are after minus before."""
-    low, high = found.interval
-    is_known = not math.isnan(low)  # one example has no interval
-    interval = f"{_signed(low)} to {_signed(high)}" if is_known else "–"
-    p = p_beside(found.p, found.low, found.high)
-    shown = "–" if math.isnan(p) else f"{p:.2g}"
-    ends = (_number(found.before), _number(found.after))
-    return [name, *ends, _signed(found.change), interval, shown]
+    return [name, f"{part.examples:,}", *part.score.cells[:-1], *part.loss.cells[:-1]]
 
 
 def _stages(record: PruneRecord) -> Iterator[str]:
@@ -245,9 +230,9 @@ def _stages(record: PruneRecord) -> Iterator[str]:
         rows = [
             [
                 each.stage,
-                _number(each.before),
-                _number(each.after),
-                _signed(each.after - each.before, 4),
+                numbers.effect(each.before),
+                numbers.effect(each.after),
+                numbers.change(each.after - each.before),
                 "yes" if each.kept else "no",
             ]
             for each in record.pipeline.stages
@@ -341,23 +326,3 @@ def _tokens(case: SpeedCase) -> str:
     if not case.new_tokens:
         return amount(case.length, "token")
     return f"{case.length} + {amount(case.new_tokens, 'token')}"
-
-
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:.2f}" if abs(value) >= 10 else f"{value:.4f}"
-
-
-def _signed(value: float, digits: int = 3) -> str:
-    """The change with a true minus; zero has no sign, and a tiny change shows its first digit.
-
-    >>> _signed(-0.25), _signed(-0.0), _signed(0.00012), _signed(math.nan)
-    ('−0.250', '0.000', '+0.0001', '–')
-    """
-    if not math.isfinite(value):
-        return "–"
-    shown = f"{value:+.{digits}f}" if value else f"{0:.{digits}f}"
-    if value and not float(shown):
-        shown = f"{value:+.{-math.floor(math.log10(abs(value)))}f}"
-    return shown.replace("-", "−")

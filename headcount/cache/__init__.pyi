@@ -3,7 +3,6 @@ from .formats import read_scores as read_scores
 from .formats import write_pattern as write_pattern
 from .formats import write_scores as write_scores
 from .groups import check_cache_plan as check_cache_plan
-from .groups import check_can_stream as check_can_stream
 from .groups import plan_for_cache as plan_for_cache
 from .groups import streamable as streamable
 from .judging import Answered as Answered

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from headcount import analysis, importance, models, reports, results, tasks
+from headcount import analysis, importance, models, numbers, reports, results, tasks
 from headcount.cli.arguments import DeviceArguments, check_model
 from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import (
@@ -149,7 +149,7 @@ def _print(found: "reports.Comparison", console: Console) -> None:
         if name in found.by_head:
             console.print(
                 f"{name}: rank correlation {found.by_head[name]} head by head, "
-                f"{results.signed(found.by_layer[name].rho)} between layer means"
+                f"{numbers.correlation(found.by_layer[name].rho)} between layer means"
             )
     console.print(
         "For models trained separately, compare layer means, or heads matched by --match."

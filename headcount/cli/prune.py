@@ -384,8 +384,8 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         trial = pruning.Trial(context, splits.dev, splits.test, self.scores, self.control)
         seeds = range(self.on.seed, self.on.seed + self.seeds)
         points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
-        facts = reports.CurveFacts.of(loaded, splits, chosen, key, left_out)
-        return facts.curve(points, {"options": changed})
+        found = reports.curve_of(points, loaded, splits, chosen, key, left_out)
+        return found.recorded({"options": changed})
 
     def next_steps(
         self, read: "Inputs[pruning.Roles | None]", found: "results.Curve"

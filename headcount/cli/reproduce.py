@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -223,11 +223,7 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         keep, quantity = self.pruning.keep, self.quantity
         experiment = self.experiment(lambda given: papers.michel2019_curve(given, keep, quantity))
-
-        def write(given: "papers.PruningExperiment", curve: Any) -> Path:
-            points, facts = curve
-            return papers.write_michel2019_pruning(given, points, facts, quantity)
-
+        write = partial(papers.write_michel2019_pruning, quantity=quantity)
         return replace(experiment, write=write).run()
 
 

@@ -121,6 +121,7 @@ from .run_folder import remove_state as remove_state
 from .run_folder import start_over as start_over
 from .sharing import Held as Held
 from .sharing import Passing as Passing
+from .sharing import added as added
 from .sharing import by_one as by_one
 from .sharing import shared as shared
 from .sharing import spread as spread

@@ -5,7 +5,7 @@ others. Results are read in the order of the units, so that the numbers are the 
 bit, however often a run was stopped, and with however many processes it resumed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
@@ -20,6 +20,8 @@ from headcount.core.distributed import (
 
 T = TypeVar("T")
 R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
+Sum = TypeVar("Sum", bound=Any)
 
 
 @runtime_checkable
@@ -98,6 +100,18 @@ def tallied(count: Callable[[T], object], items: Iterable[T], own: R) -> list[R]
         with own_unit():
             count(item)
     return [own] if works_as_one() else told_by_all(own)
+
+
+def added(sums: Mapping[K, Sum], more: Mapping[K, Sum]) -> dict[K, Sum]:
+    """The sums by key, with more of them; either may lack a key.
+
+    >>> added({"a": 1, "b": 2}, {"b": 3, "c": 4})
+    {'a': 1, 'b': 5, 'c': 4}
+    """
+    return {
+        **sums,
+        **{key: sums[key] + each if key in sums else each for key, each in more.items()},
+    }
 
 
 def by_one(do: Callable[[], R]) -> R:

@@ -40,7 +40,6 @@ from .halves import Halves as Halves
 from .halves import first_cases as first_cases
 from .halves import halves_of as halves_of
 from .halves import rarest_so_far as rarest_so_far
-from .held import IMAGE_SUFFIXES as IMAGE_SUFFIXES
 from .held import is_held as is_held
 from .held import is_on_hub as is_on_hub
 from .held import named_files as named_files
@@ -48,7 +47,6 @@ from .image_encoder import AnyEncoder as AnyEncoder
 from .image_encoder import ImageEncoder as ImageEncoder
 from .images import image_digests as image_digests
 from .images import image_files as image_files
-from .images import is_image as is_image
 from .images import label_of as label_of
 from .images import open_image as open_image
 from .images import read_labelled_images as read_labelled_images
@@ -71,7 +69,6 @@ from .mentions import FIRST as FIRST
 from .mentions import MASCULINE as MASCULINE
 from .mentions import NEUTER as NEUTER
 from .mentions import PLURAL as PLURAL
-from .mentions import PRONOUNS as PRONOUNS
 from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
 from .reading import LABELS as LABELS

@@ -20,7 +20,7 @@ from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies
 from headcount.corpora.halves import FIRST_HALF, NO_HALF, SECOND_HALF, Halves, RowUnits, numbered
-from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import PunctuationTable
 
@@ -313,10 +313,7 @@ class _Maker:
         source = _tokens(
             encoded, halves, encoder, encoder.source_punctuation, self._source_frequencies
         )
-        if isinstance(encoder, ImageEncoder):
-            pixels = encoder.inputs(sentences)
-            return Batch(pixels, source, None, None, sentences, grid=encoder.grid)
-        inputs = {"input_ids": source.ids_BN, "attention_mask": source.is_token_BN.long()}
+        inputs = encoder.arguments(sentences, source.ids_BN, source.is_token_BN)
         if encoder.token_types:
             inputs |= _token_types(encoded)
         target = None
@@ -329,7 +326,7 @@ class _Maker:
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
         arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
         measured = _measured(encoded)
-        return Batch(inputs, source, target, arcs, sentences, measured, encoded=encoded)
+        return Batch(inputs, source, target, arcs, sentences, measured, encoder.grid, encoded)
 
 
 def _measured(encoded: Sequence[Encoded]) -> Bool[Tensor, "batch token"] | None:

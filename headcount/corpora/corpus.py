@@ -11,11 +11,12 @@ from typing import final
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import FORMATS
-from headcount.corpora.held import IMAGE_SUFFIXES, Held, Source, sources_of
+from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
 from headcount.corpora.table import Columns, Data, check_limit, keys_of, numbered_lines
+from headcount.vocabulary import IMAGES, TEXTS, Inputs
 
 SUFFIXES = (".txt", *FORMATS, ".conllu")
 """Endings of files of sentences."""
@@ -142,7 +143,7 @@ class Corpus:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the files and of data sets of the hub, source before target."""
-        if self.is_images:
+        if self.inputs is IMAGES:
             return tuple(path.resolve().name for path in self._named if isinstance(path, Path))
         return tuple(each.name for each in (*self._sources, *self._sides) if each.name)
 
@@ -156,9 +157,10 @@ class Corpus:
         return {}
 
     @property
-    def is_images(self) -> bool:
-        """Whether the examples are images."""
-        return any(map(is_image, self._paths)) or any(each.image for each in self._firsts)
+    def inputs(self) -> Inputs:
+        """The kind of input that the examples are."""
+        is_of_images = any(map(is_image, self._paths)) or any(each.image for each in self._firsts)
+        return IMAGES if is_of_images else TEXTS
 
     @property
     def _sides(self) -> tuple[Path, ...]:
@@ -339,6 +341,6 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
         raise CorpusError(
             f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
             f"a corpus is read, so rename or convert the file. Images end in "
-            f"{', '.join(IMAGE_SUFFIXES)}."
+            f"{', '.join(IMAGES.endings)}."
         )
     return path

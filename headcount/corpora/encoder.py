@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import accumulate, groupby
 from typing import final
 
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
@@ -29,6 +30,7 @@ from headcount.corpora.tokenizing import (
     encode_slow_text,
     encode_slow_words,
 )
+from headcount.vocabulary import TEXTS
 
 SMALLEST = 2
 """Smallest room of a window for tokens that are not special."""
@@ -205,6 +207,8 @@ class Encoder:
         CorpusError: for windows of an encoder-decoder, or of hardly a token.
     """
 
+    inputs, grid = TEXTS, None
+
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
@@ -231,6 +235,12 @@ class Encoder:
         self.source_piece, self.target_piece = _piece_readers(tokenizer)
         self.source_punctuation = PunctuationTable(self.source_piece)
         self.target_punctuation = PunctuationTable(self.target_piece)
+
+    def arguments(
+        self, sentences: Sequence[Sentence], ids_BN: Tensor, is_token_BN: Tensor
+    ) -> dict[str, Tensor]:
+        """The arguments of the model's forward for some sentences and their tokens."""
+        return {"input_ids": ids_BN, "attention_mask": is_token_BN.long()}
 
     @cached_property
     def start_ids(self) -> tuple[int, ...]:
@@ -361,11 +371,7 @@ class Encoder:
 
 def _kind(sentence: Sentence) -> str:
     """The way in which the source side of a sentence is encoded."""
-    if sentence.image is not None:
-        raise CorpusError(
-            f"{sentence.origin}: expected a text, since the model reads tokens, got an image. Give "
-            "texts, or a model that reads images."
-        )
+    sentence.check_is(TEXTS)
     if sentence.second is not None:
         return "pair"
     if sentence.messages is not None:

@@ -41,7 +41,7 @@ from torch import Tensor
 from headcount.corpora.corpus import Corpus, chunks
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import NOWHERE, Frequencies
-from headcount.corpora.image_encoder import AnyEncoder, ImageEncoder
+from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import Encoded, Sentence
 
 EARLY = 10
@@ -205,7 +205,7 @@ def halves_of(
         frequencies: frequencies of the source tokens, which say what tokens are rare.
         is_causal: whether the tokens of the source see no later ones.
     """
-    if isinstance(encoder, ImageEncoder):
+    if not encoder.inputs.is_text:
         return Halves()
     counted, num_tokens = [0, 0], 0
     longest: list[tuple[int, int, int, int]] = []  # least length, -number, lengths of both sides

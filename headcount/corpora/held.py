@@ -18,11 +18,10 @@ from headcount.core import CorpusError, InputError, reason
 from headcount.corpora.formats import FORMATS, Row, flattened
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Data
+from headcount.vocabulary import INPUTS
 
 HUB = "hf://"
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-"""Endings of images, in any case."""
-ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *IMAGE_SUFFIXES)
+ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *(end for each in INPUTS for end in each.endings))
 """Endings of files that hold data."""
 OTHER_ENDINGS = tuple(
     ".json .xml .html .md .pdf .docx .xlsx .yaml .arrow .gz .bz2 .xz .zst .zip .raw .tok".split()

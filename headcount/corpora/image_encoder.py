@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import CorpusError, Grid
+from headcount.core import Grid
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import PunctuationTable
+from headcount.vocabulary import IMAGES
 
 PATCH, SPECIAL = 0, 1
 """Token ids: all patches count as equally frequent, and none is rare."""
@@ -29,8 +30,10 @@ class ImageEncoder:
         dtype: number format of the model.
     """
 
+    inputs = IMAGES
     token_types = windows = strict = False
-    start_id = max_length = None
+    start_id: None = None
+    max_length = None
     pad_id, unknown_id, sep_ids = PATCH, None, ()
 
     def __init__(
@@ -62,8 +65,10 @@ class ImageEncoder:
             open_image(path_of(sentence), self.channels)
         return [EncodedPair(sentence, self._encoded, None) for sentence in sentences]
 
-    def inputs(self, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
-        """The model's inputs."""
+    def arguments(
+        self, sentences: Sequence[Sentence], ids_BN: Tensor, is_token_BN: Tensor
+    ) -> dict[str, Tensor]:
+        """The arguments of the model's forward for some images; all have the same tokens."""
         return {"pixel_values": self.pixels([path_of(sentence) for sentence in sentences])}
 
     def pixels(self, paths: Sequence[Path]) -> Float[Tensor, "image channel height width"]:
@@ -84,9 +89,6 @@ def path_of(sentence: Sentence) -> Path:
     Raises:
         CorpusError: for a text.
     """
-    if sentence.image is None:
-        raise CorpusError(
-            f"{sentence.origin}: expected an image, since the model reads pixels, got a text. Give "
-            "a folder of images."
-        )
+    sentence.check_is(IMAGES)
+    assert sentence.image is not None
     return sentence.image

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from headcount.core import CorpusError, amount, reason
-from headcount.corpora.held import IMAGE_SUFFIXES, is_held, named_files
+from headcount.corpora.held import is_held, named_files
 from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
+from headcount.vocabulary import IMAGES
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def is_image(path: Path) -> bool:
     """Whether the ending of a path is that of an image."""
-    return path.suffix.lower() in IMAGE_SUFFIXES
+    return path.suffix.lower() in IMAGES.endings
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -39,7 +40,7 @@ def image_files(folder: Path) -> list[Path]:
     if not images:
         got = f"{amount(len(others), 'other file')}" if others else "no file"
         raise CorpusError(
-            f"Expected images in the folder {folder} ({', '.join(IMAGE_SUFFIXES)}), got {got}. "
+            f"Expected images in the folder {folder} ({', '.join(IMAGES.endings)}), got {got}. "
             "Name a folder of images, or the files themselves."
         )
     if others:

@@ -15,6 +15,9 @@ from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import TypeVar, final
 
+from headcount.core import CorpusError
+from headcount.vocabulary import IMAGES, TEXTS, Inputs
+
 T = TypeVar("T")
 
 Span = tuple[int, int]
@@ -58,6 +61,24 @@ class Sentence:
     the words are read joined by spaces, whatever the text is (see `written`)."""
     differs: bool = False
     """Whether a treebank's own text has other letters than its words, and so is not read."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The kind of input that it is."""
+        return TEXTS if self.image is None else IMAGES
+
+    def check_is(self, read: Inputs) -> None:
+        """Check that it is of the kind that a model reads.
+
+        Raises:
+            CorpusError: if it is not.
+        """
+        got = self.inputs
+        if got is not read:
+            raise CorpusError(
+                f"{self.origin}: expected {read.one}, since the model reads {read.unit}s, got "
+                f"{got.one}. Give {read.unit}s, or a model that reads {got.unit}s."
+            )
 
     def form(self, words: Sequence[int]) -> str:
         """How neighbouring words of a treebank are written."""

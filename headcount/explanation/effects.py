@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import Head, InputError, LayerId
+from headcount.core import Head, InputError, LayerId, added
 from headcount.explanation.attribution import attribute, gradients, products
 from headcount.explanation.cases import Case, Row
 from headcount.explanation.prompts import ExplainOptions
@@ -99,8 +99,7 @@ def attributions(
             return None
         effect_H += _of(heads, found.heads)
         logit += found.logit
-        for name, value in found.parts.items():
-            parts[name] = parts.get(name, 0.0) + value
+        parts = added(parts, found.parts)
     return effect_H, parts, logit
 
 

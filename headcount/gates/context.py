@@ -66,8 +66,9 @@ class _Drawn(Mapping[LayerId, Tensor]):
 
     @contextmanager
     def by_forward(self, model: PreTrainedModel) -> Iterator[None]:
-        sides = {model.get_encoder(), model.get_decoder()} if _has_sides(model) else set()
-        wholes = {model, model.base_model} | sides
+        wholes = {model, model.base_model}
+        if model.config.is_encoder_decoder:
+            wholes |= {model.get_encoder(), model.get_decoder()}
         with intercepted(wholes, self._before, self._after, after_errors=True):
             yield
 
@@ -94,10 +95,6 @@ class _Drawn(Mapping[LayerId, Tensor]):
 
     def __len__(self) -> int:
         return len(self._now())
-
-
-def _has_sides(model: PreTrainedModel) -> bool:
-    return bool(model.config.is_encoder_decoder)
 
 
 def _check_fits(model: PreTrainedModel, anatomy: Anatomy, gates: HeadGates) -> None:

@@ -34,7 +34,6 @@ from .gradient_score import GradientScore as GradientScore
 from .gradient_score import gradient as gradient
 from .gradients import Scores as Scores
 from .gradients import frozen as frozen
-from .gradients import gate_gradients as gate_gradients
 from .lrp.propagation import Lrp as Lrp
 from .lrp.relevance import relevance as relevance
 from .lrp.relevance import start_of as start_of

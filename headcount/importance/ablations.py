@@ -31,10 +31,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, Heads, LayerId, check_choice, spread
+from headcount.core import MAX_TOKENS, Head, Heads, LayerId, added, check_choice, spread
 from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
 from headcount.importance.gradients import Scores
+from headcount.importance.query_means import QuerySums
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -123,18 +124,16 @@ def mean(
     model, anatomy = examined(model, anatomy)
     listener = _MeanOutput()
 
-    def of_batch(batch: TaskBatch) -> dict[LayerId, tuple[Tensor, int]]:
-        listener.batch, listener.sums, listener.queries = batch.to(input_device(model)), {}, {}
+    def of_batch(batch: TaskBatch) -> dict[LayerId, QuerySums]:
+        listener.batch, listener.sums = batch.to(input_device(model)), {}
         task.losses(model, listener.batch)
-        return {place: (sums, listener.queries[place]) for place, sums in listener.sums.items()}
+        return listener.sums
 
-    sums: dict[LayerId, tuple[Tensor, int]] = {}
+    sums: dict[LayerId, QuerySums] = {}
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for parts in spread(of_batch, task.batches(max_tokens)):
-            for place, (total, queries) in parts.items():
-                before = sums.get(place, (0, 0))
-                sums[place] = before[0] + total, before[1] + queries
-    means = {place: total / queries for place, (total, queries) in sums.items()}
+            sums = added(sums, parts)
+    means = {place: each.value() for place, each in sums.items()}
     return lambda layer, value, mask: means[layer.layer_id].to(value)
 
 
@@ -142,33 +141,31 @@ class _MeanOutput:
     """Sums every head's output over a batch's queries that are not padding."""
 
     def __init__(self) -> None:
-        self.sums: dict[LayerId, Tensor] = {}
-        self.queries: dict[LayerId, int] = {}
+        self.sums: dict[LayerId, QuerySums] = {}
         self.batch: TaskBatch | None = None
         self._value: Tensor | None = None
-        self._is_query_BQ = torch.empty(0)
+        self._total_HD = self._is_query_BQ = torch.empty(0)
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
         """Store the values until the layer ends."""
         assert self.batch is not None
         self._value = value_BHKD
-        place, shape = layer.layer_id, (len(value_BHKD), num_queries)
+        shape = (len(value_BHKD), num_queries)
         self._is_query_BQ = self.batch.is_query(layer.site, shape).to(value_BHKD.device)
-        zeros = value_BHKD.new_zeros(layer.num_heads, layer.head_dim, dtype=torch.float64)
-        self.sums.setdefault(place, zeros)
-        self.queries[place] = self.queries.get(place, 0) + int(self._is_query_BQ.sum())
+        size = (layer.num_heads, layer.head_dim)
+        self._total_HD = value_BHKD.new_zeros(size, dtype=torch.float64)
 
     def block(self, block: Block) -> None:
         """Add the block's outputs."""
         assert self._value is not None
         output_BHQD = block.weights_BHQK @ self._value[block.rows, block.heads]
         is_query = self._is_query_BQ[block.rows, None, block.queries, None]
-        total = (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
-        self.sums[block.layer.layer_id][block.heads] += total
+        self._total_HD[block.heads] += (output_BHQD * is_query).sum((0, 2), dtype=torch.float64)
 
     def end(self, layer: AttentionLayer) -> None:
-        """Drop the values."""
-        self._value = None
+        """Keep the layer's sums, and drop the values."""
+        part = QuerySums(self._total_HD, int(self._is_query_BQ.sum()))
+        self.sums, self._value = added(self.sums, {layer.layer_id: part}), None
 
 
 def single_heads(heads: Heads) -> list[Ablation]:

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, LayerId, ModelError, amount, spread
+from headcount.core import MAX_TOKENS, LayerId, ModelError, added, amount, spread
 from headcount.importance.choices import Level
 from headcount.models import check_passes_gradients
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
@@ -102,7 +102,7 @@ def summed(
 
     with evaluating(model), frozen(model):
         for parts, num in spread(of_batch, task.batches(max_tokens)):
-            sums = {place: sums.get(place, 0) + each for place, each in parts.items()}
+            sums = added(sums, parts)
             count += num
     return sums, count
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError, spread
+from headcount.core import MAX_TOKENS, Head, InputError, LayerId, ModelError, added, spread
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -60,7 +60,7 @@ class Quantity(Protocol):
 class QuerySums:
     """Frozen sums over the queries of independent examples, for all heads of one layer."""
 
-    total: Float64[Tensor, " head"]
+    total: Float64[Tensor, "head ..."]
     """Sum of the quantity over the queries that are not padding."""
     queries: int
     """Number of these queries."""
@@ -68,7 +68,7 @@ class QuerySums:
     def __add__(self, other: "QuerySums") -> "QuerySums":
         return QuerySums(self.total + other.total, self.queries + other.queries)
 
-    def value(self) -> Float64[Tensor, " head"]:
+    def value(self) -> Float64[Tensor, "head ..."]:
         """The mean over queries."""
         return self.total / self.queries
 
@@ -104,8 +104,7 @@ def query_means(
     sums: dict[LayerId, QuerySums] = {}
     with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
         for parts in spread(of_batch, task.batches(max_tokens)):
-            for place, part in parts.items():
-                sums[place] = sums[place] + part if place in sums else part
+            sums = added(sums, parts)
     if not sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
     means = {place: each.value() for place, each in sums.items()}
@@ -150,8 +149,8 @@ class _Averaging:
         is_query_BQ = self.batch.is_query(layer.site, (rows, num_queries))
         counted_BHQ = self._per_query_BHQ * is_query_BQ[:, None].to(self._per_query_BHQ.device)
         total_H = counted_BHQ.sum((0, 2), dtype=torch.float64).cpu()
-        part, place = QuerySums(total_H, int(is_query_BQ.sum())), layer.layer_id
-        self.sums[place] = self.sums[place] + part if place in self.sums else part
+        part = QuerySums(total_H, int(is_query_BQ.sum()))
+        self.sums = added(self.sums, {layer.layer_id: part})
 
 
 def _check_finite(means: dict[LayerId, Tensor], without_root: Container[LayerId]) -> None:

@@ -21,10 +21,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from headcount import numbers
 from headcount.core import InputError, amount
 from headcount.importance.choices import ScoreTest
 from headcount.importance.options import SCORE_COLUMNS, SCORES
-from headcount.results import Across, Correlation, ImportanceRecord, Matrix, signed
+from headcount.results import Across, Correlation, ImportanceRecord, Matrix
 from headcount.statistics import (
     FEWEST_SWAPS,
     Deltas,
@@ -122,7 +123,7 @@ def _on_other_data(found: Effects, other: ImportanceRecord) -> str:
     return (
         f"The effects of single heads {says} those on the other data ("
         f"{amount(other.num_examples, 'example')} of {other.task}): Pearson's r {r} over "
-        f"{amount(r.num_heads, 'head')}, rank correlation {signed(rho.rho)}."
+        f"{amount(r.num_heads, 'head')}, rank correlation {numbers.correlation(rho.rho)}."
     )
 
 
@@ -262,11 +263,8 @@ def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
     """The scores behind the best: significant ones one by one, the others together."""
     sure = [(name, found) for name, found in others if not _by_chance(found)]
     said = [f"{_plain(name)} {_how_well(found)} ({found})" for name, found in sure]
-    rest = [f"{_plain(name)} ({signed(x.rho)})" for name, x in others if _by_chance(x)]
-    if rest:
-        names = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
-        said.append(f"{names} no better than chance")
-    return said
+    rest = [f"{_plain(name)} ({numbers.correlation(x.rho)})" for name, x in others if _by_chance(x)]
+    return [*said, f"{numbers.listed(rest)} no better than chance"] if rest else said
 
 
 def _how_well(found: Correlation) -> str:

@@ -15,6 +15,7 @@ from headcount.measures.surface import Surface
 from headcount.measures.syntactic import Syntactic
 from headcount.measures.traits import Traits
 from headcount.tap import Anatomy
+from headcount.vocabulary import IMAGES, TEXTS, Inputs
 
 MEASURES: tuple[type[Sums], ...] = (
     Confidence,
@@ -43,8 +44,11 @@ IMAGE_MEASURES: tuple[type[Sums], ...] = (
 """The same of images."""
 
 
-def measures_of(anatomy: Anatomy, is_images: bool) -> tuple[type[Sums], ...]:
-    """The measures that make sense for a model on images, or else on sentences."""
-    every = IMAGE_MEASURES if is_images else MEASURES
+_OF_INPUTS = {TEXTS: MEASURES, IMAGES: IMAGE_MEASURES}
+
+
+def measures_of(anatomy: Anatomy, inputs: Inputs) -> tuple[type[Sums], ...]:
+    """The measures that make sense for a model on a kind of input."""
+    every = _OF_INPUTS[inputs]
     has_sink = any(layer.has_learned_sink for layer in anatomy.layers)
     return (*every, LearnedSink) if has_sink else every

@@ -18,6 +18,7 @@ from headcount.core import Grid, InputError, ModelError, amount
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder
 from headcount.models.loaded import Loaded
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
+from headcount.vocabulary import IMAGES
 
 
 def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -> Grid:
@@ -165,7 +166,7 @@ def encoder_of(
             f"{loaded.heads}, whose vision heads see nothing of a corpus. Load it without inputs, "
             "and give texts. A model that takes no text alone (CLIP) can be gated and made smaller."
         )
-    if corpus.is_images:
+    if corpus.inputs is IMAGES:
         return image_encoder(loaded)
     return loaded.encoder(strict, windows, window)
 

@@ -1,11 +1,11 @@
 from .texts import UNKNOWN as UNKNOWN
 from .texts import Real as Real
+from .texts import change as change
 from .texts import correlation as correlation
 from .texts import count as count
 from .texts import effect as effect
 from .texts import listed as listed
 from .texts import of as of
-from .texts import ordinal as ordinal
 from .texts import percent as percent
 from .texts import points as points
 from .texts import probability as probability

@@ -64,6 +64,16 @@ def effect(value: Real) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def change(difference: Real) -> str:
+    """An effect that always has its sign.
+
+    >>> change(0.0421), change(-4.2), change(0.00002)
+    ('+0.042', '−4.20', '0')
+    """
+    text = effect(difference)
+    return f"+{text}" if difference > 0 and text != "0" else text
+
+
 def significant(value: Real) -> str:
     """A number of any size with two significant digits.
 

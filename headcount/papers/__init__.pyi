@@ -51,7 +51,6 @@ from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .reproduce.experiment import PruningExperiment as PruningExperiment
 from .reproduce.gate_densities import GateRow as GateRow
 from .reproduce.gate_densities import read_gates as read_gates
-from .reproduce.gate_densities import write_gates as write_gates
 from .reproduce.hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .reproduce.hewitt2019 import hewitt2019_document as hewitt2019_document
 from .reproduce.hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
@@ -67,7 +66,6 @@ from .reproduce.michel2019 import michel2019_document as michel2019_document
 from .reproduce.michel2019 import reproduce_michel2019 as reproduce_michel2019
 from .reproduce.michel2019 import write_michel2019 as write_michel2019
 from .reproduce.michel2019_pruning import michel2019_curve as michel2019_curve
-from .reproduce.michel2019_pruning import michel2019_methods as michel2019_methods
 from .reproduce.michel2019_pruning import pruning_document as pruning_document
 from .reproduce.michel2019_pruning import (
     reproduce_michel2019_pruning as reproduce_michel2019_pruning,
@@ -80,7 +78,6 @@ from .reproduce.voita2019 import treebank_files as treebank_files
 from .reproduce.voita2019 import voita2019_document as voita2019_document
 from .reproduce.voita2019 import write_voita2019 as write_voita2019
 from .reproduce.voita2019_table2 import SWEEP as SWEEP
-from .reproduce.voita2019_table2 import check_not_from_scratch as check_not_from_scratch
 from .reproduce.voita2019_table2 import from_scratch as from_scratch
 from .reproduce.voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .reproduce.voita2019_table2 import table2_document as table2_document
@@ -96,6 +93,5 @@ from .reproduce.voita2019evolution import trained_models as trained_models
 from .reproduce.voita2019evolution import write_voita2019evolution as write_voita2019evolution
 from .tuned_maps import compare_maps as compare_maps
 from .tuned_maps import map_rows as map_rows
-from .tuned_maps import word_rows as word_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES
 from .word_classes import attention_to_words as attention_to_words

@@ -52,7 +52,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.compaction import Projection, restorable, restored
-from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError, Plan
+from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError, Plan, added
 from headcount.gates import Fixed
 from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
@@ -153,8 +153,7 @@ class _OutputListener:
         is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
         output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
         new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-        place = layer.layer_id
-        self.sums[place] = self.sums[place] + new if place in self.sums else new
+        self.sums = added(self.sums, {layer.layer_id: new})
 
 
 def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:

@@ -10,7 +10,7 @@ from .documents.comparison import matching_document as matching_document
 from .documents.comparison import matching_sentence as matching_sentence
 from .documents.comparison import matching_title as matching_title
 from .documents.confirmation import confirmation_document as confirmation_document
-from .documents.curve import CurveFacts as CurveFacts
+from .documents.curve import curve_of as curve_of
 from .documents.curve import numbers_table as numbers_table
 from .documents.explanation_summary import explanation_summary as explanation_summary
 from .documents.worth import worth_document as worth_document
@@ -41,6 +41,5 @@ from .page.shown import show as show
 from .page.shown import show_explained as show_explained
 from .sentences import short_name as short_name
 from .sentences import why_none as why_none
-from .worth import effects_in as effects_in
 from .worth import site_sentence as site_sentence
 from .worth import verdict as verdict

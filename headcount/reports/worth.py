@@ -3,10 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist, median
-from typing import TYPE_CHECKING
 
 from headcount import numbers
-from headcount.core import Head
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     METRICS,
@@ -20,10 +18,6 @@ from headcount.results import (
 from headcount.statistics import power_of, smallest_seen
 from headcount.vocabulary import WORTH
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 SURE = 0.05
 """Level of significance: heads with a smaller p matter."""
 NAMED = 3
@@ -34,17 +28,6 @@ LARGE_SHARE = 0.01
 """That size of all other scores, which are shares or correlations."""
 SMALL: Mapping[str, float] = {"loss": 0.01}
 """Effect whose power is said, in the loss's unit."""
-
-
-def effects_in(frame: "pd.DataFrame") -> list[Effect]:
-    """The effects in a table of heads that was assessed by ablation."""
-    columns = ("head", "ablation_delta", "ablation_low", "ablation_high", "ablation_p")
-    found = []
-    for name, delta, low, high, p in frame[list(columns)].to_numpy().tolist():
-        head = Head.parse(name)
-        place = {"site": head.site, "layer": head.layer, "head": name}
-        found.append(Effect(delta=delta, low=low, high=high, p=p, **place))
-    return found
 
 
 def verdict(effects: Iterable[Effect], record: ImportanceRecord) -> list[str]:

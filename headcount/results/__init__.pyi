@@ -33,7 +33,6 @@ from .clusters import Clusters as Clusters
 from .clusters import ClustersRecord as ClustersRecord
 from .clusters import HeadPlace as HeadPlace
 from .clusters import LayerTest as LayerTest
-from .confirmation import MOST_SHARED as MOST_SHARED
 from .confirmation import Claim as Claim
 from .confirmation import Confirmation as Confirmation
 from .confirmation import Outcome as Outcome
@@ -78,7 +77,6 @@ from .importance import SiteEffect as SiteEffect
 from .importance import loss_unit as loss_unit
 from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
-from .importance import signed as signed
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
 from .matching import Matching as Matching

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from headcount import numbers
 from headcount.core import JsonObject, OwnJson, stored
 from headcount.results.store import Record
 
@@ -43,6 +44,18 @@ class MetricChange:
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of `change`."""
         return (-self.high, -self.low) if self.higher_is_better else (self.low, self.high)
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Both numbers, the change with its 95 % interval, and p, as tables show them."""
+        low, high = map(numbers.effect, self.interval)
+        return (
+            numbers.effect(self.before),
+            numbers.effect(self.after),
+            numbers.change(self.change),
+            numbers.UNKNOWN if math.isnan(self.low) else f"{low} to {high}",
+            numbers.probability(p_beside(self.p, self.low, self.high)),
+        )
 
     def __str__(self) -> str:
         """The drop of a score, or the rise of a number that is better where it is lower.

@@ -1,11 +1,11 @@
 """An assessment: the record `importance.json`, what it holds, and scores in the table of heads."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+from headcount import numbers
 from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
 from headcount.results.store import Record
 
@@ -185,12 +185,8 @@ class Correlation:
     """Number of heads that have both numbers; the others are left out."""
 
     def __str__(self) -> str:
-        return f"{signed(self.rho)}, {signed(self.low)} to {signed(self.high)}"
-
-
-def signed(rho: float) -> str:
-    """A number with two decimals and a true minus; a dash for NaN."""
-    return "–" if math.isnan(rho) else f"{rho:.2f}".replace("-", "−")
+        rho, low, high = map(numbers.correlation, (self.rho, self.low, self.high))
+        return f"{rho}, {low} to {high}"
 
 
 @final

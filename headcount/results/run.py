@@ -13,7 +13,7 @@ from headcount.core import VERSION, Grid, JsonObject, LayerId, amount, omitted
 from headcount.results.profiles import Role
 from headcount.results.signature import Signature
 from headcount.results.store import Record
-from headcount.vocabulary import Inputs, Thresholds, inputs_of
+from headcount.vocabulary import IMAGES, TEXTS, Inputs, Thresholds
 
 _IMAGE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
 """Pattern of an image within a page."""
@@ -194,7 +194,7 @@ class RunRecord(Record):
     @property
     def inputs(self) -> Inputs:
         """The kind of input that was analysed."""
-        return inputs_of(self.grid)
+        return TEXTS if self.grid is None else IMAGES
 
 
 @final

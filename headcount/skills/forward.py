@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Gates, Head, LayerId, Plan, spread
+from headcount.core import Gates, Head, LayerId, Plan, added, spread
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
@@ -50,7 +50,7 @@ def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs
 
     with running(loaded, returned=hear):
         for found in spread(of_text, ids_BT.to(input_device(loaded.model))):
-            sums = {layer: sums.get(layer, 0) + sum_HD for layer, sum_HD in found.items()}
+            sums = added(sums, found)
     return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
 
 

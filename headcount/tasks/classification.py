@@ -276,15 +276,15 @@ class Row:
     """0 for the first text, 1 for the second, if the model has token types."""
 
 
-def encoded_pairs(loaded: Loaded, table: Table, first: str, second: str) -> tuple[list[Row], int]:
-    """Rows of the column `first`, paired with `second` if there is one.
+def encoded_pairs(loaded: Loaded, table: Table) -> tuple[list[Row], int]:
+    """Rows of the column `text`, paired with `second` if there is one.
 
     Returns:
         One row per example, and the number of rows that the tokenizer had to truncate.
     """
     tokenizer: Any = loaded.encoder().tokenizer
     reported = {"return_token_type_ids": loaded.takes_token_types}
-    texts = [table[first]] + ([table[second]] if second in table else [])
+    texts = [table[column] for column in ("text", "second") if column in table]
     rows = list(_rows(tokenizer, texts, reported))
     for row, origin in zip(rows, table.origins, strict=True):
         if not row.ids:
@@ -346,7 +346,7 @@ class Classification(ClassTask):
         table = self._read(loaded, data, columns, metric, limit)
         check_knows_padding(loaded)
         self._by_number = by_number(table, loaded.model.config)
-        self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
+        self._rows, self.num_truncated = encoded_pairs(loaded, table)
         self._pad_id = pad_id(loaded)
 
     @property

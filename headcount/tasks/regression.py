@@ -72,7 +72,7 @@ class Regression(RankedTask):
         if activation == "Sigmoid":
             _check_reaches(self._target_N)
         self.sha256 = table.sha256_with(scale=None if scale is None else [low, high])
-        self._rows, self.num_truncated = encoded_pairs(loaded, table, "text", "second")
+        self._rows, self.num_truncated = encoded_pairs(loaded, table)
         self._pad_id = pad_id(loaded)
         self.num_examples = len(table)
 

@@ -35,7 +35,7 @@ Departure: the dropped share is p rounded to a multiple of 1/65,536.
 import math
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,6 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import dropout
-from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, Dataset
 from transformers import (
     PrinterCallback,
@@ -62,6 +61,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from headcount.core import InputError, ModelError, amount, reading
 from headcount.training.checkpoints import check_resumable, check_whole, remove_early, saving
 from headcount.training.config import Optimization
+from headcount.training.instead import Instead
 from headcount.training.muon import factory
 
 NO_PART = -1
@@ -205,26 +205,10 @@ DRAW_BYTES = 8
 """Number of bytes in one draw of the generator."""
 
 
-@final
-class FastDropout(TorchFunctionMode):
-    """A context that replaces `torch.nn.functional.dropout` on a CPU by `dropped`."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        del types
-        if func is dropout:
-            return _replaced(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def _replaced(
+def fast_dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
+    """What takes the place of `torch.nn.functional.dropout`: `dropped` on a CPU."""
     if training and 0 < p < 1 and not inplace and input.device.type == "cpu":
         return dropped(input, p)
     return dropout(input, p, training, inplace)
@@ -363,7 +347,7 @@ def quicker_steps(device: torch.device) -> Iterator[None]:
     On CPUs, the backward pass of fused sdpa took a third of each step on short sentences.
     """
     attention = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
-    with FastDropout(), attention:
+    with Instead({dropout: fast_dropout}), attention:
         yield
 
 

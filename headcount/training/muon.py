@@ -18,18 +18,18 @@ Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv
 Departure: the AdamW part has no weight decay, as in training without Muon.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
-from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.training.config import Optimization
+from headcount.training.instead import Instead
 
 BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
 """Capabilities, by torch's names, any of which makes a CPU's bfloat16 fast."""
@@ -84,27 +84,17 @@ class MuonAdamW(Optimizer):
         return [group for part in self._parts.values() for group in part.param_groups]
 
 
-@final
-class Float32Iterations(TorchFunctionMode):
-    """A context in which `Tensor.bfloat16` of a CPU tensor returns float32 instead."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        del types
-        if func is Tensor.bfloat16 and args[0].device.type == "cpu":
-            return args[0].to(torch.float32, copy=True)  # Muon changes it in place
-        return func(*args, **(kwargs or {}))
+def _float32(matrix: Tensor, **options: Any) -> Tensor:
+    """What takes the place of `Tensor.bfloat16`: float32 on a CPU."""
+    if matrix.device.type == "cpu":
+        return matrix.to(torch.float32, copy=True)  # Muon changes it in place
+    return matrix.bfloat16(**options)
 
 
 def _quicker_iterations() -> AbstractContextManager[object]:
     known = torch.cpu.get_capabilities()
     has_units = any(known.get(name) for name in BFLOAT16_UNITS)
-    return nullcontext() if has_units else Float32Iterations()
+    return nullcontext() if has_units else Instead({Tensor.bfloat16: _float32})
 
 
 def factory(optimization: Optimization) -> tuple[Any, dict[str, Any]] | None:

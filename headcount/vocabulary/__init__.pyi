@@ -24,6 +24,7 @@ from .skills import SKILLS as SKILLS
 from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import IMAGES as IMAGES
+from .traits import INPUTS as INPUTS
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS
 from .traits import TEXTS as TEXTS
@@ -31,7 +32,6 @@ from .traits import TRAITS as TRAITS
 from .traits import Inputs as Inputs
 from .traits import TraitEntry as TraitEntry
 from .traits import in_legend as in_legend
-from .traits import inputs_of as inputs_of
 from .traits import kind_of as kind_of
 from .traits import kind_of_role as kind_of_role
 from .traits import label_of as label_of

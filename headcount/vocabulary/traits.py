@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
-from headcount.core import Grid
 from headcount.vocabulary.roles import ROLES, RoleEntry
 
 GIVES = "gives {much} of its attention to {target}; {null} {little}"
@@ -262,7 +261,7 @@ def label_of(trait: str) -> str:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """One kind of input."""
 
@@ -270,14 +269,20 @@ class Inputs:
     """What a corpus counts, e.g. "sentence"."""
     unit: str
     """What a test takes as independent, e.g. "text"."""
+    one: str
+    """One of these, e.g. "a text"."""
     more: str
     """What to give more of, e.g. "text"."""
     find: str
     """What a page can be searched for, as a hint."""
     traits: tuple[TraitEntry, ...]
     """Its traits, in the order in which they are measured."""
-    has_trees: bool = False
-    """Whether a corpus can have dependency trees."""
+    endings: tuple[str, ...] = ()
+    """Endings of its files, in any case, if a file is one of it."""
+    task: str = ""
+    """The task of its models; empty if they have several."""
+    is_text: bool = False
+    """Whether it has words: dependency trees, segments, tokens that are rare."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -286,10 +291,25 @@ class Inputs:
         return tuple(name for name in ROLES if name in possible)
 
 
-TEXTS = Inputs("sentence", "text", "text", "subject, punctuation", TEXT_TRAITS, has_trees=True)
-IMAGES = Inputs("image", "image", "images", "class token, patch above", IMAGE_TRAITS)
+TEXTS = Inputs(
+    item="sentence",
+    unit="text",
+    one="a text",
+    more="text",
+    find="subject, punctuation",
+    traits=TEXT_TRAITS,
+    is_text=True,
+)
+IMAGES = Inputs(
+    item="image",
+    unit="image",
+    one="an image",
+    more="images",
+    find="class token, patch above",
+    traits=IMAGE_TRAITS,
+    endings=(".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
+    task="image-classification",
+)
 
-
-def inputs_of(grid: Grid | None) -> Inputs:
-    """The kind of input that has a grid of patches, or none."""
-    return TEXTS if grid is None else IMAGES
+INPUTS = (TEXTS, IMAGES)
+"""Every kind of input."""

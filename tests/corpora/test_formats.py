@@ -18,6 +18,7 @@ import pytest
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Columns, Corpus, Sentence, read_data, read_parallel
 from headcount.tasks import COLUMNS
+from headcount.vocabulary import IMAGES
 
 TEXTS = ["A dog.", "Über uns\nзвезда", "2", "No, never"]
 ROWS: list[dict[str, Any]] = [{"review": text, "stars": 3} for text in TEXTS]
@@ -258,7 +259,7 @@ def test_data_sets_of_the_hub(hub: list[tuple[str, ...]], tmp_path: Path) -> Non
     url = "hf://imdb?split=train"
     corpus = Corpus(url, columns=REVIEW)
     assert [each.text for each in corpus] == [each.text for each in corpus] == TEXTS
-    assert hub == [("imdb", "train")] and corpus.names == (url,) and not corpus.is_images
+    assert hub == [("imdb", "train")] and corpus.names == (url,) and corpus.inputs is not IMAGES
     assert corpus.sha256() == Corpus(ROWS, columns=REVIEW).sha256() != Corpus(TEXTS[:1]).sha256()
     assert corpus.signed == {}
     texts, origins = both(url, REVIEW)

@@ -12,6 +12,7 @@ import pytest
 from headcount.core import CorpusError, InputError
 from headcount.corpora import Column, Corpus, Sentence, is_held, read_data, read_parallel
 from headcount.tasks import COLUMNS
+from headcount.vocabulary import IMAGES
 
 ROWS = [{"text": " A dog. ", "label": 1}, {"text": "", "label": 0}, {"text": "A cat.", "label": 0}]
 TEXTS = ["A dog.", "A cat."]
@@ -33,7 +34,7 @@ def test_rows_are_a_corpus_and_a_task_s_data(make: Any) -> None:
         assert [sentence.text for sentence in corpus] == TEXTS
     assert [sentence.origin for sentence in corpus] == ["row 1", "row 3"]
     assert corpus.sha256() == Corpus(ROWS).sha256() != Corpus(make(ROWS[:1])).sha256()
-    assert corpus.names == () and not corpus.is_images
+    assert corpus.names == () and corpus.inputs is not IMAGES
     table = read_data(make(ROWS), None, COLUMNS["causal-lm"])
     assert (table["text"], table.origins) == (TEXTS, ["row 1", "row 3"])
     assert table.sha256 == read_data(TEXTS, None, COLUMNS["causal-lm"]).sha256

@@ -18,6 +18,7 @@ from headcount.corpora import (
     take_census,
 )
 from headcount.corpora.halves import is_in_second_half
+from headcount.vocabulary import IMAGES
 from tests import pictures, tiny_tokenizers
 
 
@@ -72,7 +73,7 @@ def test_an_image_is_known_by_its_bytes(tmp_path: Path):
     first, second, again = corpus
     assert first.text != second.text == again.text
     assert is_in_second_half(second) == is_in_second_half(again)
-    assert corpus.is_images and corpus.names == ("one", "copy.png")
+    assert corpus.inputs is IMAGES and corpus.names == ("one", "copy.png")
     assert corpus.sha256() == Corpus([folder / "000.png", copy, copy]).sha256()
 
 
@@ -136,7 +137,7 @@ def test_what_is_no_corpus_of_images_is_refused(tmp_path: Path):
         Corpus([tmp_path / "000.png", text])
     with pytest.raises(CorpusError, match="got a source, a target or --pairs"):
         Corpus(tmp_path / "000.png", source=text)
-    with pytest.raises(CorpusError, match=r"000\.png: expected a text, since the model reads tok"):
+    with pytest.raises(CorpusError, match=r"000\.png: expected a text, since the model reads tex"):
         Encoder(tiny_tokenizers.wordpiece()).encode(list(Corpus(tmp_path / "000.png")))
-    with pytest.raises(CorpusError, match="expected an image, since the model reads pixels, got a"):
+    with pytest.raises(CorpusError, match=r"Give images, or a model that reads texts\."):
         encoder().encode([Sentence("a text")])

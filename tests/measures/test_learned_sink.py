@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headcount import Corpus, load
+from headcount import Corpus, load, vocabulary
 from headcount.analysis import measure
 from headcount.analysis.streaming import run
 from headcount.corpora import Batch, Sentence
@@ -80,7 +80,7 @@ def test_is_what_the_stock_model_gives_its_sinks():
     anatomy, sinks = examine(model), list[Tensor]()
     with torch.no_grad(), _sinks_of_softmax(sinks):
         model(**inputs)
-    totals = run(model, anatomy, [batch], measures_of(anatomy, is_images=False))
+    totals = run(model, anatomy, [batch], measures_of(anatomy, vocabulary.TEXTS))
     found = [
         part.value()["attn_none"] for (kind, _), part in totals.sums.items() if kind is LearnedSink
     ]
@@ -92,9 +92,10 @@ def test_is_what_the_stock_model_gives_its_sinks():
 
 
 def test_models_without_a_learned_sink_have_no_such_column(tmp_path: Path):
-    for name, is_images, every in (("llama", False, MEASURES), ("vit", True, IMAGE_MEASURES)):
+    kinds = (("llama", vocabulary.TEXTS, MEASURES), ("vit", vocabulary.IMAGES, IMAGE_MEASURES))
+    for name, inputs, every in kinds:
         anatomy = examined(name)[1]
-        assert measures_of(anatomy, is_images) == every and LearnedSink not in every
+        assert measures_of(anatomy, inputs) == every and LearnedSink not in every
     llama = load(saved.llama(tmp_path))
     assert "attn_none" not in measure(llama, Corpus(TEXTS)).frame
 

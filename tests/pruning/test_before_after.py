@@ -165,7 +165,7 @@ def test_a_score_that_is_better_where_it_is_lower_rises() -> None:
 
 @pytest.mark.parametrize(
     ("is_better", "after", "shown"),
-    [(True, 0.4, "−0.200 to −0.050"), (False, 0.6, "+0.050 to +0.200")],
+    [(True, 0.4, "−0.200 to −0.050"), (False, 0.6, "0.050 to 0.200")],
 )
 def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, shown: str) -> None:
     """A drop of 0.1 means a lower accuracy, or a higher perplexity."""
@@ -176,10 +176,10 @@ def test_the_card_has_changes_after_minus_before(is_better: bool, after: float, 
     text = card_of(data_sets={"test": found})
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     change = f"{after - 0.5:+.3f}".replace("-", "−")
-    scores = ["0.5000", f"{after:.4f}", change, shown]
-    assert ["accuracy", *scores, "0.01"] in rows
-    losses = ["1.0000", "1.5000", "+0.500", "+0.400 to +0.600"]
-    assert ["loss", *losses, "0.01"] in rows
+    scores = ["0.500", f"{after:.3f}", change, shown]
+    assert ["accuracy", *scores, "0.010"] in rows
+    losses = ["1.00", "1.50", "+0.500", "0.400 to 0.600"]
+    assert ["loss", *losses, "0.010"] in rows
     assert ["short", "1,200", *scores, *losses] in rows
 
 
@@ -190,7 +190,7 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
     text = card_of(data_sets={"test": DataSetChange(1200, bleu, loss)})
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     p_of = {cells[1].strip(): cells[-2].strip() for cells in rows}
-    assert (p_of["bleu"], p_of["loss"]) == ("–", "0.04")
+    assert (p_of["bleu"], p_of["loss"]) == ("–", "0.040")
     assert "p < 0.05 where the interval leaves 0 out" in text
 
 

@@ -11,10 +11,10 @@ import pytest
 from headcount.core import InputError, ModelError, Table, UnsuitedError, styled
 from headcount.pruning import Keep, Method, PruningContext, Selection, Trial, curve, method
 from headcount.pruning.methods.learned import L0, Subset
-from headcount.reports import CurveFacts, document_of, write_documents
+from headcount.reports import curve_of, document_of, write_documents
 from headcount.reports.documents.curve import curve_document, numbers_table, sentences
 from headcount.reports.figures.curves import score_curve
-from headcount.results import ALL, Curve, CurvePoints, Signature
+from headcount.results import ALL, Curve, CurvePoints, CurveRecord, Signature
 from headcount.tap import gated
 from headcount.tasks import TaskSplits, drawn, evaluate, some
 from headcount.training import FinetuneConfig, TrainingRun, finetune
@@ -22,6 +22,8 @@ from tests.pruning.context import context
 
 METHODS = {name: method(name) for name in ("norm", "random")}
 KEEPS = [3, 7]
+METRIC = ("perplexity", False)
+"""A score, and whether higher is better."""
 
 
 def measured(state: Path | None = None, key: str = "", **more) -> CurvePoints:
@@ -29,9 +31,17 @@ def measured(state: Path | None = None, key: str = "", **more) -> CurvePoints:
     return curve(Trial(given, given.train, given.train), METHODS, KEEPS, seeds=[0, 1], key=key)
 
 
-def facts() -> CurveFacts:
-    heads = context("causal-gpt2").loaded.heads
-    return CurveFacts(heads, "perplexity", False, ("a warning",), "signed")
+def recorded(points: CurvePoints) -> Curve:
+    heads = context("causal-gpt2").loaded.heads.counts
+    said = tuple(sentences(points, *METRIC))
+    facts = CurveRecord(
+        metric=METRIC[0],
+        heads=heads,
+        sentences=said,
+        warnings=("a warning",),
+        signature="signed",
+    )
+    return Curve(facts, points)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +93,12 @@ def test_random_orders_differ_by_seed_and_others_do_not_run_twice(points: CurveP
     assert {each.seed for each in points.points if each.method == "norm"} == {0}
 
 
-def test_methods_that_were_left_out_are_warned_of() -> None:
+def test_methods_that_were_left_out_are_warned_of(points: CurvePoints) -> None:
     given = context("causal-gpt2")
     splits = TaskSplits(given.train, given.train, warnings=("dev is train",))
-    found = CurveFacts.of(given.loaded, splits, METHODS, "", left_out={"norm": "It has no norm."})
-    assert found.warnings == ("dev is train", "norm is left out: It has no norm")
+    left = {"norm": "It has no norm."}
+    found = curve_of(points, given.loaded, splits, METHODS, "", left_out=left)
+    assert found.record.warnings == ("dev is train", "norm is left out: It has no norm")
 
 
 def test_budgets_are_of_the_heads_that_may_go() -> None:
@@ -219,7 +230,7 @@ def test_controls(tmp_path: Path) -> None:
         "–",
         "–",
     ]
-    reported = sentences(points, replace(facts(), updates={"l0": 4}))
+    reported = sentences(points, *METRIC, {"l0": 4})
     assert "Compare it with its control: the dense model after as many updates" in reported[-1]
     with styled():
         (axes,) = score_curve(points, "loss", "loss (nats)").axes
@@ -233,7 +244,7 @@ def test_controls(tmp_path: Path) -> None:
 
 def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    found = facts().curve(points)
+    found = recorded(points)
     found.write(tmp_path)
     write_documents(found, document_of(found, roles | {"dec.0.0": []}), tmp_path)
     paths = [*(tmp_path / "figures").iterdir()]
@@ -260,12 +271,12 @@ def test_document_and_figures(points: CurvePoints, tmp_path: Path) -> None:
 def test_figures_of_an_earlier_run_go(points: CurvePoints, tmp_path: Path) -> None:
     """The earlier run had a test set and roles."""
     roles = {str(head): ["sink"] for head in points.dense.heads}
-    found = facts().curve(points)
+    found = recorded(points)
     write_documents(found, document_of(found, roles), tmp_path)
     kept = tmp_path / "figures" / "mine.svg"
     kept.write_text("of the user")
     untested = points.frame.drop(columns=["test_loss", "test_score"])
-    found = facts().curve(CurvePoints.of(untested))
+    found = recorded(CurvePoints.of(untested))
     write_documents(found, document_of(found), tmp_path)
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert names == {"curve_score", "curve_loss", "sites", "layers", "mine"}
@@ -275,24 +286,22 @@ def test_the_best_method_and_those_no_better_than_random(points: CurvePoints) ->
     frame = points.frame
     better = frame.assign(score=[1.0, 2, 4, 5, 9, 7, 9])
     points = CurvePoints.of(better)
-    assert sentences(points, facts()) == [
+    assert sentences(points, *METRIC) == [
         "Best mean perplexity on dev over the budgets: norm (3.00).",
         "Random heads: 7.50. Every method is better.",
     ]
     worse = CurvePoints.of(frame.assign(score=[1.0, 9, 9, 5, 8, 7, 8]))
-    assert sentences(worse, facts())[1] == "Random heads: 7.00. No better than random: norm."
+    assert sentences(worse, *METRIC)[1] == "Random heads: 7.00. No better than random: norm."
     equal = CurvePoints.of(frame.assign(score=[1.0, 7, 7, 7, 7, 7, 7]))
-    assert sentences(equal, facts())[1] == "Random heads: 7.00. No better than random: norm."
+    assert sentences(equal, *METRIC)[1] == "Random heads: 7.00. No better than random: norm."
     alone = CurvePoints.of(better.query("method != 'norm'"))
-    assert sentences(alone, facts()) == ["Random heads: 7.50."]
+    assert sentences(alone, *METRIC) == ["Random heads: 7.50."]
     broken = CurvePoints.of(frame.assign(score=[1.0, 9, np.nan, 5, 8, 7, 8]))
-    assert sentences(broken, facts()) == sentences(CurvePoints.of(frame.head(1)), facts()) == []
-    trained = replace(facts(), updates={"l0": 1000})
-    assert "l0 also trained the weights, 1,000 updates per point" in sentences(worse, trained)[2]
-    assert "there is no control" in sentences(worse, trained)[2]
-    tables = [
-        each for each in curve_document(facts().curve(points)).blocks if isinstance(each, Table)
-    ]
+    assert sentences(broken, *METRIC) == sentences(CurvePoints.of(frame.head(1)), *METRIC) == []
+    trained = (*METRIC, {"l0": 1000})
+    assert "l0 also trained the weights, 1,000 updates per point" in sentences(worse, *trained)[2]
+    assert "there is no control" in sentences(worse, *trained)[2]
+    tables = [each for each in curve_document(recorded(points)).blocks if isinstance(each, Table)]
     score = tables[-2]
     assert score.headers == ("heads kept", "10 (all)", "7", "3")
     assert [row[:3] for row in score.rows] == [

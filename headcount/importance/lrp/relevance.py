@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, LayerId, spread
+from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
 from headcount.importance.choices import Rules
 from headcount.importance.lrp.propagation import Lrp, listener
 from headcount.tap import (
@@ -220,7 +220,7 @@ def relevance(
         for weight_E, parts in steps:
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)
-                sums[place] = sums.get(place, torch.zeros_like(summed_H)) + summed_H
+                sums = added(sums, {place: summed_H})
             num_steps += int(weight_E.sum())
     return Relevance({place: sum_H / num_steps for place, sum_H in sums.items()}, num_steps, rules)
 

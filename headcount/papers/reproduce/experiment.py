@@ -9,8 +9,8 @@ from typing import Any, final
 from headcount.core import short_hash
 from headcount.models import Loaded
 from headcount.pruning import Method, PruneSettings, Trial, Units, curve
-from headcount.reports import CurveFacts, document_of, write_documents
-from headcount.results import CurvePoints
+from headcount.reports import curve_of, document_of, write_documents
+from headcount.results import Curve, CurvePoints
 from headcount.tasks import TaskSplits
 
 
@@ -64,27 +64,22 @@ class PruningExperiment:
 
     def curve(
         self, methods: Mapping[str, Method], keeps: Sequence[int], seeds: Sequence[int]
-    ) -> tuple[CurvePoints, CurveFacts]:
+    ) -> Curve:
         """Measure all points and write the files of their curve.
 
         Args:
             methods: methods by name.
             keeps: numbers of kept heads among those that may be pruned.
             seeds: seeds of random orders; other methods use the first.
-
-        Returns:
-            The points, and what is common to all of them.
         """
         signature = self.signature(repr(methods))
         points = curve(self.trial, methods, keeps, seeds, signature)
-        return points, self.write(points, methods, signature)
+        return self.write(points, methods, signature)
 
-    def write(
-        self, points: CurvePoints, methods: Mapping[str, Method], signature: str
-    ) -> CurveFacts:
-        """Write the files of a curve; returns what is common to all of its points."""
-        facts = CurveFacts.of(self.loaded, self.splits, methods, signature)
-        found = facts.curve(points, self.arguments)
+    def write(self, points: CurvePoints, methods: Mapping[str, Method], signature: str) -> Curve:
+        """Write the files of a curve, and return it."""
+        found = curve_of(points, self.loaded, self.splits, methods, signature)
+        found = found.recorded(self.arguments or {})
         found.write(self.out)
         write_documents(found, document_of(found), self.out)
-        return facts
+        return found

@@ -14,8 +14,7 @@ from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
 from headcount.pruning import Method, li2021, michel2019, voita2019, with_options
-from headcount.reports import CurveFacts
-from headcount.results import CurvePoints
+from headcount.results import Curve
 from headcount.training import Trained
 
 JOINT, PIPELINED, STRAIGHT = "subset-joint", "subset-pipelined", "subset-straight-through"
@@ -46,9 +45,9 @@ def reproduce_li2021(
     methods = dict(li2021_methods(tune, experiment.splits.train.name))
     recorder = GateRecorder(methods["l0"], "l0")
     methods["l0"] = recorder
-    points, facts = experiment.curve(methods, keeps, [experiment.settings.seed])
-    text = li2021_document(points, facts)
-    rows = recorded_gates(recorder, experiment.state, points)
+    found = experiment.curve(methods, keeps, [experiment.settings.seed])
+    text = li2021_document(found, experiment.splits.dev.higher_is_better)
+    rows = recorded_gates(recorder, experiment.state, found.points)
     densities, figures = write_densities(rows, experiment.out)
     return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
 
@@ -87,10 +86,11 @@ def li2021_methods(
     return found
 
 
-def li2021_document(points: CurvePoints, facts: CurveFacts) -> str:
+def li2021_document(found: Curve, higher_is_better: bool) -> str:
     """The document: every method's score under every budget, and the paper's claim."""
+    points, metric = found.points, found.record.metric
     column, names = score_column(points), [*li2021_methods()]
-    times, unit = scale(facts.metric), in_unit(facts.metric, facts.higher_is_better)
+    times, unit = scale(metric), in_unit(metric, higher_is_better)
     dense = times * points.dense.numbers[column]
     rows = [[f"{points.dense.keep} (all)", *[f"{dense:.2f}"] * len(names)]]
     if points.controls:
@@ -116,6 +116,6 @@ def li2021_document(points: CurvePoints, facts: CurveFacts) -> str:
         "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
         "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
         f"budgets: {change(gap)}.",
-        code(str(facts.signature)),
+        code(found.record.signature),
     ]
     return "\n\n".join(parts) + "\n"

@@ -21,8 +21,7 @@ from headcount.papers.document import per_cent, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Greedy, Method, Random, RankingMethod, Units, method
 from headcount.pruning import share as share_of
-from headcount.reports import CurveFacts
-from headcount.results import CurvePoints
+from headcount.results import Curve, CurvePoints
 from headcount.speed import Options, Speed, compare_speed
 
 SEEDS = 5
@@ -46,13 +45,13 @@ def reproduce_michel2019_pruning(
     Raises:
         InputError: if a budget can't be met.
     """
-    points, facts = michel2019_curve(experiment, keeps, quantity)
-    return write_michel2019_pruning(experiment, points, facts, quantity)
+    found = michel2019_curve(experiment, keeps, quantity)
+    return write_michel2019_pruning(experiment, found, quantity)
 
 
 def michel2019_curve(
     experiment: PruningExperiment, keeps: Sequence[int], quantity: DeltaOf
-) -> tuple[CurvePoints, CurveFacts]:
+) -> Curve:
     """The points of the pruning, with half of the heads among them; their curve is written."""
     half = share_of(experiment.units, 0.5)
     budgets = sorted({*(keeps or tenths(experiment.units)), half})
@@ -62,16 +61,16 @@ def michel2019_curve(
 
 
 def write_michel2019_pruning(
-    experiment: PruningExperiment, points: CurvePoints, facts: CurveFacts, quantity: DeltaOf
+    experiment: PruningExperiment, found: Curve, quantity: DeltaOf
 ) -> Path:
     """Time the model without half its heads, and write the document.
 
     Nothing else should run meanwhile, not even a progress bar: it would be timed, too.
     """
     half = share_of(experiment.units, 0.5)
-    chosen = next(point for point in points.first_seed("gradient") if point.keep == half)
+    chosen = next(each for each in found.points.first_seed("gradient") if each.keep == half)
     speed = _speed(experiment.loaded, chosen.heads)
-    text = pruning_document(points, facts, speed, quantity)
+    text = pruning_document(found, experiment.splits.dev.higher_is_better, speed, quantity)
     return write_document(experiment.out / "michel2019_pruning.md", text)
 
 
@@ -111,12 +110,13 @@ def tenths(units: Units) -> list[int]:
 
 
 def pruning_document(
-    points: CurvePoints, facts: CurveFacts, speed: Speed | str, quantity: DeltaOf
+    found: Curve, higher_is_better: bool, speed: Speed | str, quantity: DeltaOf
 ) -> str:
     """The document: our numbers beside the published ones; speed, or why it is missing."""
+    points = found.points
     rows = [[f"paper, {name}", "gradient", per_cent(part), "–"] for name, part in FREE.items()]
     rows += [
-        _free_row(points, name, facts.higher_is_better)
+        _free_row(points, name, higher_is_better)
         for name in michel2019_methods(quantity)
         if name in points.methods
     ]
@@ -130,7 +130,7 @@ def pruning_document(
     )
     parts = [
         "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
-        f"Score: {facts.metric}. The curves are in [curve.md](curve.md).",
+        f"Score: {found.record.metric}. The curves are in [curve.md](curve.md).",
         "## How many heads can be pruned (section 4.2)",
         table(header, rows),
         "The paper says 'without noticeable impact'; here that means a loss of at most 1 % of the "
@@ -138,7 +138,7 @@ def pruning_document(
         f"{quantity} without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
         "## Speed of a model without half its heads (section 5, table 4)",
         speed if isinstance(speed, str) else _speeds(speed),
-        code(str(facts.signature)),
+        code(found.record.signature),
     ]
     return "\n\n".join(parts) + "\n"
 

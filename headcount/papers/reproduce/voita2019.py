@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from transformers import PreTrainedModel
 
+from headcount import numbers
 from headcount.analysis import Options, analyze
 from headcount.core import InputError, Progress, amount, code, silent, table, write_document
 from headcount.corpora import Corpus
@@ -211,7 +212,7 @@ def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
     for name, rows in groups.items():
         means = [_mean(row.values["confidence"] for row in rows), _mean(map(_relevance, rows))]
         part = sum(abs(_relevance(row)) for row in rows) / total if total else math.nan
-        shown = ["–" if math.isnan(each) else f"{each:.2f}".replace("-", "−") for each in means]
+        shown = map(numbers.correlation, means)
         yield [SITE_TITLES.get(site, site), name, str(len(rows)), *shown, per_cent(part)]
 
 

@@ -37,8 +37,8 @@ def function_maps(run: Analysis) -> Figure:
     for (site, rows), line in zip(sites, grid, strict=True):
         for axes in line:
             plain_grid(axes, max(row.layer for row in rows) + 1, columns)
-        draw_numbers(line[0], rows, "relevance", 0.0, largest)
-        draw_numbers(line[1], rows, "confidence", 0.0, 1.0)
+        draw_numbers(line[0], rows, "relevance", largest)
+        draw_numbers(line[1], rows, "confidence", 1.0)
         _draw_functions(line[2], rows)
         for axes, title in zip(line, ("relevance", "confidence", FUNCTION), strict=True):
             axes.set_title(title)
@@ -55,7 +55,7 @@ def rare_maps(run: Analysis) -> Figure:
     grid = figure.subplots(1, len(sites), squeeze=False)[0]
     for (site, rows), axes in zip(sites, grid, strict=True):
         plain_grid(axes, max(row.layer for row in rows) + 1, columns)
-        image = draw_numbers(axes, rows, "rare2_share", 0.0, 1.0)
+        image = draw_numbers(axes, rows, "rare2_share", 1.0)
         axes.set_title(SITE_TITLES.get(site, site))
     grid[0].set_ylabel("layer")
     bar = figure.colorbar(image, ax=list(grid), shrink=0.8, pad=0.02)

@@ -32,8 +32,7 @@ from headcount.pruning import (
     voita2019,
     with_options,
 )
-from headcount.reports import CurveFacts
-from headcount.results import CurvePoints
+from headcount.results import Curve, CurvePoints
 from headcount.training import FinetuneConfig, FineTuned, Optimization, check_finetuning
 
 TRAINED, SCRATCH = "trained", "scratch"
@@ -92,8 +91,8 @@ def reproduce_voita2019_table2(
     recorder = GateRecorder(method, TRAINED)
     points = table2(experiment.trial, recorder, keeps, fresh, experiment.signature(repr(method)))
     signature = experiment.signature(f"{method!r};{fresh!r}")
-    facts = experiment.write(points, {TRAINED: method}, signature)
-    text = table2_document(points, facts, fresh)
+    found = experiment.write(points, {TRAINED: method}, signature)
+    text = table2_document(found, experiment.splits.dev.higher_is_better, fresh)
     rows = recorded_gates(recorder, experiment.state, points)
     densities, figures = write_densities(rows, experiment.out)
     return write_document(experiment.out / "voita2019_table2.md", f"{text}\n{densities}\n", figures)
@@ -218,10 +217,11 @@ def table2(
     return CurvePoints((*first.points, *second.points))
 
 
-def table2_document(points: CurvePoints, facts: CurveFacts, scratch: FinetuneConfig) -> str:
+def table2_document(found: Curve, higher_is_better: bool, scratch: FinetuneConfig) -> str:
     """The document: our numbers beside the published ones."""
-    column, rows, times = score_column(points), [], scale(facts.metric)
-    unit = in_unit(facts.metric, facts.higher_is_better)
+    points, metric = found.points, found.record.metric
+    column, rows, times = score_column(points), [], scale(metric)
+    unit = in_unit(metric, higher_is_better)
     both = (points.first_seed(TRAINED), points.first_seed(SCRATCH))
     for trained, fresh in reversed(list(zip(*both, strict=True))):
         assert trained.keep == fresh.keep
@@ -244,7 +244,7 @@ def table2_document(points: CurvePoints, facts: CurveFacts, scratch: FinetuneCon
         ],
         "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
         table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
-        code(str(facts.signature)),
+        code(found.record.signature),
     ]
     return "\n\n".join(parts) + "\n"
 

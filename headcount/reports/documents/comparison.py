@@ -47,7 +47,6 @@ from headcount.results import (
     PairCorrelation,
     SiteMatching,
     TraitStrength,
-    signed,
 )
 from headcount.statistics import ALPHA
 from headcount.vocabulary import TRAITS, relation_words
@@ -271,9 +270,8 @@ def _scores(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
     rows = list[tuple[str, ...]]()
     for name, over in found.by_head.items():
         if name not in SKIPPED and over.rho == over.rho:
-            layers = found.by_layer[name].rho
             label = MEASURES[name].label if name in MEASURES else name.replace("_", " ")
-            rows.append((label, str(over), signed(layers) if layers == layers else "–"))
+            rows.append((label, str(over), numbers.correlation(found.by_layer[name].rho)))
     title = "Rank correlations (Spearman)"
     yield Heading(title)
     header = ("number", "head by head, 95 % interval", "means of layers")

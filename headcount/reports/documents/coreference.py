@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headcount import numbers
 from headcount.core import Block, Chart, Document, Heading, Table, Text, amount
 from headcount.reports.figures.head_relations import coreference_kinds, coreference_map
 from headcount.results import ChosenHead, Coreference, CoreferenceRow, NameRow
@@ -95,13 +96,10 @@ def _sentence(found: Coreference) -> str:
     }
     below = [name for name, value in baselines.items() if best.low > value]
     above = [name for name, value in baselines.items() if best.high < value]
-    said = [f"above {_listed(below)}"] * bool(below) + [f"below {_listed(above)}"] * bool(above)
+    ends = (("above", below), ("below", above))
+    said = [f"{where} {numbers.listed(names)}" for where, names in ends if names]
     return (
         f"{best.head} points at an antecedent of {100 * best.accuracy:.1f} % of the mentions "
         f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
         f"{' and '.join(said) or 'as often as baselines do'}."
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

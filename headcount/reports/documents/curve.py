@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
 
 from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
 from headcount.models import Loaded
@@ -13,67 +11,39 @@ from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord, 
 from headcount.tasks import TaskSplits
 
 
-@final
-@dataclass(frozen=True)
-class CurveFacts:
-    """Facts about a curve that its rows do not hold."""
+def curve_of(
+    points: CurvePoints,
+    loaded: Loaded,
+    splits: TaskSplits,
+    methods: Mapping[str, Method],
+    signature: str,
+    left_out: Mapping[str, str] | None = None,
+) -> Curve:
+    """The curve of some points, with what its rows do not hold.
 
-    heads: Heads
-    metric: str
-    higher_is_better: bool
-    warnings: tuple[str, ...]
-    signature: str
-    updates: Mapping[str, int] = field(default_factory=dict)
-    """Number of weight updates per point, for the methods that train weights."""
-
-    @classmethod
-    def of(
-        cls,
-        loaded: Loaded,
-        splits: TaskSplits,
-        methods: Mapping[str, Method],
-        signature: str,
-        left_out: Mapping[str, str] | None = None,
-    ) -> "CurveFacts":
-        """The facts about a curve.
-
-        Args:
-            loaded: the model.
-            splits: the data that heads were chosen and points were measured on.
-            methods: the methods, by their name in the table.
-            signature: the signature of everything that the points depend on.
-            left_out: the reason for each method that could not choose heads of this model.
-        """
-        without = left_out or {}
-        measured = {name: each for name, each in methods.items() if name not in without}
-        return cls(
-            heads=loaded.heads,
-            metric=splits.dev.metric,
-            higher_is_better=splits.dev.higher_is_better,
-            warnings=(
-                *splits.warnings,
-                *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
-            ),
-            signature=signature,
-            updates={name: tuning.updates for name, tuning in trained(measured).items()},
-        )
-
-    def curve(self, points: CurvePoints, arguments: Mapping[str, Any] | None = None) -> Curve:
-        """The curve of some points.
-
-        Args:
-            points: the points.
-            arguments: arguments of the command, for the record.
-        """
-        record = CurveRecord(
-            metric=self.metric,
-            heads=self.heads.counts,
-            warnings=self.warnings,
-            sentences=tuple(sentences(points, self)),
-            signature=self.signature,
-            arguments=arguments or {},
-        )
-        return Curve(record, points)
+    Args:
+        points: the points.
+        loaded: the model.
+        splits: the data that heads were chosen and points were measured on.
+        methods: the methods, by their name in the table.
+        signature: the signature of everything that the points depend on.
+        left_out: the reason for each method that could not choose heads of this model.
+    """
+    without = left_out or {}
+    measured = {name: each for name, each in methods.items() if name not in without}
+    updates = {name: tuning.updates for name, tuning in trained(measured).items()}
+    task = splits.dev
+    record = CurveRecord(
+        metric=task.metric,
+        heads=loaded.heads.counts,
+        warnings=(
+            *splits.warnings,
+            *(f"{name} is left out: {why.rstrip('.')}" for name, why in without.items()),
+        ),
+        sentences=tuple(sentences(points, task.metric, task.higher_is_better, updates)),
+        signature=signature,
+    )
+    return Curve(record, points)
 
 
 def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = None) -> Document:
@@ -126,20 +96,31 @@ def numbers_table(points: CurvePoints, column: str, title: str = "") -> Table:
     return Table.of([*headers, *map(str, keeps)], rows, title)
 
 
-def sentences(points: CurvePoints, facts: CurveFacts) -> list[str]:
+def sentences(
+    points: CurvePoints,
+    metric: str,
+    higher_is_better: bool,
+    updates: Mapping[str, int] | None = None,
+) -> list[str]:
     """Sentences on the best method over all budgets, and on those no better than random heads.
 
     Both are on the development data.
+
+    Args:
+        points: the points.
+        metric: name of the score.
+        higher_is_better: whether a better model has a higher score.
+        updates: number of weight updates per point, for the methods that train weights.
     """
     column = "score" if "score" in points else "loss"
-    more_is_better = column == "score" and facts.higher_is_better
-    reported = [_trained(points, method, updates) for method, updates in facts.updates.items()]
+    more_is_better = column == "score" and higher_is_better
+    reported = [_trained(points, method, number) for method, number in (updates or {}).items()]
     mean = {method: points.mean(method, column) for method in points.methods}
     if not all(map(math.isfinite, mean.values())):  # no budget, or a broken model
         return reported
     sign = 1 if more_is_better else -1
     ranked = sorted(mean, key=lambda name: sign * mean[name], reverse=True)
-    name = METRICS.get(facts.metric, facts.metric) if column == "score" else "loss"
+    name = METRICS.get(metric, metric) if column == "score" else "loss"
     best = [
         f"Best mean {name} on dev over the budgets: {one} ({_number(mean[one])})."
         for one in [method for method in ranked if method != RANDOM][:1]

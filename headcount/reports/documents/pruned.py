@@ -12,7 +12,6 @@ from headcount.results import (
     MetricChange,
     PruneRecord,
     Survival,
-    p_beside,
     pruned_warnings,
 )
 
@@ -66,22 +65,10 @@ def _drop(record: PruneRecord) -> list[str]:
             name = METRICS.get(change.name, change.name)
             name = "the loss" if name == "loss" else name
             verb = "rises" if change.change > 0 else "drops"
-            by = numbers.effect(abs(change.change))
-            ends = f" (95\u202f% {_interval(change)})" if math.isfinite(change.low) else ""
-            return [
-                f"On {data}, {name} {verb} from {numbers.effect(change.before)} to "
-                f"{numbers.effect(change.after)}, a change of {_sign(change)}{by}{ends}."
-            ]
+            before, after, by, interval, _ = change.cells
+            ends = f" (95\u202f% {interval})" if math.isfinite(change.low) else ""
+            return [f"On {data}, {name} {verb} from {before} to {after}, a change of {by}{ends}."]
     return []
-
-
-def _sign(change: MetricChange) -> str:
-    return "+" if change.change > 0 else "−"
-
-
-def _interval(change: MetricChange) -> str:
-    low, high = change.interval
-    return f"{numbers.effect(low)} to {numbers.effect(high)}"
 
 
 def _changes(record: PruneRecord) -> Iterator[Block]:
@@ -104,15 +91,7 @@ def _changes(record: PruneRecord) -> Iterator[Block]:
 
 
 def _change(change: MetricChange, data: str) -> tuple[str, ...]:
-    p = p_beside(change.p, change.low, change.high)
-    return (
-        f"{METRICS.get(change.name, change.name)}, {data}",
-        numbers.effect(change.before),
-        numbers.effect(change.after),
-        f"{_sign(change)}{numbers.effect(abs(change.change))}",
-        _interval(change) if math.isfinite(change.low) else "",
-        numbers.probability(p),
-    )
+    return (f"{METRICS.get(change.name, change.name)}, {data}", *change.cells)
 
 
 def _survivals(functions: Sequence[Survival]) -> Iterator[Block]:

@@ -62,7 +62,7 @@ def confidence_map(run: Analysis) -> Figure:
     """Layers x heads, shaded by confidence; hatched if it could not be measured."""
     figure, all_axes = _site_axes(run, extra=0.0, least=(0.0, BAR))
     images = [
-        draw_numbers(axes, rows, "confidence", 0.0, 1.0)
+        draw_numbers(axes, rows, "confidence", 1.0)
         for axes, (_, rows) in zip(all_axes, run.by_site(), strict=True)
     ]
     bar = figure.colorbar(images[-1], ax=all_axes, shrink=0.8, pad=0.02)
@@ -76,10 +76,8 @@ def draw_kinds(axes: Axes, rows: list[HeadRow], found: Mapping[str, Leading | No
         _draw_cell(axes, row, found[row.head])
 
 
-def draw_numbers(
-    axes: Axes, rows: list[HeadRow], column: str, low: float, high: float
-) -> AxesImage:
-    """Draw the heads of one site, shaded by one of their numbers; hatched where it is unknown."""
+def draw_numbers(axes: Axes, rows: list[HeadRow], column: str, high: float) -> AxesImage:
+    """Draw the heads of one site, shaded by a number from 0 up; hatched where it is unknown."""
     shape = _shape(rows)
     grid = np.full(shape, np.nan)
     for row in rows:
@@ -97,7 +95,7 @@ def draw_numbers(
         )
     )
     masked = np.ma.masked_invalid(grid)
-    return axes.imshow(masked, cmap=_SCALE, vmin=low, vmax=high, aspect="auto")
+    return axes.imshow(masked, cmap=_SCALE, vmin=0.0, vmax=high, aspect="auto")
 
 
 def _shape(rows: list[HeadRow]) -> tuple[int, int]:

@@ -98,6 +98,11 @@ def image_view(example: Example, grid: Grid) -> ImageView:
     )
 
 
+def view_of(example: Example, grid: Grid | None) -> ExampleView | ImageView:
+    """The drawing of an example of a run."""
+    return image_view(example, grid) if grid and example.image else example_view(example)
+
+
 def _cut(example: Example) -> Example:
     """At most MAX_WORDS queries and keys, around the first arc."""
     first_query, first_key = example.arcs[0] if example.arcs else (0, 0)

@@ -11,14 +11,13 @@ from headcount import numbers
 from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
-from headcount.reports.page.attention_view import ExampleView, ImageView, example_view, image_view
+from headcount.reports.page.attention_view import ExampleView, ImageView, view_of
 from headcount.reports.page.kept_view import fates, keepings
 from headcount.reports.relation_view import RelationScore, best_of_head
 from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import (
     Analysis,
-    Example,
     Profiles,
     TraitStrength,
     finding,
@@ -289,7 +288,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             rare=_rare(row.values),
             numbers=_numbers(row.values, null.get(row.head)),
             related=related[row.head],
-            examples=tuple(_example(run, e) for e in run.examples.get(row.head, ())),
+            examples=tuple(view_of(e, run.record.grid) for e in run.examples.get(row.head, ())),
         )
         for row in run.rows
     )
@@ -303,11 +302,6 @@ def _profile(run: Analysis, head: str) -> ProfileView | None:
         unit = (f"segment of {few.words}", f"segments of {few.words}")
     about = few.words if few is not None else f"{unit[1]} of this kind"
     return profile_view(run.traits.get(head, ()), unit, not_tested(run), about)
-
-
-def _example(run: Analysis, example: Example) -> ExampleView | ImageView:
-    grid = run.record.grid
-    return image_view(example, grid) if grid and example.image else example_view(example)
 
 
 def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:

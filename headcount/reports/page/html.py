@@ -231,32 +231,37 @@ def write_report(
     return path
 
 
-def write_page(
-    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
-) -> None:
-    """Write the page of a document.
+def document_page(
+    document: Document, record: Record | None = None, rows: Sequence[HeadRow] = ()
+) -> str:
+    """The page of a document as a string.
 
     Args:
-        path: its file.
         document: what it shows.
         record: the record of what was measured, which names the model and the data.
         rows: heads of which it shows every number below.
     """
-    model, data = model_and_data(record)
-    page = fill_template(
+    model, data = model_and_data(record) if record else ("", "")
+    return fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),
         scripts=("elements.js", "table.js"),
         data={},
         title=document.title,
-        by=record.COMMAND,
+        by=record.COMMAND if record else "",
         model=model,
         data_names=data,
         document=document,
         sections=(heads_section(rows),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
     )
-    write_text(path, page)
+
+
+def write_page(
+    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
+) -> None:
+    """Write the page of a document, see `document_page`."""
+    write_text(path, document_page(document, record, rows))
 
 
 def write_documents(

@@ -98,13 +98,6 @@ NOTES = (
         (IMAGES,),
     ),
     Note(
-        "Averages",
-        "Every number is a sum over the corpus, divided once at the end, never a mean of means of "
-        "images.",
-        "headcount",
-        (IMAGES,),
-    ),
-    Note(
         "Positional",
         "Share of patches whose largest weight lies on the patch at one place relative to them, "
         "among patches that have a patch there; special tokens are left out. The null is the "
@@ -144,9 +137,9 @@ NOTES = (
     ),
     Note(
         "Averages",
-        "Every number is a sum over the corpus, divided once at the end, never a "
-        "mean of sentence means.",
+        "Every number is a sum over the corpus, divided once at the end, never a mean of means.",
         "headcount",
+        (TEXTS, IMAGES),
     ),
 )
 """Definitions and references for everything in the report."""

@@ -199,7 +199,7 @@ def next_steps(run: Analysis, found: Found, given: Given) -> tuple[str, ...]:
             "measured. Small "
             "effects need thousands."
         )
-    if inputs.has_trees and not run.relation_rows:
+    if inputs.is_text and not run.relation_rows:
         steps.append("A treebank (.conllu): it shows which heads find syntactic relations.")
     model, out = shlex.quote(given.model), shlex.quote(given.out)
     if run.importance is None:
@@ -221,9 +221,7 @@ def _task(run: Analysis) -> str:
     sites = run.record.sites
     if "decoder.cross" in sites:
         return "translation"
-    if run.record.grid is not None:
-        return "image-classification"
-    return "causal-lm" if "decoder.self" in sites else "TASK"
+    return run.record.inputs.task or ("causal-lm" if "decoder.self" in sites else "TASK")
 
 
 @final

@@ -122,7 +122,7 @@ class Methods:
 def methods(run: Analysis) -> Section:
     """The section on methods."""
     unmeasured = (
-        NO_TREES if run.record.inputs.has_trees and not run.relation_rows else "",
+        NO_TREES if run.record.inputs.is_text and not run.relation_rows else "",
         "" if run.null_rows else NO_NULL,
     )
     notes = [note for note in NOTES if run.record.inputs in note.inputs]

@@ -23,6 +23,7 @@ from headcount.papers.following.prunability import (
     tried_numbers,
 )
 from headcount.results import Correlation
+from headcount.vocabulary import IMAGES
 from tests import pictures, saved
 from tests.textbook import prunability as textbook
 
@@ -267,6 +268,6 @@ def test_texts_of_a_task_are_its_first_column() -> None:
 def test_images_of_a_task_are_a_corpus_of_images(tmp_path: Path) -> None:
     folder = pictures.write_images(tmp_path, 5, ("cat", "dog"))
     images = texts_of("image-classification", str(folder), limit=3)
-    assert images.is_images and [each.origin for each in images] == [
+    assert images.inputs is IMAGES and [each.origin for each in images] == [
         str(folder / place) for place in ("cat/000.png", "dog/001.png", "cat/002.png")
     ]

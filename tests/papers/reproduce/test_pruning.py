@@ -10,8 +10,8 @@ from headcount.papers.reproduce import li2021, michel2019_pruning, voita2019_tab
 from headcount.papers.reproduce.michel2019_pruning import free_keep
 from headcount.papers.reproduce.voita2019_table2 import from_scratch
 from headcount.pruning import PruningContext, Subset, Trial, Units, method
-from headcount.reports import CurveFacts, numbers_table
-from headcount.results import ALL, CurvePoint, CurvePoints
+from headcount.reports import numbers_table
+from headcount.results import ALL, Curve, CurvePoint, CurvePoints, CurveRecord
 from headcount.training import FinetuneConfig, FineTuned
 from tests.pruning.context import context
 from tests.speed.test_write import speed
@@ -57,14 +57,14 @@ def test_what_is_free(higher: bool, values: dict[int, float], kept: int) -> None
     assert losses == free_keep(curve(rows, "score"), "gradient", False)
 
 
-def facts(metric: str, higher_is_better: bool) -> CurveFacts:
-    return CurveFacts(Heads({}), metric, higher_is_better, (), "signature")
+def measured(points: CurvePoints, metric: str) -> Curve:
+    return Curve(CurveRecord(metric=metric, heads={}, signature="signature"), points)
 
 
 def test_michel_s_table() -> None:
     points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.92), ("random", 8, 30.0)], "score")
     text = michel2019_pruning.pruning_document(
-        points, facts("bleu", True), "Not measured.", "score"
+        measured(points, "bleu"), True, "Not measured.", "score"
     )
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     assert ["", "here", "gradient", "20", "0.2", ""] in rows
@@ -81,7 +81,7 @@ def test_the_free_share_is_chosen_on_one_set_and_measured_on_the_other() -> None
         for each, lost in zip(curve(rows, "score").points, (0, 2.0, 0), strict=True)
     )
     text = michel2019_pruning.pruning_document(
-        CurvePoints(points), facts("bleu", True), "Not measured.", "score"
+        measured(CurvePoints(points), "bleu"), True, "Not measured.", "score"
     )
     found = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     lost = 100 * (0.9 * 0.1 + 2.0) / 36
@@ -102,7 +102,7 @@ def test_table_2() -> None:
     rows = [(ALL, 144, 50.0), ("trained", 75, 49.5), ("scratch", 144, 48.0), ("scratch", 75, 47.1)]
     rows.append(("control of trained", 144, 50.25))
     text = voita2019_table2.table2_document(
-        curve(rows), facts("bleu", True), FinetuneConfig(updates=7)
+        measured(curve(rows), "bleu"), True, FinetuneConfig(updates=7)
     )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["25/25/25", "75", "49.50", "47.10", "−2.40"] in found
@@ -111,7 +111,7 @@ def test_table_2() -> None:
     assert "bleu; `test_score`" in text and "as many updates, without gates: 50.25." in text
     rows = [(ALL, 72, 0.89), ("trained", 36, 0.8924), ("scratch", 72, 0.5), ("scratch", 36, 0.4)]
     text = voita2019_table2.table2_document(
-        curve(rows), facts("spearman", True), FinetuneConfig(updates=7)
+        measured(curve(rows), "spearman"), True, FinetuneConfig(updates=7)
     )
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12/12/12", "36", "89.24", "40.00", "−49.24"] in found and "in points" in text
@@ -180,15 +180,15 @@ def test_li_s_claim() -> None:
         rows += [
             (name, keep, value) for name, value in zip(li2021.li2021_methods(), each, strict=True)
         ]
-    text = li2021.li2021_document(curve(rows), facts("bleu", True))
+    text = li2021.li2021_document(measured(curve(rows), "bleu"), True)
     assert "joint subset minus l0, mean over the budgets: +0.75." in text
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["12", "45.00", "41.00", "42.00", "44.00", "30.00"] in found
     assert ["144 (all)", *["50.00"] * 5] in found
-    text = li2021.li2021_document(curve(rows), facts("perplexity", False))
+    text = li2021.li2021_document(measured(curve(rows), "perplexity"), False)
     assert "perplexity (lower is better); `test_score`" in text and "+0.75." in text
     points = [(name, keep, value / 100) for name, keep, value in rows]
-    text = li2021.li2021_document(curve(points), facts("accuracy", True))
+    text = li2021.li2021_document(measured(curve(points), "accuracy"), True)
     assert "accuracy in points; `test_score`" in text and "+0.75." in text and " 47.50 |" in text
 
 
@@ -196,7 +196,7 @@ def test_li_s_controls_stand_below_the_dense_model() -> None:
     """Of the methods that train weights; the others have none."""
     rows = [(ALL, 144, 50.0), *((name, 12, 40.0) for name in li2021.li2021_methods())]
     rows.append((f"control of {li2021.JOINT}", 144, 51.25))
-    text = li2021.li2021_document(curve(rows), facts("bleu", True))
+    text = li2021.li2021_document(measured(curve(rows), "bleu"), True)
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["144 (all), control", "51.25", "", "", "", ""] in found
 
@@ -209,7 +209,7 @@ def test_what_is_trained_is_not_tuned() -> None:
 
 def test_an_unreliable_speed_is_reported() -> None:
     points = curve([(ALL, 10, 40.0), ("gradient", 8, 39.9)])
-    text = michel2019_pruning.pruning_document(points, facts("bleu", True), speed(), "score")
+    text = michel2019_pruning.pruning_document(measured(points, "bleu"), True, speed(), "score")
     found = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     row = ["4", "generate, 16 tokens", "+2.7", "+21.3", "+18.5 to +24.2", "+40.0"]
     assert row in found

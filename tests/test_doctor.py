@@ -35,7 +35,7 @@ def test_a_model_of_images(tmp_path: Path) -> None:
     assert all(each.works for each in findings.values())
     found = "ViTImageProcessorPil, 12 x 15 pixels: 4 x 5 patches after 1 special token; give images"
     assert findings["images"].text == found and "tokenizer" not in findings
-    assert findings["pruning"].text.endswith(" % smaller")  # FLOPs are counted of text
+    assert findings["pruning"].text.endswith("\u202f% smaller")  # FLOPs are counted of text
     (tmp_path / "preprocessor_config.json").unlink()
     (missing,) = [each for each in diagnose(tmp_path) if not each.works]
     assert missing.text.startswith("Expected an image processor beside the weights of")

@@ -278,7 +278,7 @@ def _show(
     if role is not None:
         return (
             float(columns[top]),
-            f"{percent(columns[top])} of attention on {drawn.keys.labels[top]}",
+            f"{percent(float(columns[top]))} of attention on {drawn.keys.labels[top]}",
             [],
         )
     sharp = float(weights_QK[queries].max(1).mean())

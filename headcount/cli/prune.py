@@ -74,7 +74,7 @@ class BudgetArguments:
 
     def num_pruned(self, heads: Heads, sites: Sequence[str]) -> int | None:
         """The number of heads that are pruned; None if it is searched."""
-        total = sum(sum(heads.counts[site]) for site in sites or heads.counts)
+        total = sum(sum(heads.counts.get(site, ())) for site in sites or heads.counts)
         if self.share is not None:
             return total - round(self.share * total)
         keep = self.to_keep(sites)

@@ -149,8 +149,10 @@ def test_the_fewest_heads_that_are_close(
     lines = list(after_curve(ON, CurvePoints(tuple(points)), "bleu", higher))
     (found,) = commands(lines)
     assert isinstance(found, Prune) and found.on == ON
-    assert (found.method, found.recover) == (chosen, recover)
-    assert found.to_keep() == {"encoder.self": best - 1, "decoder.cross": 1}, "one for each --site"
+    assert (found.method, found.compensation.recover) == (chosen, recover)
+    assert found.budget.to_keep(found.on.site) == {"encoder.self": best - 1, "decoder.cross": 1}, (
+        "one for each --site"
+    )
     assert "not tried" not in lines[0], "two were"
     untested = replace(ON, test=())
     (found,) = commands(list(after_curve(untested, CurvePoints(tuple(points)), "bleu", higher)))

@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "documents": (("coreference", "gpt2", str(SAMPLE), "--out", "OUT"), "Expected mentions of ent"),
     "gold links": (
-        ("align", "gpt2", str(PARALLEL), "--gold", str(ROOT / "README.md"), "--out", "OUT"),
+        ("align", "gpt2", str(PARALLEL), "--gold", str(ROOT / "LICENSE"), "--out", "OUT"),
         "for each of 168 pairs",
     ),
     "pairs": (("analyze", "gpt2", str(SAMPLE), "--pairs", "--out", "OUT"), "a pair of sentences"),
@@ -222,9 +222,9 @@ def test_options_of_prune_stand_in_boxes_by_what_is_asked(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["prune", "--help"])
-    parts = re.split(r"^╭─ (.*?) ─+╮$", capsys.readouterr().out, flags=re.MULTILINE)
+    parts = re.split(r"^ (\S.*?) *\n -+ *$", capsys.readouterr().out, flags=re.MULTILINE)
     found = {
-        title.removesuffix(" options"): re.findall(r"^│ (--[\w.-]+)", box, re.MULTILINE)
+        title.removesuffix(" options"): re.findall(r"^  (--[a-z][\w.-]+)", box, re.MULTILINE)
         for title, box in zip(parts[1::2], parts[2::2], strict=True)
     }
     titles = ["positional arguments", "options", "budget", "task and data", "compensation"]

@@ -131,7 +131,7 @@ function offsetsPart(shares) {
     const tall = (base - top) * (share / highest);
     return s("rect", { class: `column${i === best ? " top" : ""}`, x: step * i + 1, y: base - tall, width: step - 2, height: Math.max(tall, share > 0 ? 0.8 : 0) }, s("title", {}, `${name(i)}: ${(100 * share).toFixed(1)} %`));
   });
-  const ticks = [[0, "‹"], [1, "−10"], [6, "−5"], [11, "0"], [16, "+5"], [21, "+10"], [22, "›"]];
+  const ticks = [[0, "‹"], [6, "−5"], [11, "0"], [16, "+5"], [22, "›"]];
   const labels = ticks.map(([i, text]) => s("text", { class: "tick", x: step * (i + 0.5), y: base + 18, "text-anchor": "middle" }, text));
   const end = best < 2 ? "start" : best > shares.length - 3 ? "end" : "middle";
   const value = s("text", { class: "column-text", x: step * (best + 0.5), y: top - 6, "text-anchor": end }, `${name(best)}: ${Math.round(100 * shares[best])} %`);

@@ -3,13 +3,11 @@ from .analysis import measure as measure
 from .estimating import Estimate as Estimate
 from .estimating import estimate as estimate
 from .options import Options as Options
-from .repeated_tokens import REPEATED_ROLES as REPEATED_ROLES
 from .repeated_tokens import repeated_roles as repeated_roles
 from .roles import find_roles as find_roles
 from .roles import judged as judged
 from .streaming import forward as forward
 from .streaming import sides as sides
-from .tables import versions as versions
 from .word_maps import MAX_CHARACTERS as MAX_CHARACTERS
 from .word_maps import HeadGates as HeadGates
 from .word_maps import SiteAttention as SiteAttention

@@ -25,7 +25,6 @@ from headcount.analysis.tables import (
     offset_table,
     relation_table,
     timings_of,
-    versions,
     warnings_of,
 )
 from headcount.core import (
@@ -67,6 +66,7 @@ from headcount.models import (
     encoder_of,
     random_copy,
     signature,
+    versions,
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
 from headcount.tap import check_not_split, chosen

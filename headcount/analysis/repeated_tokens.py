@@ -17,16 +17,7 @@ from headcount.models import Loaded
 from headcount.results import Cell
 from headcount.skills import PATTERNS, RepeatedTokens, interval, pattern_means
 from headcount.statistics import ClusteredRates
-from headcount.vocabulary import TEXT_TRAITS, Thresholds
-
-REPEATED = tuple(each for each in TEXT_TRAITS if each.needs == "repeats")
-"""The traits. Looking at the previous token is a trait of the corpus already."""
-
-PREVIOUS = "previous"
-"""Looking at the token before, as a role on random tokens only."""
-
-REPEATED_ROLES = (*(each.role.name for each in REPEATED), PREVIOUS)
-"""The roles that a head can have on repeated random tokens."""
+from headcount.vocabulary import PREVIOUS, REPEATED, Thresholds
 
 LENGTH, TEXTS = 25, 64
 """Number of tokens in a text, and number of texts: half of them are as many as a test needs."""

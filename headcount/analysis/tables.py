@@ -3,14 +3,11 @@
 Facts about a run that its tables do not hold: timings, versions and warnings.
 """
 
-import platform
 from collections.abc import Sequence
-from importlib.metadata import version
 
 import pandas as pd
 import torch
 
-from headcount import __version__
 from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Head, Heads, HeadTable, LayerId
 from headcount.corpora import Census
@@ -77,14 +74,6 @@ def timings_of(timings: dict[str, float], read: Totals) -> dict[str, float]:
     amounts = {"sentences_per_s": read.num_sentences, "tokens_per_s": read.num_tokens}
     seconds = max(timings["measure_s"], 1e-3)
     return timings | {name: round(each / seconds, 1) for name, each in amounts.items() if each}
-
-
-def versions(kernel: str = "blocks") -> dict[str, str]:
-    """Versions of the packages that the numbers depend on, if a kernel computed attention."""
-    compilers = {"sweep": ("numba",), "triton": ("triton",)}.get(kernel, ())
-    names = ("torch", "transformers", "tokenizers", "numpy", *compilers)
-    ours = {"python": platform.python_version(), "headcount": __version__}
-    return ours | {name: version(name) for name in names}
 
 
 def warnings_of(census: Census, max_length: int | None, anatomy: Anatomy) -> list[str]:

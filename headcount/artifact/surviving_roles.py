@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from headcount.analysis import Options, analyze
+from headcount import analysis
 from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
 from headcount.corpora import Corpus, Frequencies, named_columns
 from headcount.importance import check_same_model
@@ -67,7 +67,7 @@ class Again:
 
     corpus: Corpus
     """The corpus."""
-    options: Options
+    options: "analysis.Options"
     """The options."""
 
 
@@ -105,7 +105,7 @@ def read_again(folder: Path, files: Sequence[str | Path], loaded: Loaded) -> Aga
     corpus = analysed_corpus(folder, files)
     places = (Path(), folder, folder.parent, *(Path(file).parent for file in files))
     frequencies = _file_of(record, places)
-    options = Options(frequencies=frequencies, thresholds=record.thresholds)
+    options = analysis.Options(frequencies=frequencies, thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
     return Again(corpus, options)
 
@@ -235,7 +235,7 @@ class DenseAnalysis:
             roles = {}
             if len(pruned.compact.heads):  # possibly no head is kept
                 again = self.again
-                roles = analyze(
+                roles = analysis.analyze(
                     pruned.compact, again.corpus, again.options, progress=progress
                 ).roles
             now = {names[head]: [role.role for role in each] for head, each in roles.items()}

@@ -15,6 +15,7 @@ from .fingerprint import plan_for as plan_for
 from .fingerprint import revision as revision
 from .fingerprint import signature as signature
 from .fingerprint import tokenizer_revision as tokenizer_revision
+from .fingerprint import versions as versions
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder

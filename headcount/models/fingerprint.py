@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import platform
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
@@ -136,3 +137,11 @@ def check_revision(made_for: str | None, model: PreTrainedModel) -> None:
             f"revision {found}. Give the model that was measured, in the same number format "
             "(--dtype), or make a plan for this one."
         )
+
+
+def versions(kernel: str = "blocks") -> dict[str, str]:
+    """Versions of the packages that the numbers depend on, if a kernel computed attention."""
+    compilers = {"sweep": ("numba",), "triton": ("triton",)}.get(kernel, ())
+    names = ("torch", "transformers", "tokenizers", "numpy", *compilers)
+    ours = {"python": platform.python_version(), "headcount": __version__}
+    return ours | {name: version(name) for name in names}

@@ -9,7 +9,6 @@ from typing import final
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.analysis import versions
 from headcount.core import (
     Kept,
     Progress,
@@ -23,7 +22,7 @@ from headcount.core import (
     silent,
     size_in_words,
 )
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.models import Loaded, as_loaded, check_has_heads, signature, versions
 from headcount.probes.extraction import TEST, TRAIN, FeatureSets, probe_heads
 from headcount.probes.options import PROBES, ProbeOptions
 from headcount.probes.treebank import check_no_overlap, overlap, read_treebank

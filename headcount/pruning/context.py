@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
 
-from headcount.analysis import REPEATED_ROLES, repeated_roles
+from headcount import analysis
 from headcount.core import (
     MAX_TOKENS,
     Head,
@@ -30,7 +30,7 @@ from headcount.pruning.budget import Units
 from headcount.pruning.options import CALIBRATION
 from headcount.tasks import Task, check_examples_fit, drawn
 from headcount.training import TrainingRun
-from headcount.vocabulary import ROLES
+from headcount.vocabulary import REPEATED_ROLES, ROLES
 
 Roles = Mapping[str, Sequence[str]]
 """Head name to the names of its roles."""
@@ -75,7 +75,7 @@ def known_roles(
     found = {str(head): list((analysed or {}).get(str(head), ())) for head in loaded.heads}
     if set(loaded.heads.counts) == {"decoder.self"}:
         try:
-            repeated = repeated_roles(loaded, seed, partial(progress, "roles"))
+            repeated = analysis.repeated_roles(loaded, seed, partial(progress, "roles"))
         except ModelError:  # too few tokens, or too small a vocabulary
             return found
         for head, roles in found.items():

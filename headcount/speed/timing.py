@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.analysis import versions
+from headcount.models import versions
 from headcount.speed.costs import Work
 from headcount.tap import AnyModel, evaluating, implementation_of, input_device, model_of
 

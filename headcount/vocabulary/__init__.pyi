@@ -25,6 +25,9 @@ from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import IMAGES as IMAGES
 from .traits import INPUTS as INPUTS
+from .traits import PREVIOUS as PREVIOUS
+from .traits import REPEATED as REPEATED
+from .traits import REPEATED_ROLES as REPEATED_ROLES
 from .traits import SYNTAX as SYNTAX
 from .traits import TEXT_TRAITS as TEXT_TRAITS
 from .traits import TEXTS as TEXTS

@@ -233,6 +233,16 @@ TRAITS: Mapping[str, TraitEntry] = {each.key: each for each in (*TEXT_TRAITS, *I
 """Every trait by its name."""
 
 
+REPEATED = tuple(each for each in TEXT_TRAITS if each.needs == "repeats")
+"""Traits on repeated random tokens. Looking at the previous token is one of the corpus already."""
+
+PREVIOUS = "previous"
+"""Looking at the token before, as a role on random tokens only."""
+
+REPEATED_ROLES = (*(each.role.name for each in REPEATED), PREVIOUS)
+"""The roles that a head can have on repeated random tokens."""
+
+
 def in_legend(traits: Mapping[str, Any] | frozenset[str] | set[str]) -> list[str]:
     """Names of traits in the order of legends: that of their roles; unknown ones come last."""
     order = [each.key for role in ROLES.values() for each in TRAITS.values() if each.role == role]

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.analysis import Options as AnalysisOptions
-from headcount.analysis import analyze, versions
+from headcount.analysis import analyze
 from headcount.core import (
     MAX_TOKENS,
     Head,
@@ -32,7 +32,7 @@ from headcount.core import (
 )
 from headcount.corpora import Columns, Corpus, Data, Sentence
 from headcount.importance import SCORES, Scores, ablation, correlation
-from headcount.models import Loaded, check_has_heads, load, signature
+from headcount.models import Loaded, check_has_heads, load, signature, versions
 from headcount.papers.following.checkpoint_list import (
     Checkpoint,
     Load,

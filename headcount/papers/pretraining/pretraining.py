@@ -17,7 +17,6 @@ from transformers import (
     TrainingArguments,
 )
 
-from headcount.analysis import versions
 from headcount.core import (
     InputError,
     ModelError,
@@ -28,7 +27,7 @@ from headcount.core import (
     processes,
     stored,
 )
-from headcount.models import Loaded, load, place_of
+from headcount.models import Loaded, load, place_of, versions
 from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.recipe import PretrainingConfig, as_today
 from headcount.papers.pretraining.rows import Rows, hold_out, write_rows

@@ -3,19 +3,17 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from headcount import models, pruning, tasks
 from headcount.core import Block, Document, Heading, Heads, Table, Text, amount
-from headcount.models import Loaded
-from headcount.pruning import Method, trained
 from headcount.reports.figures.curves import curve_charts
 from headcount.results import METRICS, RANDOM, Curve, CurvePoints, CurveRecord, loss_unit
-from headcount.tasks import TaskSplits
 
 
 def curve_of(
     points: CurvePoints,
-    loaded: Loaded,
-    splits: TaskSplits,
-    methods: Mapping[str, Method],
+    loaded: "models.Loaded",
+    splits: "tasks.TaskSplits",
+    methods: "Mapping[str, pruning.Method]",
     signature: str,
     left_out: Mapping[str, str] | None = None,
 ) -> Curve:
@@ -31,7 +29,7 @@ def curve_of(
     """
     without = left_out or {}
     measured = {name: each for name, each in methods.items() if name not in without}
-    updates = {name: tuning.updates for name, tuning in trained(measured).items()}
+    updates = {name: tuning.updates for name, tuning in pruning.trained(measured).items()}
     task = splits.dev
     record = CurveRecord(
         metric=task.metric,

@@ -34,6 +34,7 @@ def test_the_story_is_of_images(folder: Path):
         "Of 5 heads, 4 have a role and 1 neither. 1 looks at the patch to the left, "
     )
     assert not any(word in text for word in ("sentence", "word", "text", "treebank", "relation"))
+    assert "--task image-classification --data FILE" in text
 
 
 @pytest.mark.browser

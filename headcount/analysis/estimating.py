@@ -130,16 +130,17 @@ def estimate(
     cut = 1.0 if options.limit_tokens is None else min(1.0, options.limit_tokens / sources)
     times = cut * sources / counts.tokens
     is_shared = len(parts) > 1
-    counting_s = (READINGS - is_shared) * cut * reading_s + times * timings["census_s"]
-    measuring_s = times * (timings["measure_s"] + timings.get("null_s", 0.0))
-    alone_s = times * timings["translate_s"] + timings["induction_s"] + timings["examples_s"]
+    reading_s *= (READINGS - is_shared) * cut
+    grows = ("translate_s", "census_s", "measure_s", "null_s")
+    shared_s = times * sum(timings.get(name, 0.0) for name in grows)
+    alone_s = timings["induction_s"] + timings["examples_s"]
     return Estimate(
         sentences=round(cut * factor * found.num_sentences),
         tokens=round(times * (counts.tokens + (counts.target_tokens or 0))),
         measured=counts.tokens + (counts.target_tokens or 0),
         passes=1 + options.null,
-        alone_s=alone_s + (0.0 if is_shared else counting_s),
-        shared_s=measuring_s + (counting_s if is_shared else 0.0),
+        alone_s=alone_s + (0.0 if is_shared else reading_s),
+        shared_s=shared_s + (reading_s if is_shared else 0.0),
         memory=_peak(input_device(loaded.model)),
     )
 

@@ -125,6 +125,7 @@ from .sharing import Passing as Passing
 from .sharing import by_one as by_one
 from .sharing import shared as shared
 from .sharing import spread as spread
+from .sharing import tallied as tallied
 from .typed_json import VERSION as VERSION
 from .typed_json import JsonObject as JsonObject
 from .typed_json import Kind as Kind

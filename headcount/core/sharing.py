@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
-from headcount.core.distributed import is_alone, own_unit, taken, told_by, told_by_all
+from headcount.core.distributed import (
+    is_alone,
+    own_unit,
+    taken,
+    told_by,
+    told_by_all,
+    works_as_one,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,6 +81,23 @@ def spread(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """What is computed of each item, in their order; processes share the items."""
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))
     return (result for _, result in shared(units, Passing[R]()))
+
+
+def tallied(count: Callable[[T], object], items: Iterable[T], own: R) -> list[R]:
+    """What each process has counted of some items, of which it counts those that it takes.
+
+    It is exchanged once, whatever the number of items, but in no order of theirs: it must be such
+    that only sums over all processes are read.
+
+    Args:
+        count: counts an item in this process.
+        items: all items, which all processes list in the same order.
+        own: where this process counts.
+    """
+    for item in taken(items):
+        with own_unit():
+            count(item)
+    return [own] if works_as_one() else told_by_all(own)
 
 
 def by_one(do: Callable[[], R]) -> R:

@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int64
 
-from headcount.core import amount, spread
+from headcount.core import amount, check_alike, is_alone, tallied
 from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
@@ -174,30 +174,50 @@ class Census:
             )
 
 
-SENTENCES_AT_ONCE = 1000
+SENTENCES_AT_ONCE, SHARED_AT_ONCE = 1000, 250
+"""Number of sentences encoded at a time, and of those that one of several processes takes."""
 _nothing = partial(np.zeros, 0, np.int64)
 
 
 def take_census(
     corpus: Corpus, encoder: AnyEncoder, reading: Callable[[int], None] = lambda done: None
 ) -> Census:
-    """Read the corpus once and count; processes share the parts of a stream of many files.
+    """Read the corpus once and count; processes share the counting.
+
+    Each process reads its own parts of a stream of many files. Of any other corpus each reads all,
+    and encodes and counts its own runs of sentences. What they count is exchanged once, and is the
+    same for any number of processes.
 
     Args:
         corpus: what is read.
         encoder: makes the model's inputs.
-        reading: called with the number of sentences so far.
+        reading: called with the number of sentences that this process has counted.
+
+    Raises:
+        InputError: if processes read different files, in all of them.
     """
-    parts, found = corpus.parts, _Totals()
-    if len(parts) == 1:
-        found.read(corpus, encoder, reading)
-        return found.census(corpus, encoder)
-    for part in spread(partial(_counted, encoder=encoder), parts):
-        found.add(part)
-        reading(found.counts.sentences)
+    sha256 = None if corpus.has_parts else corpus.sha256()
+    check_alike({"corpus": sha256})
+    parts, own = corpus.parts, _Totals()
+    size = SENTENCES_AT_ONCE if is_alone() else SHARED_AT_ONCE
+    pieces: Iterable[Iterable[Sentence]] = parts if len(parts) > 1 else chunks(corpus, size)
+
+    def count(each: tuple[int, Iterable[Sentence]]) -> None:
+        number, piece = each
+        before = own.counts.sentences
+        for sentences in chunks(piece, SENTENCES_AT_ONCE):
+            own.add(_totals(number, sentences, encoder.encode(sentences)))
+            own.total += sum(map(number_of, sentences if corpus.has_parts else ()))
+            reading(own.counts.sentences)
+        if len(parts) > 1:
+            own.parts[number] = own.counts.sentences - before
+
+    found = _Totals()
+    for totals in tallied(count, enumerate(pieces), own):
+        found.add(totals)
     if not found.counts.sentences:
-        next(iter(corpus))  # its error says that it is empty
-    return found.census(corpus, encoder)
+        next(iter(corpus), None)  # its error says that it is empty
+    return found.census(encoder, sha256)
 
 
 def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> int:
@@ -210,13 +230,6 @@ def sentences_within(corpus: Corpus, encoder: AnyEncoder, limit_tokens: int) -> 
             if num_tokens > limit_tokens:
                 return max(1, num_sentences - 1)
     return num_sentences
-
-
-def _counted(corpus: Corpus, encoder: AnyEncoder) -> "_Totals":
-    """The totals of a part."""
-    found = _Totals()
-    found.read(corpus, encoder)
-    return found
 
 
 def text_hash(sentence: Sentence) -> int:
@@ -232,76 +245,67 @@ def text_hash(sentence: Sentence) -> int:
 @final
 @dataclass
 class _Totals:
-    """Running totals of a corpus; those of its parts can be added in order."""
+    """Totals of some pieces of a corpus; those of others can be added in any order."""
 
     counts: Counts = Counts(sentences=0, tokens=0)
     longest_target: int = 0
     source_counts: Int64[np.ndarray, " source_id"] = field(default_factory=_nothing)
     target_counts: Int64[np.ndarray, " target_id"] = field(default_factory=_nothing)
-    misread: Misread = Misread()
+    misread: dict[int, Misread] = field(default_factory=dict[int, Misread])
+    """What is misread in each piece that has some, by its number; only treebanks have."""
     relations: set[str] = field(default_factory=set[str])
     offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
     text_hashes: Int64[np.ndarray, " text"] = field(default_factory=_nothing)
     total: int = 0
     """Sum of the hashes of a stream's sentences."""
-    parts: tuple[int, ...] = ()
-    """Number of sentences of each part."""
-
-    def read(
-        self,
-        corpus: Corpus,
-        encoder: AnyEncoder,
-        reading: Callable[[int], None] = lambda done: None,
-    ) -> None:
-        """Count a corpus, or a part of one."""
-        for sentences in chunks(corpus, SENTENCES_AT_ONCE):
-            self.add(_totals(sentences, encoder.encode(sentences)))
-            self.total += sum(map(number_of, sentences if corpus.has_parts else ()))
-            reading(self.counts.sentences)
-        self.parts = (self.counts.sentences,)
+    parts: dict[int, int] = field(default_factory=dict[int, int])
+    """Number of sentences of each part, if there are several."""
 
     def add(self, other: "_Totals") -> None:
-        """Add the totals of the next part."""
+        """Add the totals of other pieces, or of another run of sentences of a piece."""
         self.counts += other.counts
         self.longest_target = max(self.longest_target, other.longest_target)
         self.source_counts = add_counts(self.source_counts, other.source_counts)
         self.target_counts = add_counts(self.target_counts, other.target_counts)
-        self.misread += other.misread
+        for number, each in other.misread.items():
+            self.misread[number] = self.misread.get(number, Misread()) + each
         self.relations |= other.relations
         for name, counts in other.offsets.items():
             self.offsets.setdefault(name, Counter()).update(counts)
         self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
         self.total += other.total
-        self.parts += other.parts
+        self.parts |= other.parts
 
-    def census(self, corpus: Corpus, encoder: AnyEncoder) -> Census:
-        """The counts of the whole."""
+    def census(self, encoder: AnyEncoder, sha256: str | None) -> Census:
+        """The counts of the whole, whose hash is that of its files or else of its sentences."""
+        num_sentences = self.counts.sentences
         return Census(
             counts=self.counts,
             longest_target=self.longest_target,
             relations=tuple(sorted(self.relations)),
-            baseline_offsets={name: _most_frequent(each) for name, each in self.offsets.items()},
+            baseline_offsets=_most_frequent(self.offsets),
             source_counts=self.source_counts,
             target_counts=self.target_counts,
-            sha256=hash_of_stream(self.total) if corpus.has_parts else corpus.sha256(),
+            sha256=sha256 or hash_of_stream(self.total),
             num_unknown=sum(
                 int(each[encoder.unknown_id : encoder.unknown_id + 1].sum())
                 for each in (self.source_counts, self.target_counts)
                 if encoder.unknown_id is not None
             ),
-            misread=self.misread,
+            misread=sum((each for _, each in sorted(self.misread.items())), Misread()),
             text_hashes=self.text_hashes,
-            parts=self.parts,
+            parts=tuple(each for _, each in sorted(self.parts.items())) or (num_sentences,),
         )
 
 
-def _totals(sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Totals:
-    """The totals of some sentences, all windows of which are given."""
+def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Totals:
+    """The totals of some sentences of a piece, all windows of which are given."""
     sources = [pair.source for pair in pairs]
     targets = [pair.target for pair in pairs if pair.target is not None]
     firsts = [pair for pair in pairs if pair.source.first_token == 0]
     texts, offsets = _windowed(pairs), dict[str, Counter[int]]()
     _add_offsets(offsets, pairs)
+    misread = Misread().add(sentences, [pair.source for pair in firsts])
     counts = Counts(
         sentences=len(sentences),
         tokens=_num_tokens(sources),
@@ -321,7 +325,7 @@ def _totals(sentences: Sequence[Sentence], pairs: Sequence[EncodedPair]) -> _Tot
         _longest(targets),
         _content_counts(sources),
         _content_counts(targets),
-        Misread().add(sentences, [pair.source for pair in firsts]),
+        {number: misread} if misread != Misread() else {},
         {name for sentence in sentences for name in _relations(sentence)},
         offsets,
         np.unique(np.array([text_hash(sentence) for sentence in sentences], np.int64)),
@@ -400,11 +404,16 @@ def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[st
             for word, head, relation in pair.arcs():
                 if head >= 0 and max(word, head) in first:
                     offsets.setdefault(relation, Counter())[head - word] += 1
-    return {name: _most_frequent(counts) for name, counts in offsets.items()}
+    return _most_frequent(offsets)
 
 
-def _most_frequent(counts: Counter[int]) -> int:
-    return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
+def _most_frequent(offsets: Mapping[str, Counter[int]]) -> dict[str, int]:
+    """The most frequent offset of each relation, in the order of their names."""
+
+    def first(counts: Counter[int]) -> int:
+        return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
+
+    return {name: first(counts) for name, counts in sorted(offsets.items())}
 
 
 def _relations(sentence: Sentence) -> list[str]:

@@ -1,5 +1,6 @@
 """The census against counting by hand."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora import Corpus, Encoder, Sentence, take_census
+from headcount.corpora import Census, Corpus, Encoder, Sentence, take_census
+from tests.forked import ranks
+from tests.tiny_tokenizers import SENTENCES
 
 Tokenizers = dict[str, PreTrainedTokenizerBase]
 
@@ -137,3 +140,73 @@ def test_unknown_tokens_of_targets_count(tokenizers: Tokenizers) -> None:
     census = take_census(corpus, Encoder(tokenizer, start_id=0))
     ids = tokenizer(text_target="\N{CJK UNIFIED IDEOGRAPH-4E00}")["input_ids"]
     assert census.num_unknown == ids.count(tokenizer.unk_token_id) > 0
+
+
+def everything(census: Census) -> dict[str, str]:
+    """All that a census says, in words."""
+    lists = {name: each.tolist() for name, each in vars(census).items() if hasattr(each, "tolist")}
+    return {name: str(each) for name, each in (vars(census) | lists).items()}
+
+
+SHARING = """
+import json, sys
+from pathlib import Path
+from headcount.core import InputError, distributed, leave, processes, work_as_one
+from headcount.corpora import Corpus, Encoder, census, take_census
+from tests.corpora.test_census import everything
+from tests.tiny_tokenizers import wordpiece
+
+census.SHARED_AT_ONCE, encoded = 3, []
+
+
+class Counting(Encoder):
+    def encode(self, sentences):
+        encoded.append(len(sentences))
+        return super().encode(sentences)
+
+
+folder = Path(sys.argv[1])
+encoders = Counting(wordpiece()), Counting(wordpiece(), max_length=8, windows=True)
+corpora = [Corpus(folder / name) for name in ("bank.conllu", "bank.conllu", "texts.txt")]
+found = [everything(take_census(*each)) for each in zip(corpora, (*encoders, encoders[0]))]
+print(json.dumps([found, sum(encoded)]))
+encoded.clear()
+work_as_one()
+print(json.dumps([everything(take_census(corpora[0], encoders[0])), sum(encoded)]))
+distributed._work_as_one = False
+odd = Corpus([f"a dog {processes().process_index}"]), Counting(wordpiece())
+for each in (odd, (corpora[2], Counting(wordpiece(), max_length=30, strict=True))):
+    try:
+        print(len(take_census(*each).parts))
+    except InputError as error:
+        print(error, flush=True)
+leave()
+"""
+
+
+def test_processes_share_a_census(tmp_path: Path, treebank: str) -> None:
+    """They encode every sentence once, all get what one process counts, and all end with one."""
+    other = treebank.replace("# text = The dogs didn't bark.", "# text = The cats did.")
+    bank = "\n".join(treebank if number % 3 else other for number in range(1, 14))
+    (tmp_path / "bank.conllu").write_text(bank, encoding="utf-8")
+    long = f"{' '.join(SENTENCES[:4])}\n"
+    (tmp_path / "texts.txt").write_text("".join(f"a dog {n}\n" for n in range(40)) + long)
+    said = dict[int, list[list[str]]]()
+    for number in (1, 2, 3):
+        outputs = [each.communicate() for each in ranks("-c", SHARING, tmp_path, number=number)]
+        said[number] = [output.splitlines() for output, _ in outputs]
+        assert all(len(lines) == 4 for lines in said[number]), outputs
+    every = [json.loads(lines[0]) for lines in said[1]]
+    ((alone, num_sentences),) = every
+    assert "differing=Named(count=4, origins=('bank.conllu:" in alone[0]["misread"]
+    for number in (2, 3):
+        found = [json.loads(lines[0]) for lines in said[number]]
+        assert [each for each, _ in found] == [alone] * number
+        shares = [share for _, share in found]
+        assert sum(shares) == num_sentences and 0 < min(shares), shares
+        same = "Expected the same corpus in all processes, got "
+        assert all(lines[2].startswith(same) for lines in said[number])
+        refused = sorted(lines[3] for lines in said[number])
+        assert refused[0].startswith(f"{tmp_path}/texts.txt:41: expected a sentence of at most")
+        assert all("Another process of this run ended" in each for each in refused[1:])
+        assert {lines[1] for lines in said[number]} == {said[1][0][1]}, "of one model"

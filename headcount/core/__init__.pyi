@@ -14,6 +14,7 @@ from .distributed import ended as ended
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
 from .distributed import leave as leave
+from .distributed import meet as meet
 from .distributed import own_folder as own_folder
 from .distributed import own_unit as own_unit
 from .distributed import processes as processes

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -49,6 +50,29 @@ def processes() -> "PartialState":
     from accelerate import PartialState
 
     return PartialState(cpu=True)
+
+
+MEETING = 60.0
+"""Seconds in which all processes of a command must meet."""
+
+
+def meet() -> None:
+    """Meet all processes of a command, which begin at about the same time.
+
+    One that ended before is not waited for as long as one that works; needs no torch if there is
+    one process. In a script of a user, where one process may come much later than the others, it is
+    torch's time that counts.
+    """
+    distributed: Any = None if is_alone() else import_module("torch.distributed")
+    if distributed is None or distributed.is_initialized():
+        return
+    from accelerate import PartialState
+
+    PartialState(cpu=True, timeout=timedelta(seconds=MEETING))
+    _meeting()
+    group: Any = import_module("torch.distributed.distributed_c10d")
+    group._get_default_store().set_timeout(group.default_pg_timeout)
+    group._set_pg_timeout(group.default_pg_timeout)
 
 
 def is_alone() -> bool:

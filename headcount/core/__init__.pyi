@@ -18,10 +18,11 @@ from .distributed import meet as meet
 from .distributed import own_folder as own_folder
 from .distributed import own_unit as own_unit
 from .distributed import processes as processes
+from .distributed import together as together
 from .distributed import told_by_all as told_by_all
+from .distributed import told_once as told_once
 from .distributed import wait_for_everyone as wait_for_everyone
-from .distributed import work_as_one as work_as_one
-from .distributed import works_as_one as works_as_one
+from .distributed import work_together as work_together
 from .document import Block as Block
 from .document import Chart as Chart
 from .document import Code as Code

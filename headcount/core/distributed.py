@@ -16,6 +16,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -179,14 +180,28 @@ def told_by(process: int, tell: Callable[[], T]) -> T:
     return pickle.loads(broadcast_object_list(told, from_process=process)[0])
 
 
+def told_once(mine: T) -> list[T]:
+    """What processes tell of the units that they did, once of those that did the same ones."""
+    return told_by_all(mine)[:: together()]
+
+
 def taken(units: Iterable[T]) -> Iterator[T]:
     """The units that this process does: each is taken by the first process that is free.
+
+    Processes that have one model, which is split over them, do the same: they take turns with the
+    others.
 
     Args:
         units: all units, which all processes list in the same order.
     """
-    if is_alone() or works_as_one():
+    if is_alone():
         yield from units
+        return
+    if (size := together()) > 1:
+        us = processes()
+        for unit in islice(units, us.process_index // size, None, us.num_processes // size):
+            yield unit
+            check_everyone_lives()
         return
     numbers = _meeting().numbers()
     mine = next(numbers)
@@ -197,21 +212,21 @@ def taken(units: Iterable[T]) -> Iterator[T]:
             mine = next(numbers)
 
 
-def work_as_one() -> None:
-    """From now on all processes of this run do every unit, together: they have one model.
+def work_together(size: int) -> None:
+    """From now on as many processes in a row do the same units, together: they have one model.
 
     Nothing else changes: each has its own state, and the main process writes.
     """
-    global _work_as_one
-    _work_as_one = True
+    global _together
+    _together = size
 
 
-def works_as_one() -> bool:
-    """Whether the processes of this run have one model, which is split over them."""
-    return _work_as_one
+def together() -> int:
+    """Number of processes that have one model, which is split over them; 1 if each has its own."""
+    return _together
 
 
-_work_as_one = False
+_together = 1
 
 
 def own_folder(folder: Path) -> Path:

@@ -151,7 +151,7 @@ def everything(census: Census) -> dict[str, str]:
 SHARING = """
 import json, sys
 from pathlib import Path
-from headcount.core import InputError, distributed, leave, processes, work_as_one
+from headcount.core import InputError, leave, processes, work_together
 from headcount.corpora import Corpus, Encoder, census, take_census
 from tests.corpora.test_census import everything
 from tests.tiny_tokenizers import wordpiece
@@ -171,9 +171,9 @@ corpora = [Corpus(folder / name) for name in ("bank.conllu", "bank.conllu", "tex
 found = [everything(take_census(*each)) for each in zip(corpora, (*encoders, encoders[0]))]
 print(json.dumps([found, sum(encoded)]))
 encoded.clear()
-work_as_one()
+work_together(processes().num_processes)
 print(json.dumps([everything(take_census(corpora[0], encoders[0])), sum(encoded)]))
-distributed._work_as_one = False
+work_together(1)
 odd = Corpus([f"a dog {processes().process_index}"]), Counting(wordpiece())
 for each in (odd, (corpora[2], Counting(wordpiece(), max_length=30, strict=True))):
     try:

@@ -37,7 +37,7 @@ from headcount.core import (
     processes,
     silent,
     spread,
-    works_as_one,
+    together,
 )
 from headcount.corpora import (
     FIRST_TOKENS,
@@ -280,7 +280,7 @@ class _Analyzing:
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""
-        sharing = 1 if works_as_one() else processes().num_processes
+        sharing = processes().num_processes // together()
         in_all = round(self.census.num_rows / sharing)
         units = CorpusUnits(
             loaded.model,
@@ -306,7 +306,7 @@ class _Analyzing:
         """Examples of every head, which one process chooses; the others draw maps for it."""
         none: dict[str, list[Example]] = {head: [] for head in roles}
         chosen = candidates(self.corpus)
-        chooses = processes().is_main_process or works_as_one()
+        chooses = processes().is_main_process or together() > 1
         if not chosen:
             return none
         few, asked = Corpus.from_sentences(chosen), roles if chooses else {}

@@ -29,8 +29,8 @@ from headcount.core import (
     reading,
     shared,
     sound,
-    told_by_all,
-    works_as_one,
+    together,
+    told_once,
     write_arrays,
 )
 from headcount.corpora import Batch
@@ -360,7 +360,7 @@ class CorpusUnits:
         totals = Totals()
         for _, each in shared(every, self._files, lambda name: forget(self._begun(name))):
             totals += each
-        return totals, sum([self._read] if works_as_one() else told_by_all(self._read), Totals())
+        return totals, sum(told_once(self._read), Totals())
 
     def _begun(self, name: str) -> Path:
         """The file of the sums so far of a unit that is measured."""
@@ -369,7 +369,7 @@ class CorpusUnits:
     def _measured(self, name: str, batches: Iterator[Batch]) -> Totals:
         begun, saved = self._begun(name), monotonic()
         # What has one model takes the same batches, wherever each process was stopped
-        goes_on = begun.exists() and not works_as_one()
+        goes_on = begun.exists() and together() == 1
         latest = resumed = (sound(begun, self._load) if goes_on else None) or Totals()
 
         def after_batch(totals: Totals) -> None:

@@ -27,6 +27,7 @@ from headcount.core import (
     is_alone,
     is_main_process,
     leave,
+    meet,
     processes,
     reason,
     release,
@@ -219,8 +220,11 @@ NO_MEMORY = "DefaultCPUAllocator: "
 LONGEST = 300
 """Largest number of characters of an argument in an error of the parser."""
 
-CLOSED = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-"""What gloo says if another process of a run ended."""
+CLOSED = (
+    *("Connection closed by peer", "Connection reset by peer", "Broken pipe"),
+    "Connection was likely closed",
+)
+"""What gloo and torch's store say if another process of a run ended."""
 LATE = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
 """What torch.distributed and gloo say if another process was waited for in vain."""
 
@@ -437,6 +441,7 @@ def _run(arguments: list[str]) -> int:
 def _finish(command: Command) -> tuple[int, bool]:
     """Run a command to its end; returns its status, and whether this is the main process."""
     _silence_transformers()
+    meet()
     status, is_main = command.run(), is_main_process()
     if not is_alone():
         processes().destroy_process_group()

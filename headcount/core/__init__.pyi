@@ -14,13 +14,15 @@ from .distributed import ended as ended
 from .distributed import is_alone as is_alone
 from .distributed import is_main_process as is_main_process
 from .distributed import leave as leave
+from .distributed import meet as meet
 from .distributed import own_folder as own_folder
 from .distributed import own_unit as own_unit
 from .distributed import processes as processes
+from .distributed import together as together
 from .distributed import told_by_all as told_by_all
+from .distributed import told_once as told_once
 from .distributed import wait_for_everyone as wait_for_everyone
-from .distributed import work_as_one as work_as_one
-from .distributed import works_as_one as works_as_one
+from .distributed import work_together as work_together
 from .document import Block as Block
 from .document import Chart as Chart
 from .document import Code as Code

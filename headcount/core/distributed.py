@@ -11,10 +11,12 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -49,6 +51,29 @@ def processes() -> "PartialState":
     from accelerate import PartialState
 
     return PartialState(cpu=True)
+
+
+MEETING = 60.0
+"""Seconds in which all processes of a command must meet."""
+
+
+def meet() -> None:
+    """Meet all processes of a command, which begin at about the same time.
+
+    One that ended before is not waited for as long as one that works; needs no torch if there is
+    one process. In a script of a user, where one process may come much later than the others, it is
+    torch's time that counts.
+    """
+    distributed: Any = None if is_alone() else import_module("torch.distributed")
+    if distributed is None or distributed.is_initialized():
+        return
+    from accelerate import PartialState
+
+    PartialState(cpu=True, timeout=timedelta(seconds=MEETING))
+    _meeting()
+    group: Any = import_module("torch.distributed.distributed_c10d")
+    group._get_default_store().set_timeout(group.default_pg_timeout)
+    group._set_pg_timeout(group.default_pg_timeout)
 
 
 def is_alone() -> bool:
@@ -155,14 +180,28 @@ def told_by(process: int, tell: Callable[[], T]) -> T:
     return pickle.loads(broadcast_object_list(told, from_process=process)[0])
 
 
+def told_once(mine: T) -> list[T]:
+    """What processes tell of the units that they did, once of those that did the same ones."""
+    return told_by_all(mine)[:: together()]
+
+
 def taken(units: Iterable[T]) -> Iterator[T]:
     """The units that this process does: each is taken by the first process that is free.
+
+    Processes that have one model, which is split over them, do the same: they take turns with the
+    others.
 
     Args:
         units: all units, which all processes list in the same order.
     """
-    if is_alone() or works_as_one():
+    if is_alone():
         yield from units
+        return
+    if (size := together()) > 1:
+        us = processes()
+        for unit in islice(units, us.process_index // size, None, us.num_processes // size):
+            yield unit
+            check_everyone_lives()
         return
     numbers = _meeting().numbers()
     mine = next(numbers)
@@ -173,21 +212,21 @@ def taken(units: Iterable[T]) -> Iterator[T]:
             mine = next(numbers)
 
 
-def work_as_one() -> None:
-    """From now on all processes of this run do every unit, together: they have one model.
+def work_together(size: int) -> None:
+    """From now on as many processes in a row do the same units, together: they have one model.
 
     Nothing else changes: each has its own state, and the main process writes.
     """
-    global _work_as_one
-    _work_as_one = True
+    global _together
+    _together = size
 
 
-def works_as_one() -> bool:
-    """Whether the processes of this run have one model, which is split over them."""
-    return _work_as_one
+def together() -> int:
+    """Number of processes that have one model, which is split over them; 1 if each has its own."""
+    return _together
 
 
-_work_as_one = False
+_together = 1
 
 
 def own_folder(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from headcount.core.distributed import (
     taken,
     told_by,
     told_by_all,
-    works_as_one,
+    told_once,
 )
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ def tallied(count: Callable[[T], object], items: Iterable[T], own: R) -> list[R]
     for item in taken(items):
         with own_unit():
             count(item)
-    return [own] if works_as_one() else told_by_all(own)
+    return told_once(own)
 
 
 def added(sums: Mapping[K, Sum], more: Mapping[K, Sum]) -> dict[K, Sum]:

@@ -45,7 +45,7 @@ from headcount.models.model_files import (
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
-from headcount.models.split import TP, read_split
+from headcount.models.split import is_split, read_split
 from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
 from headcount.models.stated import (
     check_plausible,
@@ -77,7 +77,8 @@ def load(
         name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
             `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`; `auto` spreads it over all GPUs, then over the CPU's
-            memory and disk; `tp` splits every layer by head over the processes of torchrun.
+            memory and disk; `tp` splits every layer by head over the processes of torchrun, `tp:N`
+            over every N of them, which share work with the others.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target of a multilingual translator, by its tokenizer's names.
         inputs: inputs to find the attention layers with, such as a processor returns for an image
@@ -94,7 +95,7 @@ def load(
     """
     check_is_name(name)
     places = AUTO if device == AUTO and device_map is None else device_map
-    split = device == TP and places is None
+    split = is_split(device) and places is None
     where = None if places is not None or split else _device(device)
     place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
@@ -108,7 +109,9 @@ def load(
         if places is not None:
             model = read_spread(read, _checked_map(config, places, options), attention)
         else:
-            model = read_split(read, config, options, attention) if split else read(attention)
+            model = (
+                read_split(read, config, options, attention, device) if split else read(attention)
+            )
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:

@@ -18,7 +18,7 @@ class DeviceOptions(TrustOptions):
 
     device: str = field(default="cpu", kw_only=True)
     """Device to run on, e.g. cuda; auto spreads a model over all GPUs, then memory and disk; tp
-    splits its layers over the processes of torchrun."""
+    splits its layers over the processes of torchrun, tp:N over every N of them."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = field(
         default="float32", kw_only=True
     )

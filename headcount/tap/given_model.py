@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from torch import nn
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, ModelError
+from headcount.core import InputError, ModelError, work_together
 from headcount.tap.anatomy import Anatomy
 from headcount.tap.placement import weight_away
 from headcount.tap.tensor_parallel import head_group
@@ -101,7 +101,8 @@ def _check_is_whole(model: PreTrainedModel) -> None:
             f"by {sharder}: each process holds a part of every weight. Pass the model before it "
             "was sharded."
         )
-    if head_group(model) is not None:
+    if (group := head_group(model)) is not None:
+        work_together(group.size)
         return
     if any("DTensor" in _class_names(each) for each in model.parameters()):
         raise ModelError(

@@ -83,12 +83,12 @@ def head_group(model: PreTrainedModel) -> HeadGroup | None:
     if mesh is None or mesh.size() < 2:
         return None
     size, name = getattr(model, "_tp_size", None), type(model).__name__
-    if size != mesh.size() or size != distributed.get_world_size():
+    if size != mesh.size():
         raise ModelError(
-            f"Expected a {name} whose heads are split over all "
-            f"{amount(distributed.get_world_size(), 'process')} of the run (tensor parallelism), "
-            f"got one that is split over a mesh of {mesh.size()}, "
-            f"of which {size} share the heads. Pass tp_size alone."
+            f"Expected a {name} whose heads alone are split over processes (tensor parallelism), "
+            f"got one that is split over a mesh of {mesh.size()}, of which {size} share the heads. "
+            "Pass tp_size alone, or load it with device='tp:N', which makes a copy of the model "
+            "for every N processes."
         )
     return HeadGroup(mesh.get_group() if mesh.ndim == 1 else mesh.get_group("tp"))
 

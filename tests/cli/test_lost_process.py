@@ -54,3 +54,52 @@ def test_a_process_that_never_comes(rank: int, monkeypatch: pytest.MonkeyPatch) 
     assert reported is not None and "did not come or did not answer (" in reported
     monkeypatch.delenv("WORLD_SIZE")
     assert advice(caught.value) is None
+
+
+UNMET = """
+import os, sys, time
+from headcount.cli.command import main
+from headcount.core import distributed
+
+distributed.MEETING = 2.0
+rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+if rank == int(sys.argv[1]):
+    if sys.argv[2] == "after the store":
+        from torch.distributed import TCPStore
+        store = TCPStore("127.0.0.1", port, 2, rank == 0, wait_for_workers=False)
+        time.sleep(1)
+    os._exit(1)
+start = time.monotonic()
+status = main(["analyze", *sys.argv[3:]])
+print(status, time.monotonic() - start < 20)
+"""
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+@pytest.mark.parametrize("when", ["at once", "after the store"])
+def test_a_process_that_ends_before_all_have_met(
+    ended: int, when: str, bert: Path, tmp_path: Path
+) -> None:
+    """The others don't wait half an hour, as torch would."""
+    both = ranks("-c", UNMET, ended, when, bert, SAMPLE, "--out", tmp_path / "out")
+    output, errors = both[1 - ended].communicate(timeout=100)
+    assert output == "2 True\n", errors
+    assert "headcount: Another process of this run" in errors and "Traceback" not in errors
+
+
+LATER = """
+import time
+from headcount.core import distributed, processes
+from headcount.core.distributed import meet, told_by
+
+distributed.MEETING = 2.0
+meet()
+time.sleep(6 * processes().process_index)
+print(told_by(1, lambda: "late"))
+"""
+
+
+def test_a_process_may_be_late_once_all_have_met() -> None:
+    for process in ranks("-c", LATER):
+        output, errors = process.communicate(timeout=100)
+        assert output == "late\n", errors

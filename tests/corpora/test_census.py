@@ -151,7 +151,7 @@ def everything(census: Census) -> dict[str, str]:
 SHARING = """
 import json, sys
 from pathlib import Path
-from headcount.core import InputError, leave, work_as_one
+from headcount.core import InputError, leave, processes, work_together
 from headcount.corpora import Corpus, Encoder, census, take_census
 from tests.corpora.test_census import everything
 from tests.tiny_tokenizers import wordpiece
@@ -170,14 +170,17 @@ encoders = Counting(wordpiece()), Counting(wordpiece(), max_length=8, windows=Tr
 corpora = [Corpus(folder / name) for name in ("bank.conllu", "bank.conllu", "texts.txt")]
 found = [everything(take_census(*each)) for each in zip(corpora, (*encoders, encoders[0]))]
 print(json.dumps([found, sum(encoded)]))
-try:
-    take_census(corpora[2], Counting(wordpiece(), max_length=30, strict=True))
-except InputError as error:
-    print(error, flush=True)
-    leave()
 encoded.clear()
-work_as_one()
+work_together(processes().num_processes)
 print(json.dumps([everything(take_census(corpora[0], encoders[0])), sum(encoded)]))
+work_together(1)
+odd = Corpus([f"a dog {processes().process_index}"]), Counting(wordpiece())
+for each in (odd, (corpora[2], Counting(wordpiece(), max_length=30, strict=True))):
+    try:
+        print(len(take_census(*each).parts))
+    except InputError as error:
+        print(error, flush=True)
+leave()
 """
 
 
@@ -192,7 +195,7 @@ def test_processes_share_a_census(tmp_path: Path, treebank: str) -> None:
     for number in (1, 2, 3):
         outputs = [each.communicate() for each in ranks("-c", SHARING, tmp_path, number=number)]
         said[number] = [output.splitlines() for output, _ in outputs]
-        assert all(len(lines) == 3 for lines in said[number]), outputs
+        assert all(len(lines) == 4 for lines in said[number]), outputs
     every = [json.loads(lines[0]) for lines in said[1]]
     ((alone, num_sentences),) = every
     assert "differing=Named(count=4, origins=('bank.conllu:" in alone[0]["misread"]
@@ -201,7 +204,9 @@ def test_processes_share_a_census(tmp_path: Path, treebank: str) -> None:
         assert [each for each, _ in found] == [alone] * number
         shares = [share for _, share in found]
         assert sum(shares) == num_sentences and 0 < min(shares), shares
-        refused = sorted(lines[1] for lines in said[number])
-        assert refused[-1].startswith(f"{tmp_path}/texts.txt:41: expected a sentence of at most")
-        assert all("Another process of this run ended" in each for each in refused[:-1])
-        assert {lines[2] for lines in said[number]} == {said[1][0][2]}
+        same = "Expected the same corpus in all processes, got "
+        assert all(lines[2].startswith(same) for lines in said[number])
+        refused = sorted(lines[3] for lines in said[number])
+        assert refused[0].startswith(f"{tmp_path}/texts.txt:41: expected a sentence of at most")
+        assert all("Another process of this run ended" in each for each in refused[1:])
+        assert {lines[1] for lines in said[number]} == {said[1][0][1]}, "of one model"

@@ -15,6 +15,7 @@ from headcount.core import InputError
 from headcount.models import load
 from headcount.tap import check_divides
 from tests.forked import ranks
+from tests.models.split_over import shared
 from tests.tasks.loaded import loaded
 from tests.test_any_model import CASES
 
@@ -57,20 +58,28 @@ def numbers(found: Any) -> np.ndarray:
     return np.asarray(found, dtype=float).ravel()
 
 
+def apart(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference as a share of the largest number."""
+    return np.nanmax(np.abs(found - expected)) / np.nanmax(np.abs(expected))
+
+
+def said(out: Path, number: int, *arguments: object) -> list[dict[str, Any]]:
+    """What each of some processes says of a split model."""
+    for process in ranks("tests.models.split_over", *arguments, number=number):
+        output, errors = process.communicate()
+        assert process.returncode == 0, output + errors
+    return [pickle.loads((out / f"{each}.pickle").read_bytes()) for each in range(number)]
+
+
 @pytest.mark.slow
 def test_numbers_of_a_split_model(folder: Path, tmp_path: Path) -> None:
     """Every process has all numbers; what needs whole weights says so."""
     names = (*SAME, *REFUSED)
-    for process in ranks("tests.models.split_over", folder, tmp_path, *names):
-        output, errors = process.communicate()
-        assert process.returncode == 0, output + errors
-    one, other = (pickle.loads((tmp_path / f"{each}.pickle").read_bytes()) for each in (0, 1))
+    one, other = said(tmp_path, 2, folder, "tp", tmp_path, *names)
     for name, tolerance in SAME.items():
         expected = numbers(CASES[name](loaded(LLAMA), {}, tmp_path))
-        found = numbers(one[name])
-        assert np.array_equal(found, numbers(other[name]), equal_nan=True), name
-        apart = np.nanmax(np.abs(found - expected)) / np.nanmax(np.abs(expected))
-        assert apart <= tolerance, (name, apart)
+        assert np.array_equal(numbers(one[name]), numbers(other[name]), equal_nan=True), name
+        assert apart(numbers(one[name]), expected) <= tolerance, name
     for name, words in REFUSED.items():
         assert words in one[name] and words in other[name]
 
@@ -83,3 +92,55 @@ def test_what_cannot_be_split(folder: Path) -> None:
         check_divides(config, 4)
     with pytest.raises(InputError, match="key/value heads that 3 processes can share .* got 2"):
         check_divides(config, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("device", "number"), [("tp:2", 4), ("tp", 2), ("plan", 2)])
+def test_copies_of_a_split_model_share_work(
+    device: str, number: int, folder: Path, tmp_path: Path
+) -> None:
+    """Two processes have one model; two such pairs do other batches, and all get all numbers."""
+    names = ("importance.ablation", "importance.gradient")
+    every = said(tmp_path, number, folder, device, tmp_path, "shared", *names)
+    alone = shared(loaded(LLAMA))
+    passes = [each["shared"]["passes"] for each in every]
+    assert passes[0::2] == passes[1::2] and sum(passes[0::2]) == alone["passes"] > 20
+    assert min(passes) > 0.3 * alone["passes"], "each pair has its share"
+    expected = {"shared": alone["heads"]}
+    expected |= {name: CASES[name](loaded(LLAMA), {}, tmp_path) for name in names}
+    for found in (each | {"shared": each["shared"]["heads"]} for each in every):
+        for name in expected:
+            assert apart(numbers(found[name]), numbers(expected[name])) <= SAME.get(name, 1e-6)
+
+
+REFUSING = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.distributed.configuration_utils import DistributedConfig
+from headcount import Corpus, load, measure
+from headcount.core import InputError, processes
+
+processes()
+place = sys.argv[1]
+copies = DistributedConfig(tp_size=2, dp_replicate_size=2)
+split = AutoModelForCausalLM.from_pretrained(place, distributed_config=copies)
+tokenizer = AutoTokenizer.from_pretrained(place)
+for do in (
+    lambda: load(place, device="tp:3"),
+    lambda: measure(split, Corpus(["a"]), None, tokenizer),
+):
+    try:
+        do()
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_copies_that_are_refused(folder: Path) -> None:
+    """A number that divides no number of processes, and transformers' own copies by FSDP."""
+    for process in ranks("-c", REFUSING, folder, number=4):
+        output, errors = process.communicate()
+        assert output.count("\n") == 2, errors
+        assert "divides the 4 processes of this run, got tp:3. Name another" in output
+        assert "got a FSDPLlamaForCausalLM sharded by FSDP" in output

@@ -127,7 +127,9 @@ def row(
     clock = time.perf_counter if arguments.clock == "wall" else time.process_time
     ratios: dict[Way, list[float]] = {way: [] for way in arguments.ways}
     for number in range(arguments.rounds):
-        names = [way for way in arguments.ways if way != "usual" or number < USUAL_ROUNDS]
+        names: list[Way] = [
+            way for way in arguments.ways if way != "usual" or number < USUAL_ROUNDS
+        ]
         turns: list[Way] = ["floor", *names]
         seconds = {way: timed(ways[way], clock) for way in turns[:: -1 if number % 2 else 1]}
         for way in names:

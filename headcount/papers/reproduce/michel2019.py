@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from transformers import PreTrainedModel
 
+from headcount import numbers
 from headcount.core import (
     ACCENT,
     INK,
@@ -57,7 +58,6 @@ from headcount.results import (
     ImportanceRecord,
     Signature,
     read_assessment,
-    signed,
 )
 from headcount.tasks import Task
 
@@ -325,14 +325,10 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
     note = "No second data set was given (--other-data)."
     if other is not None:
         found = effects(ablated.frame, other.frame)
-        rows.append(
-            [
-                "here",
-                signed(found.pearson.rho),
-                f"{signed(found.pearson.low)} to {signed(found.pearson.high)}",
-                signed(found.spearman.rho),
-            ]
-        )
+        r = found.pearson
+        pearson, low, high = map(numbers.correlation, (r.rho, r.low, r.high))
+        spearman = numbers.correlation(found.spearman.rho)
+        rows.append(["here", pearson, f"{low} to {high}", spearman])
         note = (
             f"The other data: {amount(other.record.num_examples, 'example')}, {other.unit} "
             f"{other.base:.2f}. The interval treats heads as independent draws."

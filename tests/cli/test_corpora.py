@@ -17,6 +17,7 @@ from headcount.artifact.surviving_roles import read_again
 from headcount.core import CorpusError
 from headcount.corpora import Corpus
 from tests.cli.conftest import PARALLEL, headcount, run
+from tests.forked import ranks
 
 TEXTS = [line.split("\t")[0] for line in PARALLEL.read_text(encoding="utf-8").splitlines()[:12]]
 ROWS: list[dict[str, Any]] = [{"review": text, "stars": 3} for text in TEXTS]
@@ -213,19 +214,66 @@ def test_an_address_that_is_none_is_refused(bert: Path, tmp_path: Path, name: st
     assert status == 2 and "Expected hf://dataset/config?split=validation" in errors
 
 
-def test_a_stream_of_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real library on a folder laid out like a hub data set; what it refuses is said."""
-    folder = tmp_path / "owner" / "name"
+HUB = "hf://owner/name?split=train"
+
+
+def on_hub(place: Path) -> Path:
+    """A folder laid out like a hub data set of 16 files."""
+    folder = place / "owner" / "name"
     folder.mkdir(parents=True)
     for number in range(16):
-        lines = [json.dumps({"text": f"The dog {number} barks"}) for _ in range(3)]
+        lines = [json.dumps({"text": f"The dog {number} barks {row} times"}) for row in range(3)]
         (folder / f"train-{number:05}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_a_stream_of_the_hub(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real library; what it refuses is said."""
+    folder, url = on_hub(tmp_path), HUB
     monkeypatch.chdir(tmp_path)
-    url, options = "hf://owner/name?split=train", ("--limit-tokens", 90, "--out", "out")
-    status, _, errors = headcount("analyze", bert, url, "--stream", *options)
+    status, _, errors = headcount(
+        "analyze", bert, url, "--stream", "--limit-tokens", 90, "--out", "out"
+    )
     assert status == 0, errors
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["corpora"] == [url] and 60 < record["counts"]["tokens"] <= 90
     (folder / "train-00015.jsonl").write_text('{"review": "a"}')
     with pytest.raises(CorpusError, match=r"train row 45: expected another row .*column"):
         assert [*Corpus(url, stream=True)]
+
+
+STREAMING = """
+import os, sys
+from headcount.cli.command import main
+
+os.chdir(sys.argv[1])
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limited", [(), ("--limit-tokens", 200)])
+def test_processes_share_a_stream_of_the_hub(
+    limited: tuple[object, ...], bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its files, or by its texts if there is a limit: tables are those of one process."""
+    on_hub(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    analyze = ("analyze", bert, HUB, "--stream", *limited, "--max-tokens", 32, "--out")
+    status, _, errors = headcount(*analyze, "one")
+    assert status == 0, errors
+    for process in ranks("-c", STREAMING, tmp_path, *analyze, last=["0", "1"]):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+    tables = {path.name for path in Path("one").glob("*.parquet")}
+    assert {"heads.parquet", "profiles.parquet"} <= tables
+    for name in tables:
+        pd.testing.assert_frame_equal(
+            *(pd.read_parquet(Path(out) / name) for out in ("one", "0")), rtol=0, atol=0
+        )
+    assert Path("one", "examples.json").read_text() == Path("0", "examples.json").read_text()
+    states = [{each.name for each in Path(out, "state").glob("*")} for out in ("0", "1")]
+    assert states[0] and states[1] and not states[0] & states[1], "each did units of its own"
+    records = [json.loads(Path(out, "run.json").read_text()) for out in ("one", "0")]
+    assert records[0]["signature"] == records[1]["signature"]
+    assert records[0]["counts"] == records[1]["counts"]

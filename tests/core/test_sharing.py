@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from headcount.core import Kept
 from tests.forked import ranks
 
@@ -78,11 +80,16 @@ def test_three_processes(tmp_path: Path) -> None:
     assert {*again} == {*NUMBERS, "last"} and list(again["3"]) == said[0]["kept"][3]
 
 
-THREADS = """
+OTHERS = """
+import sys
 import torch
-from headcount.core import InputError, processes, wait_for_everyone
+from headcount.core import InputError, distributed, processes, wait_for_everyone
 
-torch.set_num_threads(1 + processes().process_index)
+rank = processes().process_index
+if sys.argv[1] == "threads":
+    torch.set_num_threads(1 + rank)
+else:
+    distributed.version = lambda name: f"{1 + (name == 'numpy' and rank)}"
 try:
     wait_for_everyone()
 except InputError as error:
@@ -90,11 +97,14 @@ except InputError as error:
 """
 
 
-def test_other_numbers_of_threads_are_refused() -> None:
-    """Before any work, since last digits depend on them as on versions and processors."""
-    for process in ranks("-c", THREADS):
+@pytest.mark.parametrize(
+    ("what", "name"), [("threads", "number of threads"), ("versions", "version of numpy")]
+)
+def test_other_circumstances_are_refused(what: str, name: str) -> None:
+    """Before any work, since last digits depend on versions, threads and processors."""
+    for process in ranks("-c", OTHERS, what):
         output, _ = process.communicate(timeout=100)
         assert output.startswith(
-            "Expected the same number of threads in all processes, got 1 in process 0, 2 in "
-            "process 1. Start all of them with the same arguments, files, packages and settings."
+            f"Expected the same {name} in all processes, got 1 in process 0, 2 in process 1. "
+            "Start all of them with the same arguments, files, packages and settings."
         )

@@ -56,9 +56,7 @@ def save_compact(
     loaded = as_loaded(loaded)
     folder = Path(folder)
     check_not_taken(folder, overwrite)
-    smaller = Loaded(
-        compact(loaded, plan), loaded.tokenizer, loaded.name, None, loaded.image_processor
-    )
+    smaller = replace(loaded, model=compact(loaded, plan), inputs=None)
     data = Data.of(loaded, corpus)
     with staged(folder, overwrite) as staging:
         certificate = certify(staging, loaded, plan, smaller, data, progress)

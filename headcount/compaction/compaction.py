@@ -347,9 +347,7 @@ def restorable(loaded: Loaded, plan: Plan) -> Loaded | None:
         check_prunable_layers(loaded.anatomy)
         if any(cut.source not in (None, cut.path) for cut in _cuts(loaded, fitting)):
             return None
-        return Loaded(
-            compact(loaded, fitting), loaded.tokenizer, loaded.name, None, loaded.image_processor
-        )
+        return replace(loaded, model=compact(loaded, fitting), inputs=None)
     except ModelError:
         return None
 
@@ -377,7 +375,7 @@ def restored(loaded: Loaded, plan: Plan, smaller: Loaded) -> Loaded:
             if not name.startswith(own):
                 here[name].copy_(tensor)
     check_equal(model, loaded.anatomy, plan, smaller.model, loaded.inputs)
-    return Loaded(model, loaded.tokenizer, loaded.name, None, loaded.image_processor)
+    return replace(loaded, model=model, inputs=None)
 
 
 def _cuts(loaded: Loaded, plan: Plan) -> list[Cut]:

@@ -381,10 +381,4 @@ def choose_heads(
 def _compact(loaded: Loaded, plan: Plan, origin: str | None) -> Loaded:
     """The compact model, with its tokenizer."""
     fitting = replace(plan, model=revision(loaded.model))
-    return Loaded(
-        compact(loaded, fitting, origin),
-        loaded.tokenizer,
-        loaded.name,
-        None,
-        loaded.image_processor,
-    )
+    return replace(loaded, model=compact(loaded, fitting, origin), inputs=None)

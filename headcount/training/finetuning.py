@@ -351,9 +351,7 @@ def finetune(
         parameter.requires_grad_(True)
     keep_formats(model.eval(), loaded.model.state_dict())
     history = [row for row in trainer.state.log_history if "loss" in row]
-    return FineTuned(
-        Loaded(model, loaded.tokenizer, loaded.name, None, loaded.image_processor), history
-    )
+    return FineTuned(replace(loaded, model=model, inputs=None), history)
 
 
 def check_finetuning(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from headcount import load
+from headcount import load, numbers
 from headcount.artifact import claim_artifact, save
 from headcount.artifact.staging import COMPACT
 from headcount.compaction import compact
@@ -159,7 +159,7 @@ def test_a_teacher(bert: Path, data: list[Path], tmp_path: Path) -> None:
     card = (out / "README.md").read_text()
     assert "from a plan, then trained for 6 more updates with the dense model as teacher" in card
     before, after = (record["test"]["teacher"]["loss"][when] for when in ("before", "after"))
-    assert f"{before:.4f}" in card and f"{after:.4f}" in card
+    assert all(f" {numbers.effect(each)} |" in card for each in (before, after))
     status, _, errors = run(
         "finetune", tmp_path / "small", data, bert, "--teacher", bert, *taught, "--overwrite"
     )

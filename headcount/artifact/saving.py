@@ -196,11 +196,13 @@ def _write_shards(
     )
     places, num_wider, num_exact = dict[str, str](), 0, 0
     for file, names in shards.filename_to_tensors.items():
-        tensors = {name: _numbers(model, name).contiguous() for name in names}
-        tensors, wider, exact = _in_format(tensors, source)
+        tensors = dict[str, Tensor]()
+        for name in names:  # each in its own format, before the next one is read
+            one, wider, exact = _in_format({name: _numbers(model, name).contiguous()}, source)
+            tensors |= one
+            num_wider, num_exact = num_wider + wider, num_exact + exact
         tensors = revert_weight_conversion(model, tensors)
         save_file(tensors, folder / file, metadata={"format": "pt"})
-        num_wider, num_exact = num_wider + wider, num_exact + exact
         places |= dict.fromkeys(tensors, file)
     if shards.is_sharded:
         index = {"metadata": shards.metadata, "weight_map": places}

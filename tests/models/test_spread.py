@@ -1,5 +1,6 @@
 """Models with layers in memory and on disk: their numbers are those of the model in memory."""
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -108,14 +109,25 @@ def test_weights_that_accelerate_moved_to_the_cpu(folder: Path, tmp_path: Path) 
 def test_tied_weights_and_files_of_a_model_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tied weights are written once, and all in the format of their source, file by file."""
+    """Tied weights are written once, and all in the format of their source, file by file.
+
+    While a file is made, no more than one tensor is in the format that it was computed in.
+    """
     config = hf.LlamaConfig(**tiny.GROUPED, tie_word_embeddings=True)
     model: Any = tiny.seeded(hf.LlamaForCausalLM(config))
     model.to(torch.bfloat16).save_pretrained(tmp_path / "model")
     held, spread = (load(tmp_path / "model", device_map=each) for each in (None, {"": "disk"}))
     assert logits(spread).equal(logits(held)) and revision(spread.model) == revision(held.model)
     monkeypatch.setattr(saving, "SHARD", "5KB")
-    smaller = hc.compact(spread, PLAN)
+    smaller, numbers, read = hc.compact(spread, PLAN), saving._numbers, list[Any]()
+
+    def one_by_one(model: Any, name: str) -> torch.Tensor:
+        assert not [each for each in read if each() is not None]
+        tensor = numbers(model, name)
+        read.append(weakref.ref(tensor))
+        return tensor
+
+    monkeypatch.setattr(saving, "_numbers", one_by_one)
     hc.save(smaller, tmp_path / "parts")
     assert len([*(tmp_path / "parts").glob("model-*.safetensors")]) > 2
     again: Any = load(tmp_path / "parts", dtype="auto").model

@@ -5,7 +5,8 @@ import os
 import sys
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import fields
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -299,6 +300,14 @@ def command_class(name: str) -> type[Command]:
     return cast("type[Command]", getattr(import_module(f"headcount.cli.{module}"), kind))
 
 
+def _after_stop(arguments: Sequence[str]) -> str:
+    """What to do after a command was stopped, which may have been while it was imported."""
+    with suppress(Exception):
+        if any(each.name == "resume" for each in fields(command_class(arguments[0]))):
+            return "the same command with --resume goes on"
+    return "it keeps no state, so the same command begins again"
+
+
 def parse(arguments: Sequence[str]) -> Command:
     """The command that the first of some arguments names.
 
@@ -421,10 +430,7 @@ def _run(arguments: list[str]) -> int:
         except (Exception, KeyboardInterrupt) as error:
             if stop.number is not None or isinstance(error, KeyboardInterrupt):
                 # An import that is interrupted may end with an error of its own.
-                errors.print(
-                    "headcount: stopped; if the command has --resume, add it to continue",
-                    style="yellow",
-                )
+                errors.print(f"headcount: stopped; {_after_stop(words)}", style="yellow")
                 return stop.status
             reported = str(error) if isinstance(error, InputError) else advice(error)
             if reported is None:

@@ -17,6 +17,9 @@ CLOSE = 0.01
 """Largest drop of a score, relative to that of the dense model, that is called close."""
 UPDATES = 2000
 """Number of updates of the further training that is proposed."""
+PLACEHOLDER_CORPUS = "CORPUS"
+"""What stands in a command for texts or images to look at, which the user has not named."""
+
 PLACEHOLDER_TEST = "TEST_FILE"
 """What stands in a command for test data, which the user has not named."""
 
@@ -85,6 +88,10 @@ def after_prune(
         ]
         shared = given(on, TrialArguments)
         yield f"  {command('curve', [on.model], shared, *more, '--out', f'{out}-curve')}"
+    yield "or see on a page what its heads do on a corpus, before and after:"
+    heads, shared = f"{out}-heads", given(on, DeviceArguments)
+    yield f"  {command('analyze', [on.model, PLACEHOLDER_CORPUS], shared, '--out', heads)}"
+    yield f"  {command('report', [heads], {}, '--pruned', str(out))}"
 
 
 def _unseen(score: "results.MetricChange") -> str:

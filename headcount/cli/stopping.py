@@ -23,7 +23,7 @@ PATIENCE = 8.0
 
 LATE = (
     f"headcount: stopped, {PATIENCE:.0f} s after the signal, in the middle of a computation or a "
-    "save; if the command has --resume, add it to continue from the state before\n"
+    "save; with --resume, a command that has it goes on from the state before\n"
 )
 
 

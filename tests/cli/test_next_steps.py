@@ -9,6 +9,8 @@ import pytest
 from headcount.cli.arguments import recorded
 from headcount.cli.command import parse
 from headcount.cli.data_arguments import TrialArguments
+from headcount.cli.look import Analyze
+from headcount.cli.more import Report
 from headcount.cli.next_steps import after_curve, after_importance, after_prune
 from headcount.cli.prune import Curve, Prune
 from headcount.cli.smaller import SpeedCommand
@@ -63,10 +65,19 @@ def commands(lines: list[str]) -> list[object]:
     return [parse(shlex.split(line)[1:]) for line in lines if line.startswith("  headcount ")]
 
 
+def after(lines: list[str]) -> list[object]:
+    """The commands after a pruning; the last two, which draw its page, are checked."""
+    *others, looked_at, page = commands(lines)
+    assert isinstance(looked_at, Analyze) and isinstance(page, Report)
+    assert (looked_at.model, looked_at.corpus) == (ON.model, ("CORPUS",))
+    assert (page.out, page.pruned) == (looked_at.out, Path("out"))
+    return others
+
+
 def test_a_loss_asks_for_training_or_more_heads() -> None:
     lines = list(after_prune(ON, pruned(7.0, 9.0), Path("out")))
     assert "loses on test (drop 8, 95 % 7 to 9)" in lines[0]
-    further, curve = commands(lines)
+    further, curve = after(lines)
     assert isinstance(further, Finetune) and isinstance(curve, Curve)
     assert (further.on.model, further.teacher, further.out) == ("out", ON.model, Path("out-tuned"))
     same = ("task", "data", "dev", "test", "columns", "prefix", "limit")
@@ -75,7 +86,7 @@ def test_a_loss_asks_for_training_or_more_heads() -> None:
     assert (curve.on, curve.methods) == (ON, ("fisher", "random"))
     assert curve.keep == (7, 6, 5), "between the kept heads and all heads"
     assert not any("--num-beams" in line for line in lines), "it has its default"
-    (_, curve) = commands(list(after_prune(ON, pruned(7.0, 9.0, 2), Path("out"), size=2)))
+    (_, curve) = after(list(after_prune(ON, pruned(7.0, 9.0, 2), Path("out"), size=2)))
     assert isinstance(curve, Curve) and curve.keep == (6, 4), "groups of two"
 
 
@@ -86,7 +97,7 @@ def test_a_rise_of_the_loss_is_a_loss_where_few_texts_hide_the_drop() -> None:
     record = replace(record, data_sets={"test": replace(test, loss=loss)})
     lines = list(after_prune(ON, record, Path("out")))
     assert "the loss of the pruned model rises on test (rise 0.1, 95 % 0.05 to 0.17)" in lines[0]
-    assert isinstance(commands(lines)[0], Finetune)
+    assert isinstance(after(lines)[0], Finetune)
 
 
 def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
@@ -97,27 +108,27 @@ def test_no_loss_asks_for_the_speed_or_fewer_heads() -> None:
     assert "excluded" not in " ".join(after_prune(ON, pruned(-0.7, -0.5), Path("out"))), "better"
     unknown = pruned(float("nan"), float("nan"))
     assert "excluded" not in " ".join(after_prune(ON, unknown, Path("out"))), "a single example"
-    speed, curve = commands(lines)
+    speed, curve = after(lines)
     assert isinstance(speed, SpeedCommand) and isinstance(curve, Curve)
     assert (speed.dense, speed.pruned, speed.device) == (ON.model, "out", "cpu")
     on = replace(ON, device="cuda", trust_remote_code=True)
-    speed, _ = commands(list(after_prune(on, pruned(-0.5, 0.7), Path("out"))))
+    speed, _ = after(list(after_prune(on, pruned(-0.5, 0.7), Path("out"))))
     assert isinstance(speed, SpeedCommand) and (speed.device, speed.trust_remote_code) == (
         "cuda",
         True,
     )
     assert curve.keep == (3, 2, 1)
     images = replace(ON, task="image-classification")
-    (more,) = commands(list(after_prune(images, pruned(-0.5, 0.7), Path("out"))))
+    (more,) = after(list(after_prune(images, pruned(-0.5, 0.7), Path("out"))))
     assert isinstance(more, Curve), "speed makes up texts"
-    assert len(commands(list(after_prune(ON, pruned(-1.0, 1.0, 1), Path("out"))))) == 1
+    assert len(after(list(after_prune(ON, pruned(-1.0, 1.0, 1), Path("out"))))) == 1
 
 
 def test_only_heads_at_the_sites_count() -> None:
     """Eight more heads, at a site that is not pruned, are in no budget."""
     record = pruned(7.0, 9.0)
     record = replace(record, kept=(*record.kept, *(f"dec.0.{index}" for index in range(8))))
-    _, curve = commands(list(after_prune(ON, record, Path("out"))))
+    _, curve = after(list(after_prune(ON, record, Path("out"))))
     assert isinstance(curve, Curve) and curve.keep == (7, 6, 5)
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,18 @@ def test_a_signal_ends_a_command_in_a_sentence(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("headcount.cli.more.Doctor.run", run)
     status, _, errors = headcount("doctor", "none")
     assert status == 128 + number
-    assert errors == "headcount: stopped; if the command has --resume, add it to continue\n"
+    assert errors == "headcount: stopped; it keeps no state, so the same command begins again\n"
+
+
+def test_what_is_resumed_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headcount.cli.score.Importance.run", run)
+    _, _, errors = headcount(
+        "importance", "none", "--task", "causal-lm", "--data", "x", "--out", tmp_path
+    )
+    assert errors == "headcount: stopped; the same command with --resume goes on\n"
 
 
 def test_an_interrupted_import_may_raise_another_error(monkeypatch: pytest.MonkeyPatch):

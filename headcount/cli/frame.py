@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args
@@ -149,7 +149,7 @@ class Measuring(Command, Generic[Read, Found]):
             self.store(found)
         finally:
             self.show(read, found)
-        with naming_report(self.out):
+        with nullcontext() if self.RESULT is None else naming_report(self.out):
             page = self.publish(read, found)
         if page is not None:
             print_lines([f"Page: {page}"])

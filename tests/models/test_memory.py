@@ -96,7 +96,7 @@ def test_a_run_needs_what_was_planned_or_more(name: str):
 @pytest.mark.slow
 def test_a_listener_s_run_holds_no_mask():
     """Logits, 2 x 32 MB, are among what is measured; the mask alone would be 384 MB."""
-    assert _measured("llama", 8000) < attention_bytes(loaded("llama"), 1, 8000) / 2
+    assert _measured("llama", 8000) < attention_bytes(loaded("llama"), 1, 8000) * 0.6
 
 
 def test_what_can_not_fit_is_refused_before_the_model_reads_anything(

@@ -85,9 +85,17 @@ class Together:
         """Add the effects of the sets of the next prompt."""
         self._together.append(effect_S)
 
-    def row(self) -> JointRow:
-        """The effect together, the sum of single effects, and the effect of random heads."""
+    def row(self, before_N: Float[np.ndarray, " prompt"]) -> JointRow:
+        """The effect together, the sum of single effects, and the effect of random heads.
+
+        Args:
+            before_N: what is predicted with all heads as they are, of the prompts that are
+                changed; NaN for those without a rival.
+        """
         effect_NS = np.stack(self._together)
+        sign = -1 if self.effect == "restored" else 1
+        sets_S = effect_NS[:, 1:].mean(0)
+        preferred_S = _preferred(before_N[:, None] - sign * effect_NS)
         singles_N = np.array(
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
@@ -109,7 +117,19 @@ class Together:
             random=float(random[1]),
             random_low=float(random[0]),
             random_high=float(random[2]),
+            random_least=float(sets_S.min()),
+            random_most=float(sets_S.max()),
+            preferred=float(preferred_S[0]),
+            random_preferred=float(preferred_S[1:].mean()),
         )
+
+
+def _preferred(
+    left_NS: Float[np.ndarray, "prompt set"],
+) -> Float[np.ndarray, " set"]:
+    """Number of prompts that prefer the target to its rival; NaN if no prompt has a rival."""
+    number_S = (left_NS > 0).sum(0)
+    return np.where(np.isnan(left_NS).all(0), np.nan, number_S)
 
 
 def chosen(

@@ -361,7 +361,10 @@ class _Explaining:
             for each, effect_S in zip(sets, effects, strict=True):
                 each.add(effect_S)
             self._progress("heads together", n + 1, len(self._cases))
-        yield from (each.row() for each in sets)
+        has_rival_N = [bool(case.prompt.against) for case in self._cases]
+        for each in sets:
+            before_N = self.second_N if each.effect == "restored" else self.value_N
+            yield each.row(np.where(has_rival_N, before_N, np.nan))
 
     def curves(self, scores: Mapping[str, Float[np.ndarray, " head"]]) -> list[Curve]:
         """What is left with the best heads by each effect and score; nothing without circuits."""

@@ -5,6 +5,7 @@ from .texts import correlation as correlation
 from .texts import count as count
 from .texts import effect as effect
 from .texts import listed as listed
+from .texts import nats as nats
 from .texts import of as of
 from .texts import percent as percent
 from .texts import points as points
@@ -14,3 +15,4 @@ from .texts import rounded as rounded
 from .texts import signed as signed
 from .texts import significant as significant
 from .texts import weight as weight
+from .texts import within as within

@@ -168,5 +168,28 @@ def rounded(value: Real, digits: int = 4) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
+def nats(value: Real, sign: str = "") -> str:
+    """A log-probability or a difference of two, with two decimals.
+
+    >>> nats(-0.123), nats(1.5, "+")
+    ('−0.12', '+1.50')
+
+    Args:
+        value: The number.
+        sign: "+" for a sign in front of positive numbers too.
+    """
+    return f"{value:{sign}z.2f}".replace("-", "−")
+
+
+def within(value: Real, low: Real, high: Real) -> str:
+    """A number of nats with its interval, if it has one.
+
+    >>> within(1.5, -0.5, 3.5), within(1.5, math.nan, math.nan)
+    ('1.50 (−0.50 to 3.50)', '1.50')
+    """
+    ends = "" if math.isnan(low) else f" ({nats(low)} to {nats(high)})"
+    return nats(value) + ends
+
+
 def _signless_zero(value: Real, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")

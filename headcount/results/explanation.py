@@ -144,6 +144,15 @@ class JointRow:
     """Lower end of its interval over prompts."""
     random_high: float
     """Upper end."""
+    random_least: float = float("nan")
+    """The smallest mean over prompts of the sets of random heads, of which each half has others."""
+    random_most: float = float("nan")
+    """The largest one."""
+    preferred: float = float("nan")
+    """Number of prompts, of those with a rival, whose target is still preferred to it with these
+    heads replaced; of `restored`, of second prompts whose target then is. NaN without rivals."""
+    random_preferred: float = float("nan")
+    """The same with random heads, the mean over sets."""
 
     @property
     def misleads(self) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from headcount.core import Head, InputError
 from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.explanation.circuits import Together
 from headcount.explanation.effects import Measured, mean_outputs
 from headcount.explanation.reader import Reader
 from headcount.models import Loaded
@@ -193,3 +194,23 @@ def test_what_has_no_circuit(tmp_path: Path) -> None:
         explain(held, PROMPTS, options=replace(options, circuit=False), scores=scores)
     with pytest.raises(InputError, match="Expected all heads for a circuit, got dec.0.1 alone"):
         ExplainOptions(heads=("dec.0.1",), circuit=True)
+
+
+@pytest.mark.parametrize(("effect", "best", "random"), [("zero", 2, 1.5), ("restored", 1, 1.5)])
+def test_prompts_whose_target_stays_preferred_are_counted(
+    effect: Any, best: int, random: float
+) -> None:
+    """With the best heads replaced, and the mean over sets of random ones; and their spread."""
+    heads = [*loaded(LLAMA).heads]
+    alone = {effect: np.ones((3, len(heads)))}
+    options = ExplainOptions(draws=2)
+    together = Together(effect, effect, alone, heads, 1, heads, options)
+    for effect_S in ([2.0, 5.0, 1.0], [1.0, -1.0, 0.5], [-9.0, 3.0, 3.0]):
+        together.add(np.array(effect_S))
+    before = np.array([3.0, 2.0, np.nan] if effect == "zero" else [-3.0, 0.0, np.nan])
+    row = together.row(before)
+    assert (row.preferred, row.random_preferred) == (best, random if effect == "zero" else 1.0)
+    means = (5 - 1 + 3) / 3, (1 + 0.5 + 3) / 3
+    assert (row.random_least, row.random_most) == pytest.approx((min(means), max(means)))
+    none = together.row(np.full(3, np.nan))
+    assert isnan(none.preferred) and isnan(none.random_preferred)

@@ -175,6 +175,14 @@ def test_several_heads_together(found: Explained) -> None:
     excess = np.array(together) - singles
     low, high = stats.t.interval(0.95, 4, excess.mean(), stats.sem(excess))
     assert (rows[1].excess_low, rows[1].excess_high) == pytest.approx((low, high), abs=5e-5)
+    values = np.array([row.value for row in found.prompts])
+    assert rows[1].preferred == (values - together > 0).sum()
+    (restored,) = [row for row in found.joint if (row.effect, row.heads) == ("restored", 1)]
+    best, preferred = restored.names.split(" | ") * 2, 0
+    for n, (each, row) in enumerate(zip(PROMPTS, found.prompts, strict=True)):
+        one = explain(held, [each], options=ExplainOptions(effects=("restored",), heads=HEADS))
+        preferred += row.second + one.of("restored")[best[n % 2]].value > 0
+    assert restored.preferred == preferred != (values > 0).sum()
     rankings = {(row.effect, row.ranking) for row in found.joint}
     assert rankings == {("zero", "attribution"), *((name, name) for name in KINDS)}
 
@@ -194,6 +202,7 @@ def test_one_prompt_has_no_intervals(tmp_path: Path) -> None:
         tokenizer=held.tokenizer,
     )
     assert plain.joint == found.joint or str(plain.joint) == str(found.joint)
+    assert all(isnan(each.preferred) for each in found.joint), "it has no rival"
     found.write(tmp_path)
     assert str(Explained.read(tmp_path).effects) == str(found.effects)
     text = document_of(found).markdown()

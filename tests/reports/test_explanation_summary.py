@@ -54,6 +54,8 @@ def test_it_says_what_the_document_does(found: Explained) -> None:
     assert "dec.0.0 2.50 (2.00 to 3.00) 3.75 5.00 dec.0.1" in said
     assert "The best heads of each half of the prompts were chosen on the other half." in said
     assert "zeroed attribution 3 1.50 (1.25 to 1.75) 9.00" in said
+    assert "prefers the target to its rival in 16 of 16 prompts; without the best 3" in said
+    assert "0.50 (0.00 to 1.00) 0.38 to 0.62 3.25 7 (16)" in said
     assert "zeroed zeroed 1" not in said and "zeroed zeroed 1" in whole, "of a screen, one size"
     assert found.record.signature in said
 

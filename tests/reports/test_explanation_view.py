@@ -45,19 +45,24 @@ def made_explained(heads: Sequence[str], prompts: int = 16) -> Explained:
     effects += [EffectRow(name, "attribution", each, *[NAN] * 4) for name, each in parts.items()]
     together = (1.5, 1.25, 1.75)
     joint = (
-        JointRow("zero", "zero", 1, heads[0], 3.75, 3.0, 4.5, 3.75, 0.0, 0.0, 0.5, 0.25, 0.75),
         JointRow(
-            "zero", "zero", 3, " ".join(heads[:3]), *together, 6.5, -6.0, -4.0, 0.5, 0.25, 0.75
+            *("zero", "zero", 1, heads[0], 3.75, 3.0, 4.5, 3.75, 0.0, 0.0, 0.5, 0.25, 0.75),
+            *(0.375, 0.625, 12.0, 16.0),
         ),
         JointRow(
-            "zero", "attribution", 3, " ".join(heads[:3]), *together, 9.0, -6.0, -4.0, 0.5, 0.0, 1.0
+            *("zero", "zero", 3, " ".join(heads[:3]), *together, 6.5, -6.0, -4.0, 0.5, 0.25, 0.75),
+            *(0.375, 0.625, 10.0, 15 + 2 / 3),
+        ),
+        JointRow(
+            *("zero", "attribution", 3, f"{' '.join(heads[:3])} | {' '.join(heads[1:4])}"),
+            *(*together, 9.0, -6.0, -4.0, 0.5, 0.0, 1.0, 0.375, 0.625, 7.0, 16.0),
         ),
     )
     row = PromptRow(
         "When Mary and John", " Mary", " John", " Ma|ry", "When Mary and Tom", 4.0, 1.0, 0.5
     )
     record = ExplanationRecord(
-        signature="headcount:0|model:decoder",
+        signature="headcount:0|model:decoder|draws:3",
         warnings=(),
         model="decoder",
         kind="causal-lm",
@@ -148,15 +153,19 @@ def test_single_heads_are_in_the_order_that_is_said(found: Explained) -> None:
     assert "Heads are sorted by the size of their effect “zeroed”." in alone
 
 
-def test_zeroed_heads_of_the_first_layers_are_said(found: Explained) -> None:
-    said = "in the first two layers: zeroing these changes every later layer, whatever the prompt."
-    text = text_of(found)
-    assert f"zeroing, dec.0.0, dec.0.1 and dec.0.2 lie {said}" in " ".join(text.split())
+def test_replaced_heads_of_the_first_layers_are_said(found: Explained) -> None:
+    said = ": replacing these changes every later layer, whatever the prompt."
+    begins = "Heads of the first two layers are named for"
+    assert f"{begins} zeroing (dec.0.0, dec.0.1, dec.0.2){said}" in text_of(found)
     one = made_explained(["dec.1.5", "dec.7.0", "dec.2.1", "dec.9.9"])
-    assert f"Of the heads named for zeroing, dec.1.5 lies {said}" in text_of(one)
+    assert f"{begins} zeroing (dec.1.5){said}" in text_of(one)
     assert said not in text_of(made_explained(["dec.2.0", "dec.2.1", "dec.2.2"]))
-    patched = replace(one, effects=tuple(each for each in one.effects if each.effect != "zero"))
-    assert said not in text_of(patched)
+    patched = tuple(each for each in one.effects if each.effect != "zero")
+    assert said not in text_of(replace(one, effects=patched))
+    means = tuple(replace(row, effect="mean") for row in one.effects if row.effect == "zero")
+    assert f"{begins} means (dec.1.5){said}" in text_of(replace(one, effects=(*patched, *means)))
+    both = text_of(replace(one, effects=(*one.effects, *means)))
+    assert f"{begins} zeroing (dec.1.5) and means (dec.1.5){said}" in both
 
 
 def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None:
@@ -171,7 +180,17 @@ def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None
 
 def test_the_parts_are_beside_the_logit(found: Explained) -> None:
     text = text_of(found)
-    assert "Of the MLPs, mlp.1 adds most, −3.00." in text
+    assert "Of the MLPs, mlp.0 raises it most, +1.00, and mlp.1 lowers it most, −3.00." in text
+    rest = tuple(row for row in found.effects if not row.part.startswith("mlp."))
+    low, high = (
+        replace(next(row for row in found.effects if row.part == "mlp.1"), part="mlp.7", value=each)
+        for each in (-0.5, 0.5)
+    )
+    lowering = [row for row in found.effects if row.part == "mlp.1"]
+    said = text_of(replace(found, effects=(*rest, *lowering, low)))
+    assert "No MLP raises it; mlp.1 lowers it most, −3.00." in said
+    said = text_of(replace(found, effects=(*rest, high)))
+    assert "Of the MLPs, mlp.7 raises it most, +0.50. A logit" in said
     rows = {
         line.split("|")[1].strip(): line.split("|")[2].strip()
         for line in text.splitlines()
@@ -247,7 +266,8 @@ def test_what_is_left(found: Explained) -> None:
         each for each in text_of(found).splitlines() if "| zeroed" in each and "6.50" in each
     ]
     assert [each.strip() for each in line.split("|")[1:-1]] == [
-        *("zeroed", "zeroed", "3", "1.50 (1.25 to 1.75)", "6.50", "0.50 (0.25 to 0.75)", "3.25")
+        *("zeroed", "zeroed", "3", "1.50 (1.25 to 1.75)", "6.50", "0.50 (0.25 to 0.75)"),
+        *("0.38 to 0.62", "3.25", "10 (15.7)"),
     ]
 
 
@@ -258,3 +278,80 @@ def test_looks_by_layers(found: Explained) -> None:
         "word. Of single layers, 1 has the largest effect, −1.00."
     ) in text
     assert "| 0 to 1 | 2.00 (1.50 to 2.50) |" in " ".join(text.split()).replace("|  ", "| ")
+
+
+def test_in_how_many_prompts_the_target_is_preferred(found: Explained) -> None:
+    """With the best heads of a screen, and of every row; of several prompts with rivals."""
+    said = (
+        "The model prefers the target to its rival in 16 of 16 prompts; without the best 3 heads "
+        "by “zeroed” in 10, without random ones in 15.7; without the best 3 heads by “attribution” "
+        "in 7, without random ones in 16 (effect “zeroed”). The last column has these numbers, "
+        "those with random heads (the mean over sets) in brackets."
+    )
+    text = text_of(found)
+    assert said in text and " 12 (16) |" in text and "10 (15.7) |" in text
+    some = (replace(found.prompts[0], value=-1.0), replace(found.prompts[0], against=""))
+    some = text_of(replace(found, prompts=(*some, *found.prompts[2:])))
+    assert "prefers the target to its rival in 14 of 15 prompts with a rival;" in some
+    none = tuple(replace(row, preferred=NAN, random_preferred=NAN) for row in found.joint)
+    for other in (replace(found, joint=none), replace(found, prompts=found.prompts[:1])):
+        assert "preferred" not in text_of(other) and "to its rival in" not in text_of(other)
+    restored = replace(found.joint[1], effect="restored", ranking="restored")
+    second = tuple(replace(row, second=-1.0) for row in found.prompts[:12])
+    both = replace(found, joint=(*found.joint, restored), prompts=(*second, *found.prompts[12:]))
+    assert "second prompts, of which 4 prefer the target as they are." in text_of(both)
+    assert "into the second prompt, what the second prompt then predicts." in text_of(both)
+    assert "restored" not in text_of(found) and "into the second" not in text_of(found)
+
+
+def test_the_best_heads_are_named_for_each_half(found: Explained) -> None:
+    rows = [[each.strip() for each in line.split("|")[1:-1]] for line in text_of(found).split("\n")]
+    assert ["best by", "in prompts 1, 3, …", "in prompts 2, 4, …"] in rows
+    assert ["zeroed", *["dec.0.0 dec.0.1 dec.0.2"] * 2] in rows
+    assert ["attribution", "dec.0.0 dec.0.1 dec.0.2", "dec.0.1 dec.0.2 dec.1.0"] in rows
+    one = text_of(replace(found, prompts=found.prompts[:1], joint=found.joint[:2]))
+    rows = [[each.strip() for each in line.split("|")[1:-1]] for line in one.split("\n")]
+    assert ["best by", "heads"] in rows and ["zeroed", "dec.0.0 dec.0.1 dec.0.2"] in rows
+
+
+def test_what_the_interval_of_random_heads_is_over(found: Explained) -> None:
+    text = text_of(found)
+    assert (
+        "random heads of the same layers: the mean of 3 sets, with its interval over prompts, not "
+        "over sets. “Sets” are the smallest and the largest of these sets."
+    ) in text
+    assert "| 0.38 to 0.62 |" in text and "nan" not in text
+    older = tuple(replace(row, random_least=NAN, random_most=NAN) for row in found.joint)
+    said = text_of(replace(found, joint=older))
+    assert "“Sets”" not in said and "nan" not in said
+    one = text_of(replace(found, prompts=found.prompts[:1]))
+    assert "the mean of 3 sets. “Sets” are" in one
+
+
+def test_a_mean_over_one_prompt_is_no_mean_over_data() -> None:
+    said = "Means are over the tokens of this prompt alone, not over a data set: --texts FILE"
+    one = made_explained(["dec.2.5", "dec.7.0"], prompts=1)
+    assert said not in text_of(one), "no mean was taken"
+    means = tuple(replace(row, effect="mean") for row in one.effects if row.effect == "zero")
+    one = replace(one, effects=(*one.effects, *means))
+    assert said in text_of(one) and "Means are over prompts." not in text_of(one)
+    texts = replace(one, record=replace(one.record, means_over="2 texts"))
+    assert said not in text_of(texts) and "Means are over 2 texts." in text_of(texts)
+    several = text_of(replace(one, prompts=one.prompts * 2))
+    assert said not in several and "Means are over prompts." in several
+
+
+def test_how_large_an_effect_between_prompts_can_be(found: Explained) -> None:
+    record = replace(found.record, second=-8.5)
+    said = (
+        "Second prompts prefer the other answer (−8.50), so an effect “from the second prompt” can "
+        "be as large as the distance between both prompts, 13.25."
+    )
+    assert said in text_of(replace(found, record=record))
+    assert "the other answer" not in text_of(found), "the second prompt has the same one"
+    one = replace(found, record=record, prompts=found.prompts[:1])
+    assert "The second prompt prefers the other answer (−8.50)" in text_of(one)
+    zeroed = tuple(row for row in found.effects if row.effect == "zero")
+    assert "the other answer" not in text_of(replace(one, effects=zeroed))
+    alone = replace(one, prompts=(replace(one.prompts[0], against=""),))
+    assert "the other answer" not in text_of(alone)

@@ -1,14 +1,15 @@
 """What an explanation shows: the heads that made a prediction, alone and together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isnan
 
 import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount
-from headcount.numbers import listed
+from headcount.numbers import listed, nats, within
 from headcount.reports.documents.circuit import circuit_blocks
-from headcount.results import UNLIKELY, EffectRow, Explained, JointRow
+from headcount.reports.documents.explanation_together import together_blocks
+from headcount.results import UNLIKELY, EffectRow, Explained
 from headcount.statistics import rank_correlations
 from headcount.vocabulary import EFFECTS
 
@@ -34,7 +35,7 @@ def explanation_document(found: Explained) -> Document:
             *_heads(found),
             *_parts(found),
             *_written(found),
-            *_together(found),
+            *together_blocks(found),
             *_layers(found),
             *circuit_blocks(found),
             Heading("Prompts"),
@@ -88,17 +89,6 @@ def _spoken(text: str) -> str:
     return f"“{text}”"
 
 
-def within(value: float, low: float, high: float) -> str:
-    """A number with its interval, if it has one."""
-    ends = "" if isnan(low) else f" ({nats(low)} to {nats(high)})"
-    return nats(value) + ends
-
-
-def nats(value: float, sign: str = "") -> str:
-    """A number with a true minus."""
-    return f"{value:{sign}z.2f}".replace("-", "−")
-
-
 def ranked(found: Explained, effect: str) -> list[EffectRow]:
     """The heads by the size of an effect, the largest first."""
     rows = [row for row in found.of(effect).values() if row.is_head]
@@ -147,20 +137,50 @@ def how(found: Explained) -> str:
             "transformation in front of the unembedding), so gradient x output stands in place of "
             "attribution."
         )
-    if early := _early(found):
-        verb = "lies" if len(early) == 1 else "lie"
+    replacing = (("zero", "zeroing"), ("mean", "means"))
+    early = [(words, _early(found, effect)) for effect, words in replacing]
+    if named := [f"{words} ({', '.join(heads)})" for words, heads in early if heads]:
         said.append(
-            f"Of the heads named for zeroing, {listed(early)} {verb} in the first two layers: "
-            "zeroing these changes every later layer, whatever the prompt."
+            f"Heads of the first two layers are named for {listed(named)}: replacing these changes "
+            "every later layer, whatever the prompt."
         )
+    said += [*_of_one_prompt(found), *_of_two_prompts(found)]
     if len(found.prompts) > 1:
         said.append("Intervals are Student's over prompts (95 %); halves hold every second prompt.")
     return " ".join(said)
 
 
-def _early(found: Explained) -> list[str]:
-    """The heads named for zeroing that lie in the first two layers."""
-    named = [row for side in extremes(found, "zero") for row in side]
+def _of_one_prompt(found: Explained) -> Iterator[str]:
+    """What a mean over the tokens of a single prompt is not."""
+    if _means_over_one(found):
+        yield (
+            "Means are over the tokens of this prompt alone, not over a data set: --texts FILE "
+            "averages over texts."
+        )
+
+
+def _means_over_one(found: Explained) -> bool:
+    """Whether means are over one prompt."""
+    is_one = len(found.prompts) == 1 and found.record.means_over == "prompts"
+    return is_one and "mean" in found.measured
+
+
+def _of_two_prompts(found: Explained) -> Iterator[str]:
+    """How large effects between prompts can be, if the second one prefers the other answer."""
+    record = found.record
+    between = [name for name in ("corrupt", "restored") if name in found.measured]
+    if between and record.second < 0 < record.value and found.prompts[0].against:
+        second = "The second prompt prefers" if len(found.prompts) == 1 else "Second prompts prefer"
+        labels = " or ".join(f"“{EFFECTS[name].label}”" for name in between)
+        yield (
+            f"{second} the other answer ({nats(record.second)}), so an effect {labels} can be as "
+            f"large as the distance between both prompts, {nats(record.value - record.second)}."
+        )
+
+
+def _early(found: Explained, effect: str) -> list[str]:
+    """The heads named for an effect that lie in the first two layers."""
+    named = [row for side in extremes(found, effect) for row in side]
     return [row.part for row in named if Head.parse(row.part).layer < 2]
 
 
@@ -192,7 +212,8 @@ def meanings(found: Explained) -> str:
     if found.record.looks:
         about["knockout"] = f"what is lost if the head can't look {found.record.looks}"
     said = "; ".join(f"{EFFECTS[name].label}: {each}" for name, each in about.items())
-    means = f" Means are over {found.record.means_over}." if "mean" in about else ""
+    is_said = "mean" in about and not _means_over_one(found)
+    means = f" Means are over {found.record.means_over}." if is_said else ""
     return f"{said[0].upper()}{said[1:]}.{means}"
 
 
@@ -245,13 +266,11 @@ def _parts(found: Explained) -> Iterator[Block]:
     if not others:
         return
     mlps = [row for row in others if row.part.startswith("mlp.")]
-    largest = max(mlps, key=lambda row: abs(row.value))
     heads = sum(row.value for row in rows.values() if row.is_head)
     yield Heading("What adds up to the logit")
     yield Text(
         "With the final norm's scale kept, the logit of the target, less that of its rival, is a "
-        f"sum. Of the MLPs, {largest.part} adds most, {nats(largest.value, '+')}. A logit that is "
-        "capped is the one before the cap."
+        f"sum. {_of_mlps(mlps)} A logit that is capped is the one before the cap."
     )
     total = heads + sum(row.value for row in others)
     lines = [("heads", heads), ("MLPs", sum(row.value for row in mlps))]
@@ -266,6 +285,15 @@ def _parts(found: Explained) -> Iterator[Block]:
         ],
         "Parts of the logit",
     )
+
+
+def _of_mlps(rows: list[EffectRow]) -> str:
+    """Which MLP adds most to the logit, and which one takes most away."""
+    low, high = (each(rows, key=lambda row: row.value) for each in (min, max))
+    if high.value <= 0:
+        return f"No MLP raises it; {low.part} lowers it most, {nats(low.value)}."
+    takes = f", and {low.part} lowers it most, {nats(low.value)}" if low.value < 0 else ""
+    return f"Of the MLPs, {high.part} raises it most, {nats(high.value, '+')}{takes}."
 
 
 def _written(found: Explained) -> Iterator[Block]:
@@ -296,54 +324,6 @@ def written_table(found: Explained, most: int) -> Table:
     )
 
 
-def _together(found: Explained) -> Iterator[Block]:
-    """The effects of several heads, and whether single effects add up to them."""
-    if not found.joint:
-        return
-    yield Heading("Several heads together")
-    yield Text(chosen_words(found))
-    yield Text(" ".join(_misleading(found.joint)))
-    yield together_table(found, found.joint)
-
-
-def chosen_words(found: Explained) -> str:
-    """On which prompts the best heads were chosen, and what stands beside them."""
-    chosen = (
-        "The best heads of each half of the prompts were chosen on the other half."
-        if found.is_split
-        else "The best heads were chosen on the prompts that they are measured on."
-    )
-    return (
-        f"{chosen} Beside them stand the sum of their single effects, and as many random heads of "
-        "the same layers."
-    )
-
-
-def together_table(found: Explained, rows: Sequence[JointRow]) -> Table:
-    """The effects of several heads together."""
-    return Table.of(
-        ("effect", "best by", "heads", "together", "sum of single effects", "random", "left"),
-        (
-            (
-                *(EFFECTS[row.effect].label, EFFECTS[row.ranking].label, str(row.heads)),
-                within(row.value, row.low, row.high),
-                nats(row.singles),
-                within(row.random, row.random_low, row.random_high),
-                nats(_left(found, row)),
-            )
-            for row in rows
-        ),
-        "Effects of several heads together",
-    )
-
-
-def _left(found: Explained, row: JointRow) -> float:
-    """What is predicted with the heads replaced."""
-    if row.effect == "restored":
-        return found.record.second + row.value
-    return found.record.value - row.value
-
-
 def _layers(found: Explained) -> Iterator[Block]:
     """What is lost without the looks of layers."""
     if not found.layers:
@@ -361,33 +341,3 @@ def _layers(found: Explained) -> Iterator[Block]:
         ((f"{row.first} to {row.last}", within(row.value, row.low, row.high)) for row in ranges),
         "Effects of looks, by layers",
     )
-
-
-def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
-    """Where single effects add up to something else, by the largest number of heads."""
-    wrong = {row.effect: row for row in rows if row.effect == row.ranking and row.misleads}
-    for is_less, than, why in (
-        (
-            True,
-            "smaller",
-            "The sum counts an effect several times where heads share it, for example where one "
-            "reads what another writes",
-        ),
-        (
-            False,
-            "larger",
-            "A single effect is small where other heads make up for the missing one, and the sum "
-            "lacks what they make up for",
-        ),
-    ):
-        said = [
-            f"{EFFECTS[row.effect].label} {nats(row.value)}, not {nats(row.singles)} "
-            f"({amount(row.heads, 'head')})"
-            for row in wrong.values()
-            if (abs(row.value) < abs(row.singles)) == is_less
-        ]
-        if said:
-            yield (
-                f"The best heads together have a {than} effect than the sum of their single "
-                f"effects: {'; '.join(said)}. {why}. Which heads do was not measured."
-            )

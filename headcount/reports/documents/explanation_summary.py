@@ -3,25 +3,26 @@
 from collections.abc import Iterator
 
 from headcount.core import Block, Document, Table, Text
+from headcount.numbers import nats, within
 from headcount.reports.documents.circuit import smallest
 from headcount.reports.documents.explanation import (
     best_heads,
-    chosen_words,
     extremes,
     how,
-    nats,
     ranked,
-    together_table,
     unlikely,
     what_is_predicted,
-    within,
     written_table,
+)
+from headcount.reports.documents.explanation_together import (
+    FEW,
+    chosen_words,
+    few_together,
+    preferred_words,
+    together_table,
 )
 from headcount.results import EffectRow, Explained, Signature
 from headcount.vocabulary import EFFECTS
-
-FEW = 5
-"""Number of heads with the largest first effect, and of the best heads that are replaced."""
 
 
 def explanation_summary(found: Explained) -> Document:
@@ -70,12 +71,11 @@ def _heads(found: Explained) -> Table:
 
 def _together(found: Explained) -> Iterator[Block]:
     """The best few heads together, beside random ones."""
-    sizes = {row.heads for row in found.joint}
-    if not sizes:
+    if not found.joint:
         return
-    size = max((each for each in sizes if each <= FEW), default=min(sizes))
     yield Text(chosen_words(found))
-    yield together_table(found, [row for row in found.joint if row.heads == size])
+    yield Text(preferred_words(found))
+    yield together_table(found, few_together(found))
 
 
 def _looks(found: Explained) -> str:

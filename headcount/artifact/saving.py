@@ -198,7 +198,7 @@ def _write_shards(
     for file, names in shards.filename_to_tensors.items():
         tensors = dict[str, Tensor]()
         for name in names:  # each in its own format, before the next one is read
-            one, wider, exact = _in_format({name: _numbers(model, name).contiguous()}, source)
+            one, wider, exact = _in_format({name: numbers_of(model, name).contiguous()}, source)
             tensors |= one
             num_wider, num_exact = num_wider + wider, num_exact + exact
         tensors = revert_weight_conversion(model, tensors)
@@ -210,7 +210,7 @@ def _write_shards(
     return source if 0 < num_wider == num_exact else None
 
 
-def _numbers(model: PreTrainedModel, name: str) -> Tensor:
+def numbers_of(model: PreTrainedModel, name: str) -> Tensor:
     """A tensor of a model, from wherever it is kept."""
     path, _, kind = name.rpartition(".")
     return weights_of(model.get_submodule(path))[kind].detach().cpu()

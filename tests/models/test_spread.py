@@ -119,7 +119,7 @@ def test_tied_weights_and_files_of_a_model_on_disk(
     held, spread = (load(tmp_path / "model", device_map=each) for each in (None, {"": "disk"}))
     assert logits(spread).equal(logits(held)) and revision(spread.model) == revision(held.model)
     monkeypatch.setattr(saving, "SHARD", "5KB")
-    smaller, numbers, read = hc.compact(spread, PLAN), saving._numbers, list[Any]()
+    smaller, numbers, read = hc.compact(spread, PLAN), saving.numbers_of, list[Any]()
 
     def one_by_one(model: Any, name: str) -> torch.Tensor:
         assert not [each for each in read if each() is not None]
@@ -127,7 +127,7 @@ def test_tied_weights_and_files_of_a_model_on_disk(
         read.append(weakref.ref(tensor))
         return tensor
 
-    monkeypatch.setattr(saving, "_numbers", one_by_one)
+    monkeypatch.setattr(saving, "numbers_of", one_by_one)
     hc.save(smaller, tmp_path / "parts")
     assert len([*(tmp_path / "parts").glob("model-*.safetensors")]) > 2
     again: Any = load(tmp_path / "parts", dtype="auto").model

@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -46,8 +46,12 @@ class Arguments:
         """Write the model and its tokenizer."""
         from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-        sizes = {"hidden_size": 2048, "intermediate_size": 5632, "vocab_size": 49152}
-        heads = {"num_attention_heads": 32, "num_key_value_heads": 4}
+        sizes: Any = {
+            "hidden_size": 2048,
+            "intermediate_size": 5632,
+            "vocab_size": 49152,
+        }
+        heads: Any = {"num_attention_heads": 32, "num_key_value_heads": 4}
         torch.set_default_dtype(torch.bfloat16)
         torch.manual_seed(1)
         model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, num_hidden_layers=self.layers))

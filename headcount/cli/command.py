@@ -6,7 +6,6 @@ import sys
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import fields
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -303,7 +302,7 @@ def command_class(name: str) -> type[Command]:
 def _after_stop(arguments: Sequence[str]) -> str:
     """What to do after a command was stopped, which may have been while it was imported."""
     with suppress(Exception):
-        if any(each.name == "resume" for each in fields(command_class(arguments[0]))):
+        if hasattr(command_class(arguments[0]), "resume"):
             return "the same command with --resume goes on"
     return "it keeps no state, so the same command begins again"
 

@@ -268,9 +268,8 @@ def test_processes_share_a_stream_of_the_hub(
     tables = {path.name for path in Path("one").glob("*.parquet")}
     assert {"heads.parquet", "profiles.parquet"} <= tables
     for name in tables:
-        pd.testing.assert_frame_equal(
-            *(pd.read_parquet(Path(out) / name) for out in ("one", "0")), rtol=0, atol=0
-        )
+        alone, shared = (pd.read_parquet(Path(out) / name) for out in ("one", "0"))
+        pd.testing.assert_frame_equal(alone, shared, rtol=0, atol=0)
     assert Path("one", "examples.json").read_text() == Path("0", "examples.json").read_text()
     states = [{each.name for each in Path(out, "state").glob("*")} for out in ("0", "1")]
     assert states[0] and states[1] and not states[0] & states[1], "each did units of its own"

@@ -56,11 +56,15 @@ class Comparison:
             ModelError: If the share is above the tolerance or not a number.
         """
         if not self.share <= self.tolerance:
+            advice = (
+                " Rescaling multiplies rounding errors: try prune --no-rescale, or prune other "
+                "heads."
+            )
             raise ModelError(
                 f"Expected {self.what} to differ by at most {self.tolerance:g} of the largest "
                 f"output, got {self.share:.2g} of it ({self.difference:.2g} of "
-                f"{self.largest_output:.3g}) over {amount(self.batches, 'batch')}. "
-                "Nothing was written."
+                f"{self.largest_output:.3g}) over {amount(self.batches, 'batch')}. Nothing was "
+                f"written.{advice if self.is_with_gated else ''}"
             )
 
 

@@ -77,8 +77,7 @@ def load(
         name: a Hugging Face name, a folder, a GGUF file (or a folder with one, which needs
             `headcount[gguf]`), or `headcount:en-de`, the model shipped with headcount.
         device: where to put it, e.g. `cuda`; `auto` spreads it over all GPUs, then over the CPU's
-            memory and disk; `tp` splits every layer by head over the processes of torchrun, `tp:N`
-            over every N of them, which share work with the others.
+            memory and disk; `tp` splits layers by head over all processes, `tp:N` over every N.
         dtype: `float32`, `bfloat16`, `float16`, or `auto` for the dtype it was saved in.
         languages: source and target of a multilingual translator, by its tokenizer's names.
         inputs: inputs to find the attention layers with, such as a processor returns for an image
@@ -95,8 +94,7 @@ def load(
     """
     check_is_name(name)
     places = AUTO if device == AUTO and device_map is None else device_map
-    split = is_split(device) and places is None
-    where = None if places is not None or split else _device(device)
+    where = None if places is not None or is_split(device) else _device(device)
     place, file = _place(name)
     AutoConfig.register(EncoderConfig.model_type, EncoderConfig, exist_ok=True)
     options: dict[str, Any] = {"subfolder": "", "trust_remote_code": trust_remote_code} | file
@@ -108,10 +106,10 @@ def load(
         read = partial(_read, place, config, dtype, options)
         if places is not None:
             model = read_spread(read, _checked_map(config, places, options), attention)
+        elif is_split(device):
+            model = read_split(read, config, options, attention, device)
         else:
-            model = (
-                read_split(read, config, options, attention, device) if split else read(attention)
-            )
+            model = read(attention)
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
     except torch.OutOfMemoryError:
@@ -122,9 +120,8 @@ def load(
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
     processor = _image_processor(model, place, options)
-    if where is not None:
-        model.to(where)  # type: ignore[arg-type]
-    return Loaded(model.eval(), tokenizer, str(name), inputs, processor)
+    model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
+    return Loaded(model, tokenizer, str(name), inputs, processor)
 
 
 def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:

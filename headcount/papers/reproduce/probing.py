@@ -7,7 +7,7 @@ from typing import Any, final
 
 from transformers import PreTrainedModel
 
-from headcount.core import Progress, amount, literal, silent, write_document
+from headcount.core import Document, Progress, Text, amount, silent
 from headcount.models import Loaded, as_loaded
 from headcount.papers.document import names
 from headcount.probes import ProbeName, ProbeOptions, forget_probes, probe
@@ -19,19 +19,18 @@ Files = Sequence[str | Path]
 
 ProbeReproduction = Callable[
     [Loaded, tuple[Files, Files], Path, ProbeOptions | None, Mapping[str, Any] | None, Progress],
-    Path,
+    Document,
 ]
-"""Runs a paper's probes and writes its document; the arguments are those of a `ProbePaper`."""
+"""Runs a paper's probes; the arguments are those of a `ProbePaper`."""
 
 
 @final
 @dataclass(frozen=True)
 class ProbePaper:
-    """A paper whose document is made of probes alone; a call runs them, and writes it."""
+    """A paper whose document is made of probes alone; a call runs them, and returns it."""
 
-    name: str
     probes: Sequence[ProbeName]
-    document: Callable[[Probed], str]
+    document: Callable[[Probed], Document]
     options: ProbeOptions = field(default_factory=ProbeOptions)
     """Options if none are given."""
 
@@ -43,8 +42,8 @@ class ProbePaper:
         options: ProbeOptions | None = None,
         arguments: Mapping[str, Any] | None = None,
         progress: Progress = silent,
-    ) -> Path:
-        """Run the probes with their controls, and write the document.
+    ) -> Document:
+        """Run the probes with their controls, and return the document.
 
         Args:
             loaded: the model.
@@ -53,13 +52,11 @@ class ProbePaper:
             options: options of the probes; which ones is decided by the paper.
             arguments: arguments of the command, for the record.
             progress: called with the progress.
-
-        Returns:
-            The path of the document, which has the paper's name.
         """
         options = options or self.options
-        found = run_probes(self.probes, loaded, files, out, options, arguments, progress)
-        return write_document(out / f"{self.name}.md", self.document(found))
+        return self.document(
+            run_probes(self.probes, loaded, files, out, options, arguments, progress)
+        )
 
 
 def run_probes(
@@ -91,11 +88,11 @@ def run_probes(
     return found
 
 
-def about(found: Probed) -> str:
+def about(found: Probed) -> Text:
     """The sentence that names model and data."""
     record = found.record
-    return (
-        f"Here: {literal(record.model)} ({amount(record.heads, 'head')} in "
+    return Text(
+        f"Here: {record.model} ({amount(record.heads, 'head')} in "
         f"{amount(record.layers, 'layer')}), trained on "
         f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
         f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "

@@ -1,11 +1,13 @@
 """Papers on probes: documents with our numbers beside the published ones, and claims."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from headcount.core import Block, Document, Text
 from headcount.models import load
 from headcount.papers import (
     clark2019_document,
@@ -89,6 +91,11 @@ def squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
+def part(blocks: Iterable[Block]) -> str:
+    """A part of a document in Markdown."""
+    return Document("", tuple(blocks)).markdown()
+
+
 def row(probe: str, variant: str, metric: str, value: float, **more: int | str) -> ProbeRow:
     return ProbeRow(probe, variant, metric, value, value - 0.02, value + 0.02, 900, **more)  # pyright: ignore
 
@@ -101,17 +108,15 @@ def test_clark_says_which_claims_hold() -> None:
         row("words", "random-init", "uas", 0.2),
         row("words", "distances", "uas", 0.59),
     ]
-    text = clark2019_document(probed(*rows, vectors=0.9), None)
+    text = clark2019_document(probed(*rows, vectors=0.9), None).markdown()
     assert (
         "bert (6 heads in 2 layers), trained on 1,000 sentences (9,000 words) of a.conllu" in text
     )
     assert "| attention + word vectors | 77 | 60.0 (58.0 to 62.0)" in squeezed(text)
-    assert (
-        "Attention maps hold much of the syntax: **holds** (attention 55.0 (53.0 to 57.0)" in text
-    )
-    assert "Attention says more than distances do: **does not hold**" in text
-    assert "It is training that puts syntax there: **holds** (trained 60.0 (58.0 to" in text
-    assert "Word vectors add to it: **holds** (with vectors 60.0 (58.0 to 62.0), without 5" in text
+    assert "Attention maps hold much of the syntax: holds (attention 55.0 (53.0 to 57.0)" in text
+    assert "Attention says more than distances do: does not hold" in text
+    assert "It is training that puts syntax there: holds (trained 60.0 (58.0 to" in text
+    assert "Word vectors add to it: holds (with vectors 60.0 (58.0 to 62.0), without 5" in text
     assert "known for 90.0 % of the test words" in text
 
 
@@ -123,7 +128,7 @@ def test_clark_marks_relations_with_few_cases() -> None:
         ("enc.0.0", "det", "head->dependent", 0.9, 900, 0.5),
         ("enc.0.0", "obj", "dependent->head", 0.6, 74, 0.5),
     ]
-    text = squeezed(clark2019_document(probed(), pd.DataFrame(rows, columns=names)))
+    text = squeezed(clark2019_document(probed(), pd.DataFrame(rows, columns=names)).markdown())
     assert "| det | det | 94.3 | 51.7 | 80.0 | 50.0 | enc.0.1 | 900 |" in text
     assert "| 60.0 | 50.0 | enc.0.0 | 74, too few |" in text
 
@@ -150,16 +155,16 @@ def chosen(accuracy: float, head_match: float, rules: float) -> ChosenHead:
 
 
 def test_clark_compares_the_head_with_head_match_and_rules() -> None:
-    text = "\n".join(coreference_section([coreference(chosen(0.7, 0.6, 0.74))]))
+    text = part(coreference_section([coreference(chosen(0.7, 0.6, 0.74))]))
     assert "| all | 65 | 27 | 52 | 69 | enc.1.1 | 70.0 (65.0 to 75.0) | 30.0 | 60.0 |" in squeezed(
         text
     )
-    assert "than matching head words does: **holds** (enc.1.1 70.0 (65.0 to 75.0)" in text
-    assert "close to rules: **holds**" in text and "Warning: 3 were left out." in text
-    below = "\n".join(coreference_section([coreference(chosen(0.7, 0.66, 0.76))]))
-    assert below.count("**does not hold**") == 2
-    trivial = coreference_section([coreference(chosen(1.0, 1.0, 1.0), single=26)])
-    assert "hold" not in "\n".join(trivial), "nothing to choose from"
+    assert "than matching head words does: holds (enc.1.1 70.0 (65.0 to 75.0)" in text
+    assert "close to rules: holds" in text and "Warning: 3 were left out." in text
+    below = part(coreference_section([coreference(chosen(0.7, 0.66, 0.76))]))
+    assert below.count(": does not hold (") == 2
+    trivial = part(coreference_section([coreference(chosen(1.0, 1.0, 1.0), single=26)]))
+    assert "hold" not in trivial, "nothing to choose from"
 
 
 def test_clark_says_whether_layers_cluster() -> None:
@@ -177,10 +182,10 @@ def test_clark_says_whether_layers_cluster() -> None:
         tests=tuple(tests),
     )
     frame = pd.DataFrame({"head_a": ["enc.0.0"], "head_b": ["enc.0.1"], "distance": [0.0456]})
-    text = "\n".join(clusters_section(Clusters(record, (), frame)))
+    text = part(clusters_section(Clusters(record, (), frame)))
     assert "1,234 sentences of a.conllu" in text and "enc.0.0 and enc.0.1 (0.046)" in text
-    assert "**holds** (0.200 nats within layers, 0.300 between layers, p = 0.01 in 99" in text
-    assert text.count("**does not hold**") == 1
+    assert "holds (0.200 nats within layers, 0.300 between layers, p = 0.01 in 99" in text
+    assert text.count(": does not hold (") == 1
 
 
 def test_coenen_asks_that_every_control_is_beaten() -> None:
@@ -196,9 +201,9 @@ def test_coenen_asks_that_every_control_is_beaten() -> None:
     ]
     rows.append(row("edges", "trained", "relation-accuracy", 0.4, relation="det"))
     rows.append(replace(rows[-1], relation="orphan", cases=3))
-    text = coenen2019_document(probed(*rows))
-    assert "connected: **holds** (trained 80.0 (78.0 to 82.0), highest control 60.0" in text
-    assert "how two words are connected: **does not hold**" in text
+    text = coenen2019_document(probed(*rows)).markdown()
+    assert "connected: holds (trained 80.0 (78.0 to 82.0), highest control 60.0" in text
+    assert "how two words are connected: does not hold" in text
     assert "| det | 40.0 (38.0 to 42.0) | 900 |" in squeezed(text) and "orphan" not in text
 
 
@@ -210,27 +215,25 @@ def test_hewitt_shows_layers_and_ranks() -> None:
     ]
     rows += [row("structure", "trained", "uuas", 0.3, layer=1, rank=2)]
     rows += [row("structure", "random-init", "uuas", 0.45, layer=1, rank=64)]
-    text = hewitt2019_document(probed(*rows))
+    text = hewitt2019_document(probed(*rows)).markdown()
     assert "## By hidden state, rank 64" in text and "1, random weights" in text
     assert "| 2 | 39 | 30.0 (28.0 to 32.0) | | 64 | 80 | 70.0 (68.0 to 72.0) |" in squeezed(text)
-    assert "Middle layers hold most of the tree: **holds**" in text
+    assert "Middle layers hold most of the tree: holds" in text
     flat = [each for each in rows if each.rank == 64 and each.layer != 1]
     flat += [row("structure", "random-init", "uuas", 0.45, layer=0, rank=64)]
-    text = hewitt2019_document(probed(*flat))
-    assert "Middle layers hold most of the tree: **does not hold**" in text
+    text = hewitt2019_document(probed(*flat)).markdown()
+    assert "Middle layers hold most of the tree: does not hold" in text
     assert "## By rank" not in text
     first = [replace(each, layer={0: 1, 1: 0, 2: 2}[each.layer or 0]) for each in rows]
-    text = hewitt2019_document(probed(*(each for each in first if each.rank == 64)))
-    assert (
-        "Middle layers hold most of the tree: **does not hold** (UUAS of hidden states 0, 0" in text
-    )
+    text = hewitt2019_document(probed(*(each for each in first if each.rank == 64))).markdown()
+    assert "Middle layers hold most of the tree: does not hold (UUAS of hidden states 0, 0" in text
 
 
 def test_sentences() -> None:
     assert cell(None) == "–"
     low, high = row("a", "b", "c", 0.5), row("a", "b", "c", 0.53)
     assert not apart(high, low) and apart(row("a", "b", "c", 0.55), low)
-    assert verdict(False, "Claim", "why") == "- Claim: **does not hold** (why)."
+    assert verdict(False, "Claim", "why") == Text("Claim: does not hold (why).")
 
 
 def test_papers_run_from_files_to_documents(
@@ -245,7 +248,7 @@ def test_papers_run_from_files_to_documents(
     loaded = load(bert)
     options = ProbeOptions(samples=20, min_cases=5)
     clark = reproduce_clark2019(loaded, files, tmp_path / "clark", options, documents=documents)
-    text = clark.read_text(encoding="utf-8")
+    text = clark.markdown()
     assert "## Heads and relations (table 1)" in text and "## Clusters of heads" in text
     assert text.count("documents (0.conll and others) in windows") == 2, "one for each folder"
     assert "| all | 65 | 27 | 52 | 69 | enc." in squeezed(text)
@@ -254,10 +257,10 @@ def test_papers_run_from_files_to_documents(
     other = tmp_path / "clark" / "other" / "coreference-2"
     assert Coreference.read(other).record.documents == 2
     coenen = reproduce_coenen2019(loaded, files, tmp_path / "coenen", options)
-    assert "## By relation" in coenen.read_text(encoding="utf-8")
+    assert "## By relation" in coenen.markdown()
     ranks = ProbeOptions(samples=20, ranks=(4, 2))
     hewitt = reproduce_hewitt2019(loaded, files, tmp_path / "hewitt", ranks)
-    assert "## By rank (figure 5)" in hewitt.read_text(encoding="utf-8")
+    assert "## By rank (figure 5)" in hewitt.markdown()
     assert (tmp_path / "hewitt" / "figures" / "probe_structure.svg").exists()
 
 

@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from headcount import models, papers, probes, results
+from headcount import models, papers, probes, reports, results
 from headcount.cli.arguments import (
     CorpusArguments,
     CorpusFiles,
@@ -28,7 +28,7 @@ from headcount.cli.train import training_shown
 from headcount.core import Document, InputError, ResumePolicy
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import EvolutionOptions
-from headcount.probes import ProbeOptions, TreebankOptions
+from headcount.probes import ProbeName, ProbeOptions, TreebankOptions
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,9 @@ class Kovaleva2019(OutArguments, TaskArguments, PaperCommand["papers.TunedCase"]
 class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models.Loaded"]):
     """A paper on probes."""
 
+    PROBES: ClassVar[tuple[ProbeName, ...]]
+    """The paper's probes."""
+
     train: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to train on."""
     test: tuple[Path, ...] = field(kw_only=True)
@@ -245,16 +248,22 @@ class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models
 
     def measure(self, read: "models.Loaded", progress: Report) -> Document:
         """Train the probes."""
-        files = (self.train, self.test)
-        return self.reproduced()(read, files, self.out, self.options(), recorded(self), progress)
+        found = probes.probe(read, self.train, self.test, self.options(), self.out, progress)
+        found = found.recorded(recorded(self))
+        found.write(self.out)
+        probes.forget_probes(self.out)
+        reports.document_of(found).write(self.out / "probes.md")
+        return self.document(read, found, progress)
 
     def options(self) -> ProbeOptions:
         """The options of the probes."""
-        return ProbeOptions(**vars(self.how), seed=self.seed)
+        return ProbeOptions(probes=self.PROBES, **vars(self.how), seed=self.seed)
 
     @abstractmethod
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
+    def document(
+        self, read: "models.Loaded", found: "results.Probed", progress: Report
+    ) -> Document:
+        """The paper's document, from its probes and whatever else it measures."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +271,7 @@ class Clark2019(ProbePaperCommand):
     """Reproduce "What Does BERT Look At?": attention probes, relations, coreference, clusters."""
 
     DOCUMENT = "clark2019.md"
+    PROBES = ("attention", "words")
 
     coreference: tuple[Path, ...] = ()
     """Files with coreference (.conllu, .conll, GAP's .tsv), those of one folder as one corpus;
@@ -278,9 +288,12 @@ class Clark2019(ProbePaperCommand):
         """The options of the probes."""
         return replace(super().options(), vectors=self.vectors)
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return partial(papers.reproduce_clark2019, documents=self.coreference)
+    def document(
+        self, read: "models.Loaded", found: "results.Probed", progress: Report
+    ) -> Document:
+        """Measure relations, coreference and clusters, too."""
+        about = (self.test, self.out, self.options(), progress)
+        return papers.reproduce_clark2019(read, found, *about, documents=self.coreference)
 
 
 @dataclass(frozen=True)
@@ -288,10 +301,11 @@ class Coenen2019(ProbePaperCommand):
     """Reproduce "Visualizing and Measuring the Geometry of BERT": is there an arc, and which."""
 
     DOCUMENT = "coenen2019.md"
+    PROBES = ("edges",)
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return papers.reproduce_coenen2019
+    def document(self, read: object, found: "results.Probed", progress: Report) -> Document:
+        """The document of the probes."""
+        return papers.coenen2019_document(found)
 
 
 @dataclass(frozen=True)
@@ -299,6 +313,7 @@ class Hewitt2019(ProbePaperCommand):
     """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
 
     DOCUMENT = "hewitt2019.md"
+    PROBES = ("structure",)
 
     ranks: tuple[int, ...] = ()
     """Ranks; the first one for every hidden state. The paper's by default, 64 first."""
@@ -307,6 +322,6 @@ class Hewitt2019(ProbePaperCommand):
         """The options of the probes."""
         return replace(super().options(), ranks=self.ranks or papers.HEWITT_RANKS)
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return papers.reproduce_hewitt2019
+    def document(self, read: object, found: "results.Probed", progress: Report) -> Document:
+        """The document of the probes."""
+        return papers.hewitt2019_document(found)

@@ -9,7 +9,8 @@
 - `reproduce_li2021`: Differentiable Subset Pruning of Transformer Heads.
 - `kovaleva2019_document`: Revealing the Dark Secrets of BERT, of `measure_tuned_maps`.
 - `kobayashi2020_document`: Attention is Not Only a Weight, of `measure_contributions`.
-- `reproduce_clark2019`, `reproduce_coenen2019`, `reproduce_hewitt2019`: papers on probes.
+- `reproduce_clark2019`, `coenen2019_document`, `hewitt2019_document`: papers on probes, of what
+  `headcount.probes.probe` measures.
 
 Each returns a document. Reproductions of pruning take a `PruningExperiment`. Models to
 reproduce on are trained from scratch with `train`, and followed along a training with `follow`.

@@ -47,13 +47,11 @@ from .records import TunedRow as TunedRow
 from .reproduce.clark2019 import clark2019_document as clark2019_document
 from .reproduce.clark2019 import reproduce_clark2019 as reproduce_clark2019
 from .reproduce.coenen2019 import coenen2019_document as coenen2019_document
-from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .reproduce.experiment import PruningExperiment as PruningExperiment
 from .reproduce.gate_densities import GateRow as GateRow
 from .reproduce.gate_densities import read_gates as read_gates
 from .reproduce.hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .reproduce.hewitt2019 import hewitt2019_document as hewitt2019_document
-from .reproduce.hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
 from .reproduce.kobayashi2020 import kobayashi2020_document as kobayashi2020_document
 from .reproduce.kovaleva2019 import TunedCase as TunedCase
 from .reproduce.kovaleva2019 import kovaleva2019_document as kovaleva2019_document
@@ -70,7 +68,6 @@ from .reproduce.michel2019_pruning import (
     reproduce_michel2019_pruning as reproduce_michel2019_pruning,
 )
 from .reproduce.michel2019_pruning import timed_document as timed_document
-from .reproduce.probing import ProbeReproduction as ProbeReproduction
 from .reproduce.voita2019 import check_only_relevance as check_only_relevance
 from .reproduce.voita2019 import read_voita2019 as read_voita2019
 from .reproduce.voita2019 import reproduce_voita2019 as reproduce_voita2019

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from headcount.core import SITES, Text
+from headcount.core import SITES, Text, amount
 from headcount.numbers import percent
 from headcount.papers.records import ContributionRow, TunedRow
-from headcount.results import CurvePoints, ProbeRow
+from headcount.results import CurvePoints, Probed, ProbeRow
 
 Row = ContributionRow | ProbeRow | TunedRow
 """A number with its interval."""
@@ -93,3 +93,21 @@ def verdict(holds: bool, claim: str, found: str) -> Text:
     'Attention knows trees: holds (60 against 30).'
     """
     return Text(f"{claim}: {'holds' if holds else 'does not hold'} ({found}).")
+
+
+def about(found: Probed) -> Text:
+    """The sentence that names the model and the data of probes."""
+    record = found.record
+    return Text(
+        f"Here: {record.model} ({amount(record.heads, 'head')} in "
+        f"{amount(record.layers, 'layer')}), trained on "
+        f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
+        f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "
+        f"({amount(record.test_words, 'word')}) of {names(record.test)}. Intervals are 95 %, by a "
+        "bootstrap over sentences."
+    )
+
+
+def apart(above: ProbeRow | None, below: ProbeRow | None) -> bool:
+    """Whether one number is above another and their intervals do not overlap."""
+    return above is not None and below is not None and above.low > below.high

@@ -6,10 +6,9 @@ Reference: What Does BERT Look At? An Analysis of BERT's Attention (Clark et al.
 https://arxiv.org/abs/1906.04341
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from transformers import PreTrainedModel
@@ -29,8 +28,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.papers.document import cell, names, number, verdict
-from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.papers.document import about, apart, cell, names, number, verdict
 from headcount.probes import (
     ClusterOptions,
     CoreferenceOptions,
@@ -203,38 +201,36 @@ RELATIONS = {
 
 def reproduce_clark2019(
     loaded: Loaded | PreTrainedModel,
-    files: tuple[Files, Files],
+    found: Probed,
+    test: Sequence[str | Path],
     out: Path,
     options: ProbeOptions | None = None,
-    arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     *,
     documents: Sequence[str | Path] = (),
 ) -> Document:
-    """Train attention probes, measure relations, coreference and clusters; return the document.
+    """Measure relations, coreference and clusters, and return the document.
 
     Of an encoder-decoder relations and clusters are left out, since a treebank has no targets.
 
     Args:
         loaded: the model.
-        files: files to train on and to measure on.
-        out: folder for the results.
-        options: options of the probes; which ones is decided by the paper.
-        arguments: arguments of the command, for the record.
+        found: its probes of attention, with and without word vectors (`attention`, `words`).
+        test: the files that they were measured on.
+        out: folder for the results on coreference and clusters.
+        options: options of the probes.
         progress: called with the progress.
         documents: files with coreference (see `corpora/coreference.py`); none leaves it out.
     """
     loaded = as_loaded(loaded)
     options = options or ProbeOptions()
-    probes = ("attention", "words")
-    found = run_probes(probes, loaded, files, out, options, arguments, progress)
     relations, parts = None, list[Block]()
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
     if not loaded.model.config.is_encoder_decoder:
-        corpus = Corpus(files[1], as_words=options.as_words)
+        corpus = Corpus(test, as_words=options.as_words)
         relations = analyze(loaded, corpus, progress=progress).relations
-        corpus = Corpus(files[1], limit=options.test_limit, as_words=options.as_words)
+        corpus = Corpus(test, limit=options.test_limit, as_words=options.as_words)
         clusters = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
         clusters.write(out)
         shown = document_of(clusters)

@@ -7,8 +7,7 @@ https://arxiv.org/abs/1906.02715
 from collections.abc import Iterator
 
 from headcount.core import Document, Heading, Table, Text
-from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.probing import ProbePaper, about, apart
+from headcount.papers.document import about, apart, cell, verdict
 from headcount.results import Probed, select
 
 TITLES = {
@@ -26,7 +25,7 @@ CONTROLS = {
 
 
 def coenen2019_document(found: Probed) -> Document:
-    """The document, from the probes of pairs of words."""
+    """The document, from the probes of pairs of words (`edges`)."""
     return Document(
         "Visualizing and Measuring the Geometry of BERT (Coenen et al. 2019)",
         (
@@ -84,7 +83,3 @@ def _relation_table(found: Probed) -> Table:
     ]
     headers = ["relation", "which relation, accuracy", "cases"]
     return Table.of(headers, rows, "Accuracy by relation")
-
-
-reproduce_coenen2019 = ProbePaper(("edges",), coenen2019_document)
-"""Trains both classifiers of pairs of words with their controls, and returns the document."""

@@ -7,9 +7,7 @@ https://aclanthology.org/N19-1419/
 from collections.abc import Iterator, Mapping
 
 from headcount.core import Document, Heading, Table, Text
-from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.probing import ProbePaper, about, apart
-from headcount.probes import ProbeOptions
+from headcount.papers.document import about, apart, cell, verdict
 from headcount.results import Probed, ProbeRow, select
 
 METRICS = {
@@ -29,7 +27,7 @@ HEWITT_RANKS = (64, *(rank for rank in RANKS if rank != 64))
 
 
 def hewitt2019_document(found: Probed) -> Document:
-    """The document, from structural probes."""
+    """The document, from structural probes (`structure`)."""
     by_layer, rank = _by_layer(found)
     headers = ["hidden state", *(title for title, _ in METRICS.values())]
     ranks = _rank_rows(found, rank, by_layer)
@@ -102,9 +100,3 @@ def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> Iterator[Text]:
         f"UUAS of hidden states 0, {best} and {last}: {cell(by_layer.get(0))}, "
         f"{cell(by_layer[best])}, {cell(by_layer[last])}",
     )
-
-
-reproduce_hewitt2019 = ProbePaper(
-    ("structure",), hewitt2019_document, ProbeOptions(ranks=HEWITT_RANKS)
-)
-"""Trains structural probes of every hidden state and rank, and returns the document."""

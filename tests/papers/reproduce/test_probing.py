@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from headcount.cli.paper_commands import ProbePaperCommand
 from headcount.core import Block, Document, Text
 from headcount.models import load
 from headcount.papers import (
@@ -14,12 +15,9 @@ from headcount.papers import (
     coenen2019_document,
     hewitt2019_document,
     reproduce_clark2019,
-    reproduce_coenen2019,
-    reproduce_hewitt2019,
 )
-from headcount.papers.document import cell, verdict
+from headcount.papers.document import apart, cell, verdict
 from headcount.papers.reproduce.clark2019 import clusters_section, coreference_section
-from headcount.papers.reproduce.probing import apart
 from headcount.probes import ProbeOptions
 from headcount.results import (
     ChosenHead,
@@ -236,7 +234,9 @@ def test_sentences() -> None:
     assert verdict(False, "Claim", "why") == Text("Claim: does not hold (why).")
 
 
+@pytest.mark.parametrize("paper", ["clark2019", "coenen2019", "hewitt2019"])
 def test_papers_run_from_files_to_documents(
+    paper: str,
     bert: Path,
     files: tuple[list[Path], list[Path]],
     documents: list[Path],
@@ -245,23 +245,41 @@ def test_papers_run_from_files_to_documents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headcount.probes.structural_probe.EPOCHS", 1)
-    loaded = load(bert)
-    options = ProbeOptions(samples=20, min_cases=5)
-    clark = reproduce_clark2019(loaded, files, tmp_path / "clark", options, documents=documents)
-    text = clark.markdown()
-    assert "## Heads and relations (table 1)" in text and "## Clusters of heads" in text
-    assert text.count("documents (0.conll and others) in windows") == 2, "one for each folder"
-    assert "| all | 65 | 27 | 52 | 69 | enc." in squeezed(text)
-    assert Clusters.read(tmp_path / "clark").record.sentences == 8
-    assert Coreference.read(tmp_path / "clark").record.documents == 4
-    other = tmp_path / "clark" / "other" / "coreference-2"
-    assert Coreference.read(other).record.documents == 2
-    coenen = reproduce_coenen2019(loaded, files, tmp_path / "coenen", options)
-    assert "## By relation" in coenen.markdown()
-    ranks = ProbeOptions(samples=20, ranks=(4, 2))
-    hewitt = reproduce_hewitt2019(loaded, files, tmp_path / "hewitt", ranks)
-    assert "## By rank (figure 5)" in hewitt.markdown()
-    assert (tmp_path / "hewitt" / "figures" / "probe_structure.svg").exists()
+    monkeypatch.setattr(
+        ProbePaperCommand,
+        "options",
+        lambda self: ProbeOptions(probes=self.PROBES, samples=20, min_cases=5),
+    )
+    out = tmp_path / "out"
+    given = (bert, "--train", *files[0], "--test", *files[1], "--out", out)
+    more = {"clark2019": ("--coreference", *documents), "hewitt2019": ("--ranks", 4, 2)}
+    status, output, errors = headcount("reproduce", paper, *given, *more.get(paper, ()))
+    assert status == 0, errors
+    text = (out / f"{paper}.md").read_text(encoding="utf-8")
+    assert Probed.read(out).rows and not (out / "state" / "probes").exists()
+    if paper == "clark2019":
+        assert "## Heads and relations (table 1)" in text and "## Clusters of heads" in text
+        assert text.count("documents (0.conll and others) in windows") == 2, "one for each folder"
+        assert "| all | 65 | 27 | 52 | 69 | enc." in squeezed(text)
+        assert "![clusters](figures/clusters.svg)" in text
+        assert Clusters.read(out).record.sentences == 8
+        assert Coreference.read(out).record.documents == 4
+        assert Coreference.read(out / "other" / "coreference-2").record.documents == 2
+    if paper == "coenen2019":
+        assert "## By relation" in text
+    if paper == "hewitt2019":
+        assert "## By rank (figure 5)" in text
+        assert (out / "figures" / "probe_structure.svg").exists()
+
+
+def test_clark_without_documents_is_of_relations_and_clusters(
+    bert: Path, files: tuple[list[Path], list[Path]], tmp_path: Path, one_format: None
+) -> None:
+    options = ProbeOptions(samples=20, min_cases=5, test_limit=8)
+    found = reproduce_clark2019(load(bert), probed(), files[1], tmp_path, options)
+    text = found.markdown()
+    assert "## Clusters of heads" in text and "## Coreference" not in text
+    assert Clusters.read(tmp_path).record.sentences == 8
 
 
 def test_the_command_prints_the_document(

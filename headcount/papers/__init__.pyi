@@ -85,7 +85,7 @@ from .reproduce.voita2019evolution import findings as findings
 from .reproduce.voita2019evolution import findings_table as findings_table
 from .reproduce.voita2019evolution import trained_models as trained_models
 from .reproduce.voita2019evolution import voita2019evolution_document as voita2019evolution_document
+from .tuned_maps import WORD_CLASSES as WORD_CLASSES
+from .tuned_maps import attention_to_words as attention_to_words
 from .tuned_maps import compare_maps as compare_maps
 from .tuned_maps import map_rows as map_rows
-from .word_classes import WORD_CLASSES as WORD_CLASSES
-from .word_classes import attention_to_words as attention_to_words

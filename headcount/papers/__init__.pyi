@@ -33,6 +33,7 @@ from .pretraining.pretraining import train as train
 from .pretraining.recipe import RECIPES as RECIPES
 from .pretraining.recipe import ModelRecipe as ModelRecipe
 from .pretraining.recipe import PretrainingConfig as PretrainingConfig
+from .pretraining.recipe import PretrainingOptions as PretrainingOptions
 from .pretraining.rows import Rows as Rows
 from .pretraining.rows import hold_out as hold_out
 from .pretraining.rows import read_pairs as read_pairs

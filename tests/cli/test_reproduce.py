@@ -247,7 +247,7 @@ def test_kobayashi2020(bert: Path, tmp_path: Path) -> None:
     status, _, errors = headcount(*command, "--masked", 0.12, "--out", tmp_path / "masked")
     assert status == 0, errors
     text = (tmp_path / "masked" / "kobayashi2020.md").read_text(encoding="utf-8")
-    assert "The model read 12\u202f% of the tokens as its mask token." in text
+    assert "The model read 12 % of the tokens as its mask token." in text
 
 
 def test_kovaleva2019(

@@ -9,6 +9,7 @@ from typing import Any, final
 
 from headcount import numbers
 from headcount.core import Document
+from headcount.importance import Assessment
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
@@ -197,6 +198,7 @@ def _fact(value: Any) -> str:
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Alignment: alignment_document,
+    Assessment: worth_document,
     Clusters: clusters_document,
     Coreference: coreference_document,
     Curve: curve_document,
@@ -230,13 +232,6 @@ def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> S
     return None if found is None else _documented(key, short, document_of(found, *more))
 
 
-def _worth(run: Analysis) -> Document | None:
-    if (found := run.importance) is None:
-        return None
-    shown = worth_document(found, run.heads)
-    return shown and shown.ending(found.warnings, found.signature)
-
-
 def _confirmed(run: Analysis) -> Section | None:
     """The section on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
@@ -249,7 +244,7 @@ def _confirmed(run: Analysis) -> Section | None:
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _result("skills", "skills", run.skills),
     lambda run: _result("explained", "prediction", run.explained),
-    lambda run: _documented("worth", "worth", _worth(run)),
+    lambda run: _result("worth", "worth", run.importance and Assessment(run.importance, run.heads)),
     lambda run: _documented("curve", "pruning", curve_shown(run)),
     lambda run: _documented("pruned", "before and after", pruned_document(run)),
     _confirmed,

@@ -57,13 +57,6 @@ def test_every_number_stands_beside_the_one_at_random_weights(run: Analysis, car
     assert shown.null_text == numbers.weight(NULL)
 
 
-def test_relations_of_all_sentences_are_left_to_runs_without_profiles(profiled: Path):
-    """Their best is chosen on the sentences that it is measured on."""
-    run = shared_run(profiled)
-    assert run.relation_rows and not any(card.relations for card in cards(run))
-    assert all(card.relations for card in cards(changed(run, traits=None)))
-
-
 def test_roles_stand_before_tendencies(profiled: Path):
     run = shared_run(profiled)
     tendency = replace(TRAIT, trait="self", role="positional", strength=0.9, verdict="tendency")

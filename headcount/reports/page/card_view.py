@@ -12,8 +12,7 @@ from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.attention_view import ExampleView, ImageView, view_of
-from headcount.reports.page.kept_view import fates, keepings
-from headcount.reports.relation_view import RelationScore, best_of_head
+from headcount.reports.page.grid_view import fates, keepings
 from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import (
@@ -245,7 +244,6 @@ class Card:
     """What the head adds to the attention probe; None without that probe."""
     offsets: tuple[float, ...]
     """Share of queries at each offset: further left, -10 ... 10, further right; none for images."""
-    relations: tuple[RelationScore, ...]
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
     rare: str
@@ -257,9 +255,6 @@ class Card:
 
 def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    # With profiles, relations are there, with numbers of the tested half
-    results = (run.relation_rows or ()) if run.traits is None else ()
-    relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
     null = {row.head: row.values for row in run.null_rows or ()}
     worth, probed = _worth(run), probe_heads(run.probes)
     fate, skilled = fates(run, keepings(run)), _skills(run)
@@ -282,7 +277,6 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             worth=worth[row.head],
             probe=probed.get(row.head),
             offsets=_offsets(run, row.head),
-            relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),

@@ -9,9 +9,9 @@ from headcount.core import Document, write_text
 from headcount.reports.documents.counts import NEITHER, NO_ROLE
 from headcount.reports.kinds import Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
+from headcount.reports.page.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.reports.page.card_view import Card, cards
-from headcount.reports.page.grid_view import Grid, Legend, grids, legend
-from headcount.reports.page.kept_view import Keeping, keepings
+from headcount.reports.page.grid_view import Grid, Keeping, Legend, grids, keepings, legend
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.opening import Opening, Start, opening, starts, title_of
 from headcount.reports.page.sections import Section, heads_section, sections_of
@@ -106,8 +106,7 @@ SCRIPTS = (
     "rove.js",
     "grid.js",
     "kept.js",
-    "sentence.js",
-    "image.js",
+    *DRAWING_SCRIPTS,
     "card.js",
     "table.js",
     "download.js",
@@ -120,8 +119,7 @@ CARD_SCRIPTS = (
     "elements.js",
     "rove.js",
     "grid.js",
-    "sentence.js",
-    "image.js",
+    *DRAWING_SCRIPTS,
     "card.js",
     "card_page.js",
 )
@@ -161,12 +159,9 @@ def render_card(report: Report, head: str) -> str:
 
 
 def page_data(report: Report) -> dict[str, Any]:
-    """The data for the scripts: kinds, maps and cards; heads that show one image share it."""
+    """The data for the scripts: kinds, maps and cards; heads that show one picture share it."""
     cards = {card.head: _card_data(card) for card in report.cards}
-    pictures: dict[str, int] = {}
-    for example in (each for card in cards.values() for each in card["examples"]):
-        if "image" in example:
-            example["image"] = pictures.setdefault(example["image"], len(pictures))
+    pictures = shared_pictures(each for card in cards.values() for each in card["examples"])
     return {
         "title": report.title,
         "heads": report.heads,
@@ -183,7 +178,7 @@ def page_data(report: Report) -> dict[str, Any]:
         "kept": [asdict(choice) for choice in report.atlas.keepings],
         "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
-        "pictures": [*pictures],
+        "pictures": pictures,
         "hasNull": bool(report.opening.by_chance),
         "absent": report.absent,
         "nothing": report.nothing[0],

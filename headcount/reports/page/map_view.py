@@ -7,11 +7,14 @@ from functools import partial
 from typing import Literal, final
 
 from headcount import numbers
+from headcount.reports.documents.syntax import is_few, measured
 from headcount.reports.names import measures
-from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, relation_words
+
+Key = tuple[str, str]
+"""A relation and its direction."""
 
 
 @final
@@ -187,7 +190,7 @@ def _relation_map(
     short, meaning = DIRECTIONS.get(direction, (direction, ""))
     baseline = numbers.percent(next(iter(results.values())).baseline)
     shown = head_map(
-        map_key(key),
+        " ".join(key),
         f"{relation}, {short}",
         "Relation accuracy",
         about=f"{meaning}; baseline {baseline}",

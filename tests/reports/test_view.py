@@ -26,6 +26,7 @@ from headcount.results import (
     RelationResult,
     TraitStrength,
 )
+from headcount.vocabulary import ColumnEntry
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
@@ -182,18 +183,18 @@ def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
 
 
 def test_map_scales_from_smallest_to_largest_and_skips_nan():
-    shown = head_map("x", "x", "", about="", show=percent, values=[0.2, math.nan, 0.7])
+    shown = head_map(ColumnEntry("x", "x", "", "", percent), [0.2, math.nan, 0.7], "x")
     assert (shown.low, shown.high, shown.values) == (0.2, 0.7, (0.2, None, 0.7))
     assert shown.texts[1] == "–"
 
 
 def test_diverging_map_has_zero_in_its_middle():
-    shown = head_map("x", "x", "", about="", show=str, values=[-1.0, 3.0], diverging=True)
+    shown = head_map(ColumnEntry("x", "x", "", "", str, has_signs=True), [-1.0, 3.0], "x")
     assert (shown.low, shown.high) == (-3, 3)
 
 
 def test_map_of_nothing_measured():
-    shown = head_map("x", "x", "", about="", show=percent, values=[math.nan, math.nan])
+    shown = head_map(ColumnEntry("x", "x", "", "", percent), [math.nan, math.nan], "x")
     assert (shown.low, shown.high, shown.low_text) == (None, None, "–")
 
 

@@ -15,7 +15,7 @@ from headcount.core import (
     Table,
     Text,
     amount,
-    new_figure,
+    named_rows,
 )
 from headcount.reports.figures.maps import share_map
 from headcount.results import ChosenHead, Coreference, CoreferenceRow, NameRow
@@ -129,8 +129,9 @@ def coreference_kinds(coreference: Coreference) -> Figure | None:
     best = coreference.record.best
     if not best:
         return None
-    figure = new_figure(5.4, 0.42 * len(best) + 0.9)
-    axes = figure.subplots()
+    names = [f"{each.kind}: {each.head}\n{amount(each.cases, 'mention')}" for each in best]
+    says = "share of mentions with a right antecedent, with its 95 % interval"
+    figure, axes = named_rows(names, (5.4, 0.42), says)
     baselines = {
         "nearest": ("nearest", "v"),
         "head_match": ("head match", "s"),
@@ -143,11 +144,6 @@ def coreference_kinds(coreference: Coreference) -> Figure | None:
     for place, each in enumerate(best):
         axes.plot([each.low, each.high], [place, place], color=ACCENT, linewidth=1.6)
     axes.plot([each.accuracy for each in best], places, "o", ms=5, color=ACCENT, label="best head")
-    axes.set_yticks(
-        places, [f"{each.kind}: {each.head}\n{amount(each.cases, 'mention')}" for each in best]
-    )
-    axes.set_ylim(len(best) - 0.4, -0.6)
     axes.set_xlim(0, 1.02)
-    axes.set_xlabel("share of mentions with a right antecedent, with its 95 % interval")
     figure.legend(loc="outside upper right", ncols=4)
     return figure

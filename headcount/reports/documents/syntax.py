@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from headcount import numbers
-from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, new_figure
+from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, named_rows
 from headcount.results import Analysis, RelationResult, TraitStrength
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, Thresholds, relation_target
 
@@ -162,8 +162,8 @@ def relations(run: Analysis, limit: int = 20) -> Figure | None:
     if found is None or not found.rows:
         return None
     rows = found.rows[:limit]
-    figure = new_figure(5.6, 0.24 * len(rows) + 0.9)
-    axes = figure.subplots()
+    names = [in_short(row) for row in rows]
+    figure, axes = named_rows(names, (5.6, 0.24), "share of the relation's cases")
     places = np.arange(len(rows))
     shares, positions = [row.share for row in rows], [row.chance for row in rows]
     colours = [ACCENT if row.is_beyond_chance else MUTED for row in rows]
@@ -172,11 +172,7 @@ def relations(run: Analysis, limit: int = 20) -> Figure | None:
     axes.scatter(
         positions, places, marker="|", color=INK, s=60, zorder=3, label="best fixed position"
     )
-    axes.set_yticks(places, [in_short(row) for row in rows])
     for place, row in enumerate(rows):
         axes.text(1.02, place, row.head, va="center", color=MUTED, family="monospace", size=7.5)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel("share of the relation's cases")
     figure.legend(loc="outside upper right", ncols=2)
     return figure

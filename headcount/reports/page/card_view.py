@@ -187,17 +187,6 @@ class Share:
 
 @final
 @dataclass(frozen=True)
-class Number:
-    """One line in the list of all numbers of a head."""
-
-    label: str
-    about: str
-    text: str
-    null_text: str
-
-
-@final
-@dataclass(frozen=True)
 class Score:
     """One score of a head: its importance, or a skill."""
 
@@ -247,7 +236,8 @@ class Card:
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
     rare: str
-    numbers: tuple[Number, ...]
+    random: tuple[str, ...]
+    """Its numbers at random weights, in the order of the maps; empty without a null run."""
     related: tuple[Relative, ...]
     """Heads with the most similar profiles."""
     examples: tuple[ExampleView | ImageView, ...]
@@ -280,7 +270,7 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),
-            numbers=_numbers(row.values, null.get(row.head)),
+            random=_at_random(row.values, null.get(row.head)),
             related=related[row.head],
             examples=tuple(view_of(e, run.record.grid) for e in run.examples.get(row.head, ())),
         )
@@ -415,13 +405,8 @@ def _rare(values: Mapping[str, float]) -> str:
     )
 
 
-def _numbers(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[Number, ...]:
+def _at_random(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[str, ...]:
     return tuple(
-        Number(
-            label=m.label,
-            about=m.about,
-            text=m.show(values.get(m.key, math.nan)),
-            null_text="" if null is None else m.show(null.get(m.key, math.nan)),
-        )
-        for m in measures(values)
+        "" if null is None else column.show(null.get(column.key, math.nan))
+        for column in measures(values)
     )

@@ -160,21 +160,12 @@ def render_card(report: Report, head: str) -> str:
 
 def page_data(report: Report) -> dict[str, Any]:
     """The data for the scripts: kinds, maps and cards; heads that show one picture share it."""
-    cards = {card.head: _card_data(card) for card in report.cards}
+    cards = {card.head: asdict(card) for card in report.cards}
     pictures = shared_pictures(each for card in cards.values() for each in card["examples"])
     return {
         "title": report.title,
         "heads": report.heads,
-        "kinds": {
-            kind.key: {
-                "letter": kind.letter,
-                "label": kind.label,
-                "colour": kind.role.colour,
-                "ink": kind.role.ink,
-                "words": kind.words,
-            }
-            for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
-        },
+        "kinds": kinds_data((*map(kind_of_role, report.roles.values()), *report.kinds.values())),
         "kept": [asdict(choice) for choice in report.atlas.keepings],
         "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
@@ -183,6 +174,20 @@ def page_data(report: Report) -> dict[str, Any]:
         "absent": report.absent,
         "nothing": report.nothing[0],
         "nothingMore": report.nothing[1],
+    }
+
+
+def kinds_data(kinds: Iterable[TraitEntry]) -> dict[str, dict[str, str]]:
+    """How scripts draw kinds of heads, and find them by words."""
+    return {
+        kind.key: {
+            "letter": kind.letter,
+            "label": kind.label,
+            "colour": kind.role.colour,
+            "ink": kind.role.ink,
+            "words": kind.words,
+        }
+        for kind in kinds
     }
 
 
@@ -195,11 +200,6 @@ def swatches(
         **{role.name: (role, kind_of_role(role).letter) for role in roles},
         **{kind.label: (kind.role, kind.letter) for kind in kinds},
     }
-
-
-def _card_data(card: Card) -> dict[str, Any]:
-    """The card; the maps already hold its numbers, so only those at random weights are added."""
-    return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
 def write_report(

@@ -58,7 +58,7 @@ function cardParts(shown) {
     h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets) : null, sinksPart(shown.sinks)),
     shown.patterns.length ? patternsPart(shown.patterns) : null,
     shown.rare ? part("Rare words", h("p", { class: "rare" }, shown.rare)) : null,
-    numbersPart(shown.head, shown.numbers),
+    numbersPart(shown.head, shown.random),
   ].filter(Boolean);
 }
 

@@ -17,9 +17,6 @@ from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
 from .names import SITE_TITLES as SITE_TITLES
-from .notebook import notebook_html as notebook_html
-from .notebook import show_analysis as show_analysis
-from .notebook import show_card as show_card
 from .page.assets import fill_template as fill_template
 from .page.compare_view import write_comparison as write_comparison
 from .page.html import Report as Report
@@ -35,8 +32,11 @@ from .page.shown import LOOKING_SCRIPTS as LOOKING_SCRIPTS
 from .page.shown import LOOKING_STYLES as LOOKING_STYLES
 from .page.shown import Shown as Shown
 from .page.shown import attention_data as attention_data
+from .page.shown import notebook_html as notebook_html
 from .page.shown import sharpest as sharpest
 from .page.shown import show as show
+from .page.shown import show_analysis as show_analysis
+from .page.shown import show_card as show_card
 from .page.shown import show_explained as show_explained
 from .sentences import short_name as short_name
 from .sentences import why_none as why_none

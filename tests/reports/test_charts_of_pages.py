@@ -13,8 +13,8 @@ from headcount.core import ACCENT, Chart, Document, new_figure, styled
 from headcount.papers.evolution.document import COLOURS as OF_LAYERS
 from headcount.papers.following.document import COLOURS as OF_CHECKPOINTS
 from headcount.reports import document_page
+from headcount.reports.documents.clusters import distance_matrix
 from headcount.reports.figures.curves import COLOURS as OF_METHODS
-from headcount.reports.figures.head_relations import distance_matrix
 from headcount.results import HeadPlace
 from tests.reports.test_documents import clusters
 

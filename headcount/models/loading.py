@@ -45,8 +45,15 @@ from headcount.models.model_files import (
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
-from headcount.models.split import is_split, read_split
-from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
+from headcount.models.spread import (
+    AUTO,
+    DISK,
+    DeviceMap,
+    is_split,
+    read_split,
+    read_spread,
+    whole_map,
+)
 from headcount.models.stated import (
     check_plausible,
     first_mismatch,

@@ -14,6 +14,14 @@ from .block import FunctionListener as FunctionListener
 from .block import Listener as Listener
 from .block import WholeMap as WholeMap
 from .blocking import Blocked as Blocked
+from .changes import arguments_heard as arguments_heard
+from .changes import evaluating as evaluating
+from .changes import exact_products as exact_products
+from .changes import intercepted as intercepted
+from .changes import on_gradient as on_gradient
+from .changes import product_precision as product_precision
+from .changes import replaced as replaced
+from .changes import without_cache as without_cache
 from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
@@ -21,10 +29,6 @@ from .given_model import AnyModel as AnyModel
 from .given_model import Holder as Holder
 from .given_model import check_is_model as check_is_model
 from .given_model import model_of as model_of
-from .hooks import arguments_heard as arguments_heard
-from .hooks import intercepted as intercepted
-from .hooks import on_gradient as on_gradient
-from .hooks import replaced as replaced
 from .kernel_blocks import without_padding as without_padding
 from .kernel_triton import TRITON_STATE as TRITON_STATE
 from .kernels import BLOCKS as BLOCKS
@@ -33,10 +37,6 @@ from .kernels import Chosen as Chosen
 from .kernels import Kernel as Kernel
 from .kernels import chosen as chosen
 from .kernels import unsuited as unsuited
-from .modes import evaluating as evaluating
-from .modes import exact_products as exact_products
-from .modes import product_precision as product_precision
-from .modes import without_cache as without_cache
 from .placement import OnDevices as OnDevices
 from .placement import copied as copied
 from .placement import device_of as device_of

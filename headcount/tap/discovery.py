@@ -18,13 +18,12 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import InputError, LayerId, ModelError, amount
-from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
+from headcount.tap.anatomy import Anatomy, AttentionLayer, Parts, dead_modules
 from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
 from headcount.tap.tensor_parallel import head_group
-from headcount.tap.vision import Parts
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:

@@ -31,7 +31,7 @@ from headcount.tap.attention_interface import dispatching, implementation_of, pl
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
-from headcount.tap.hooks import intercepted
+from headcount.tap.changes import intercepted
 from headcount.tap.kernel_blocks import fill
 from headcount.tap.kernels import BLOCKS, Attending, Kernel
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax

@@ -13,12 +13,12 @@ import socket
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import final
-
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from typing import TYPE_CHECKING, final
 
 from headcount.core import InputError, visible
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOST, PORT = "127.0.0.1", 8765
 
@@ -160,7 +160,7 @@ _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]
 class HostGuard:
     """Refuses requests unless their one Host header names this server."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    def __init__(self, app: "ASGIApp", hosts: Collection[str]) -> None:
         """Guard an application.
 
         Args:
@@ -170,7 +170,7 @@ class HostGuard:
         self._app, self._hosts = app, hosts
         self._is_everywhere = any(map(is_everywhere, hosts))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer a request, or let the application do so."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
@@ -179,6 +179,8 @@ class HostGuard:
             return await self._app(scope, receive, send)
         got = f"the host {visible(given[0][:80])!r}" if given else "no Host header"
         sentence = f"Expected the address that headcount serve printed, got {got}. Open that one."
+        from starlette.responses import PlainTextResponse  # a port is refused without
+
         await PlainTextResponse(sentence, 421, HEADERS)(scope, receive, send)
 
     def _is_own(self, header: str) -> bool:

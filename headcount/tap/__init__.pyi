@@ -6,6 +6,7 @@ from .asked import COLUMNS as COLUMNS
 from .asked import Counted as Counted
 from .asked import Reduction as Reduction
 from .asked import Statistics as Statistics
+from .attention_interface import Call as Call
 from .attention_interface import dispatching as dispatching
 from .attention_interface import implementation_of as implementation_of
 from .attention_interface import plain_attention as plain_attention

@@ -15,7 +15,7 @@ from headcount.tap.attention_interface import (
     plain_attention,
 )
 from headcount.tap.attention_weights import eager_function
-from headcount.tap.block import Listener
+from headcount.tap.listener import Listener
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
 

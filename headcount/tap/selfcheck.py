@@ -20,11 +20,11 @@ from transformers import PreTrainedModel
 from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_interface import implementation_of
-from headcount.tap.block import Block, FunctionListener
 from headcount.tap.changes import evaluating, exact_products
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
+from headcount.tap.listener import Block, FunctionListener
 from headcount.tap.placement import input_device, named_weights
 from headcount.tap.sample_inputs import ERRORS, sample_runs
 from headcount.tap.states import heard

@@ -27,7 +27,6 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.asked import Statistics, statistics_of
 from headcount.tap.attention_interface import (
     Call,
     Dispatched,
@@ -36,11 +35,11 @@ from headcount.tap.attention_interface import (
     plain_attention,
 )
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
-from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
 from headcount.tap.changes import intercepted
 from headcount.tap.kernel_blocks import fill
 from headcount.tap.kernels import BLOCKS, Attending, Kernel
+from headcount.tap.listener import Block, Listener, Statistics, statistics_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks

@@ -47,7 +47,6 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Frequencies,
-    ImageEncoder,
     baselines_of,
     batches,
     check_batch_sizes,
@@ -311,7 +310,7 @@ class _Analyzing:
             return none
         few, asked = Corpus.from_sentences(chosen), roles if chooses else {}
         self.progress("examples", 0, len(asked))
-        if isinstance(self.encoder, ImageEncoder):
+        if not self.encoder.inputs.is_text:
             if not chooses:
                 return none
             batches = self._batches(few, self.encoder, self.options.max_tokens)

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from headcount.analysis.patch_profiles import displacement_of, spot_of
 from headcount.analysis.streaming import forward
 from headcount.core import Grid, Head
-from headcount.corpora import Batch, ImageEncoder
+from headcount.corpora import AnyEncoder, Batch, ImageEncoder
 from headcount.measures import Places
 from headcount.numbers import percent
 from headcount.results import Example, Role
@@ -40,11 +40,12 @@ MEAN = "all patches"
 def image_examples(
     model: PreTrainedModel,
     anatomy: Anatomy,
-    encoder: ImageEncoder,
+    encoder: AnyEncoder,
     batches: Iterable[Batch],
     roles: Mapping[str, Sequence[Role]],
 ) -> dict[str, list[Example]]:
     """Up to three examples for every head, by head name."""
+    assert isinstance(encoder, ImageEncoder)
     listener = _Drawing(encoder, roles)
     forward(model, anatomy, batches, listener)
     return {

@@ -28,6 +28,7 @@ from headcount.core import ModelError, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills import last_logits
 from headcount.tap import (
+    Call,
     arguments_heard,
     dispatching,
     evaluating,
@@ -103,18 +104,10 @@ class MeanRotated:
         if isinstance(angles, tuple) and len(angles) == 2:
             self._angles[module] = angles
 
-    def _attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        found = self._scores(module, query.float(), key.float(), kwargs.get("scaling"))
-        self.scores[module] = found
-        return plain_attention(module, query, key, value, attention_mask, **kwargs)
+    def _attend(self, call: Call) -> Tensor:
+        query, key = call.query.float(), call.key.float()
+        self.scores[call.module] = self._scores(call.module, query, key, call.kwargs.get("scaling"))
+        return plain_attention(call)
 
     def _scores(
         self, module: nn.Module, query: Tensor, key: Tensor, scaling: float | None

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from headcount.cache.groups import groups_of, layers_of
 from headcount.cache.kvpress import kvpress_scores, read_text
-from headcount.cache.options import CacheOptions, ScoreName
+from headcount.cache.plan import CacheOptions, ScoreName
 from headcount.core import (
     InputError,
     LayerId,

@@ -34,7 +34,7 @@ from headcount.models import Loaded
 from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
-from headcount.tasks import Evaluation, Task, evaluate, groups, some
+from headcount.tasks import Evaluation, Task, evaluate, groups
 
 _LARGEST = 4.0
 """Size of a gate's logit beyond which neither open nor closed gates are rewarded."""
@@ -145,7 +145,7 @@ def split(task: Task) -> tuple[Task, Task, Task]:
     held_out = number // 4
     middle = (number + held_out) // 2
     parts = (order_N[held_out:middle], order_N[middle:], order_N[:held_out])
-    one, other, rest = (some(task, np.sort(part)).watched(silent_steps) for part in parts)
+    one, other, rest = (task.some(np.sort(part)).watched(silent_steps) for part in parts)
     return one, other, rest
 
 

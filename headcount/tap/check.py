@@ -1,16 +1,21 @@
 """Checks: sample runs in which the tapped model must equal the stock model."""
 
 import math
-from typing import Any, final
+from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
+from headcount.tap.attention_interface import (
+    Call,
+    dispatching,
+    implementation_of,
+    plain_attention,
+)
 from headcount.tap.attention_weights import eager_function
-from headcount.tap.block import Listener
+from headcount.tap.listener import Listener
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
 
@@ -93,16 +98,8 @@ def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
     return max(apart) / largest
 
 
-def _by_eager(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **kwargs: Any,
-) -> tuple[Tensor, Tensor]:
-    eager = eager_function(module)
-    return eager(module, query, key, value, attention_mask, **kwargs)
+def _by_eager(call: Call) -> Tensor:
+    return eager_function(call.module)(*call.tensors, **call.kwargs)[0]
 
 
 def _is_half(model: PreTrainedModel) -> bool:

@@ -35,7 +35,7 @@ from headcount.pruning.methods.registry import METHODS
 from headcount.pruning.options import METHOD_OPTIONS, PRESETS
 from headcount.pruning.pipeline import milliseconds
 from headcount.tap import examine
-from headcount.tasks import evaluate, some
+from headcount.tasks import evaluate
 from tests import tiny
 from tests.pruning.context import context
 
@@ -252,7 +252,7 @@ def test_a_search_trains_once_a_budget() -> None:
 def test_a_drop_is_searched_on_the_development_set(tmp_path: Path) -> None:
     """Heads are chosen on other examples. Other development data are another search."""
     given = replace(context("causal-gpt2"), state=tmp_path)
-    first, second = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
+    first, second = (given.train.some(np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
     base = evaluate(given.loaded.model, first)
     limit, ranking = BudgetSpec(max_drop=5.0), RankingMethod(Random())
     chosen = choose(limit, ranking, given, first, base)

@@ -30,7 +30,7 @@ from headcount.pruning.budget import Unit
 from headcount.pruning.methods.by_score import Stepwise
 from headcount.pruning.methods.method import ascending
 from headcount.tap import tapped
-from headcount.tasks import Translation, evaluate, some
+from headcount.tasks import Translation, evaluate
 from headcount.tasks.options import TranslationMetric
 from tests.examined import examined_double
 from tests.importance.test_gate_gradient import by_differences
@@ -369,7 +369,7 @@ def test_an_interrupted_order_resumes(tmp_path: Path) -> None:
     assert Gradient(step=0.2).order(given) == dense and done == [6, 8, 10], "read, told nothing"
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient(step=0.3).order(given)
-    first, last = (some(given.train, np.arange(6) + start) for start in (0, 1))
+    first, last = (given.train.some(np.arange(6) + start) for start in (0, 1))
     Gradient().order(replace(given, train=first, state=tmp_path / "first"))
     with pytest.raises(InputError, match="--resume needs the same model, data and options"):
         Gradient().order(replace(given, train=last, state=tmp_path / "first"))

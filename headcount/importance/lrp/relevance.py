@@ -57,7 +57,6 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Choice,
     Classification,
-    Drawn,
     ImageClassification,
     MaskedLanguageModelling,
     Regression,
@@ -91,7 +90,6 @@ def start_of(task: Task) -> Start:
     Raises:
         InputError: If the kind of task is unknown.
     """
-    task = task.whole if isinstance(task, Drawn) else task
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
         raise InputError(

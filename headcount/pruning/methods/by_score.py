@@ -54,7 +54,7 @@ from headcount.pruning.options import (
     StepOptions,
 )
 from headcount.tap import Tap
-from headcount.tasks import Task, some
+from headcount.tasks import Task
 
 _PARTS = ("gone", "left")
 """Fields of `Progressed`, as they are kept."""
@@ -294,4 +294,4 @@ def halves(task: Task, seed: int) -> tuple[Task, Task]:
         )
     order_N = np.random.default_rng(seed).permutation(task.num_examples)
     middle = task.num_examples // 2
-    return some(task, np.sort(order_N[:middle])), some(task, np.sort(order_N[middle:]))
+    return task.some(np.sort(order_N[:middle])), task.some(np.sort(order_N[middle:]))

@@ -15,18 +15,19 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
-from headcount.analysis.profiles import profile_table, with_rows
+from headcount.analysis.profiles import (
+    head_table,
+    offset_table,
+    profile_table,
+    relation_table,
+    timings_of,
+    warnings_of,
+    with_rows,
+)
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
 from headcount.analysis.streaming import CorpusUnits, Totals, run
-from headcount.analysis.tables import (
-    head_table,
-    offset_table,
-    relation_table,
-    timings_of,
-    warnings_of,
-)
 from headcount.core import (
     MAX_TOKENS,
     HeadTable,

@@ -24,10 +24,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head, InputError, Progress, amount
-from headcount.explanation.cases import Case
 from headcount.explanation.effects import Measured
 from headcount.explanation.prompts import ExplainOptions
-from headcount.explanation.runs import Outputs
+from headcount.explanation.runs import Case, Outputs
 from headcount.models import Loaded
 from headcount.results import (
     LEVELS,
@@ -100,23 +99,24 @@ class Together:
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
         random_N = effect_NS[:, 1:].mean(1)
-        excess = interval(effect_NS[:, 0] - singles_N)
-        bounds, random = interval(effect_NS[:, 0]), interval(random_N)
+        excess_low, _, excess_high = interval(effect_NS[:, 0] - singles_N).tolist()
+        low, value, high = interval(effect_NS[:, 0]).tolist()
+        random_low, random, random_high = interval(random_N).tolist()
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
             effect=self.effect,
             ranking=self.ranking,
             heads=self.size,
             names=" | ".join(names),
-            value=float(bounds[1]),
-            low=float(bounds[0]),
-            high=float(bounds[2]),
+            value=value,
+            low=low,
+            high=high,
             singles=float(singles_N.mean()),
-            excess_low=float(excess[0]),
-            excess_high=float(excess[2]),
-            random=float(random[1]),
-            random_low=float(random[0]),
-            random_high=float(random[2]),
+            excess_low=excess_low,
+            excess_high=excess_high,
+            random=random,
+            random_low=random_low,
+            random_high=random_high,
             random_least=float(sets_S.min()),
             random_most=float(sets_S.max()),
             preferred=float(preferred_S[0]),

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypedDict, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -328,18 +328,9 @@ class _Assessing:
         return tuple(found)
 
 
-class _Numbers(TypedDict):
+def _numbers(found: Delta, p: float) -> dict[str, Any]:
     """An effect: its size, interval, corrected p-value, and the p-value of its test alone."""
-
-    delta: float
-    low: float
-    high: float
-    p: float
-    p_each: float
-
-
-def _numbers(found: Delta, p: float) -> _Numbers:
-    return {"delta": found.delta, "low": found.low, "high": found.high, "p": p, "p_each": found.p}
+    return found._asdict() | {"p": p, "p_each": found.p}
 
 
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:

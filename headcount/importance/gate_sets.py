@@ -6,6 +6,7 @@ Every row of a batch is repeated for each set, with that set's gates. What the g
 Checks of causal gates, on examples that trained none of them: what is left of the model.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
@@ -23,13 +24,12 @@ from headcount.core import (
     Head,
     Heads,
     InputError,
-    LayerId,
     Plan,
     silent_steps,
     spread,
 )
 from headcount.importance.choices import CausalGatesOptions, check_causal_gates
-from headcount.importance.gradients import Scores, frozen, slopes
+from headcount.importance.gradients import Scores, by_layer, frozen, slopes
 from headcount.models import Loaded
 from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
@@ -72,7 +72,8 @@ class GateSets:
 
     def scores(self) -> Scores:
         """Facilitating minus interfering, the mean over sets."""
-        return self._by_layer((self.facilitating_SH - self.interfering_SH).mean(0))
+        score_SH = self.facilitating_SH - self.interfering_SH
+        return by_layer(self.heads, torch.from_numpy(score_SH.mean(0)))
 
     def parts(self) -> Mapping[str, Scores]:
         """Facilitating, interfering and irrelevant by column, with their ends over the sets."""
@@ -85,12 +86,7 @@ class GateSets:
                 f"{name}_high": numbers_SH.max(0),
             }
         found["irrelevant"] = (self.opened_SH * (1 - self.closed_SH)).mean(0)
-        return {name: self._by_layer(numbers_H) for name, numbers_H in found.items()}
-
-    def _by_layer(self, numbers_H: Float64[np.ndarray, " head"]) -> Scores:
-        counts = _counts(self.heads)
-        parts = torch.from_numpy(numbers_H).split(list(counts.values()))
-        return dict(zip(counts, parts, strict=True))
+        return {name: by_layer(self.heads, torch.from_numpy(each)) for name, each in found.items()}
 
 
 def gate_sets(
@@ -227,17 +223,9 @@ class _Training:
 
     def _gates(self, gate_SH: Float[Tensor, "set every"], set_R: Int[Tensor, " row"]) -> Gates:
         """Every row's gates, those of its set."""
-        counts = _counts(self.anatomy.heads)
+        counts = Counter(head.layer_id for head in self.anatomy.heads)
         parts = gate_SH.split(list(counts.values()), 1)
         return {place: part[set_R] for place, part in zip(counts, parts, strict=True)}
-
-
-def _counts(heads: Heads) -> dict[LayerId, int]:
-    """Number of heads of every layer that has some, in the order of the heads."""
-    counts = dict[LayerId, int]()
-    for head in heads:
-        counts[head.layer_id] = counts.get(head.layer_id, 0) + 1
-    return counts
 
 
 def _drawn(number: int, size: int) -> Iterator[Int[np.ndarray, " example"]]:

@@ -1,6 +1,6 @@
 """Agreement: whether scores rank heads alike, and which score predicts measured ablation.
 
-Scores agree as far as their rank correlation over heads says (`statistics/correlation.py`). Heads
+Scores agree as far as their rank correlation over heads says (`statistics/estimates.py`). Heads
 without a number (NaN) are left out pair by pair, and the others are counted. The interval treats
 heads as independent draws, which heads of one layer are not quite.
 
@@ -13,9 +13,9 @@ Scores that are functions of sums (BLEU, chrF, accuracy, F1, Matthews' correlati
 paired approximate randomization. Others (Spearman's correlation, perplexity) are resampled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import pandas as pd
@@ -39,6 +39,8 @@ from headcount.statistics import (
     sacrebleus,
 )
 from headcount.tasks import Evaluation, Task
+
+N = TypeVar("N", int, float)
 
 MEASURES = ("confidence", "entropy", "positional_share")
 """Columns of the head table that describe what a head does, for comparison."""
@@ -133,19 +135,12 @@ class Agreement:
     """Rank correlations between all scores."""
 
     names: tuple[str, ...]
-    rho: Float[np.ndarray, "score score"]
+    cells: Mapping[tuple[str, str], Correlation]
     """NaN where a score is the same for all heads, or fewer than 4 heads have both."""
-    low: Float[np.ndarray, "score score"]
-    high: Float[np.ndarray, "score score"]
-    num_heads: Int[np.ndarray, "score score"]
 
     def of(self, one: str, other: str) -> Correlation:
         """The correlation of two scores."""
-        place = (self.names.index(one), self.names.index(other))
-        return Correlation(
-            *(float(each[place]) for each in (self.rho, self.low, self.high)),
-            num_heads=int(self.num_heads[place]),
-        )
+        return self.cells[one, other]
 
     def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
         """The other known scores, from the best predictor to the worst, whatever their sign.
@@ -191,13 +186,17 @@ class Agreement:
         """The part of an `ImportanceRecord`, with correlations to four digits."""
         return Matrix(
             names=self.names,
-            rho=_rounded(self.rho),
-            low=_rounded(self.low),
-            high=_rounded(self.high),
-            num_heads=tuple(tuple(map(int, row)) for row in self.num_heads),
+            rho=self._rows(lambda cell: round(cell.rho, 4)),
+            low=self._rows(lambda cell: round(cell.low, 4)),
+            high=self._rows(lambda cell: round(cell.high, 4)),
+            num_heads=self._rows(lambda cell: cell.num_heads),
             best_predictor=self.best_predictor(),
             sentence=self.sentence(),
         )
+
+    def _rows(self, number: Callable[[Correlation], N]) -> tuple[tuple[N, ...], ...]:
+        """A number of every two scores, row by row."""
+        return tuple(tuple(number(self.of(a, b)) for b in self.names) for a in self.names)
 
 
 def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
@@ -217,27 +216,16 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
             f"Expected columns of the head table, but it has no {', '.join(missing)}. Run the "
             "method that writes it first."
         )
-    columns = [frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names]
-    cells = [[correlation(one, other) for other in columns] for one in columns]
-
-    def matrix(field: str, dtype: type) -> np.ndarray:
-        shape = (len(names), len(names))
-        numbers = [getattr(cell, field) for row in cells for cell in row]
-        return np.array(numbers, dtype=dtype).reshape(shape)
-
-    return Agreement(
-        tuple(names),
-        *(matrix(field, float) for field in ("rho", "low", "high")),
-        num_heads=matrix("num_heads", int),
-    )
+    columns = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
+    cells = {(a, b): correlation(columns[a], columns[b]) for a in names for b in names}
+    return Agreement(tuple(names), cells)
 
 
 def _nothing_reported(found: Agreement, of: str) -> str:
     """The reason why no score has a correlation with a measured one."""
     if len(found.names) < 2:
         return FEW
-    place = found.names.index(of)
-    largest = np.delete(found.num_heads[place], place).max()
+    largest = max(found.of(of, name).num_heads for name in found.names if name != of)
     why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same value of one"
     return f"No score can be tested by {_plain(of)}: {why}."
 
@@ -280,10 +268,6 @@ def _by_chance(found: Correlation) -> bool:
 def _plain(name: str) -> str:
     names = {each.column.key: each.column.label for each in SCORES.values()}
     return {"ablation_delta": "measured ablation", **names}.get(name, name.replace("_", " "))
-
-
-def _rounded(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(round(float(each), 4) for each in row) for row in matrix)
 
 
 def score_deltas(

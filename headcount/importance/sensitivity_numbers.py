@@ -45,7 +45,7 @@ from headcount.core import (
     spread,
 )
 from headcount.corpora import Encoder
-from headcount.importance.gradients import frozen, slopes
+from headcount.importance.gradients import frozen, open_gates, slopes
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
 from headcount.statistics import Bootstrap, Estimate, few_clusters, rank_correlations
@@ -152,12 +152,8 @@ def _backward(
     model: PreTrainedModel, task: Task, anatomy: Anatomy, reacting: "_Reacting"
 ) -> tuple[float, int]:
     """Run a batch forward and backward; returns its summed loss and the number of terms."""
-    gates = {
-        layer.layer_id: torch.ones(
-            layer.num_heads, device=input_device(model), dtype=model.dtype, requires_grad=True
-        )
-        for layer in anatomy.layers
-    }  # graphs begin at the gates, since parameters are frozen
+    # Graphs begin at the gates, since parameters are frozen
+    gates = open_gates(model, anatomy, lambda layer: ())
     with Tap(model, anatomy, reacting, gates), heard(model, anatomy, reacting.hear):
         losses = task.losses(model, reacting.batch)
         slopes(losses.loss_E.sum(), list(gates.values()))

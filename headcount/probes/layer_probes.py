@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch.nn import functional
 
-from headcount.probes.features import WordStates
+from headcount.probes.extraction import WordStates
 from headcount.probes.linear_classifier import fit_linear, words_with_heads
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow

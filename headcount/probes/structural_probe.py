@@ -36,7 +36,7 @@ from jaxtyping import Bool, Float, Int64
 from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 from torch import Tensor
 
-from headcount.probes.features import WordStates
+from headcount.probes.extraction import WordStates
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow, ProbeTree
 from headcount.statistics import Bootstrap, Estimate, rank_correlations

@@ -31,8 +31,8 @@ from headcount.probes.extraction import (
     FeatureSets,
     probe_heads,
     probe_states,
+    slots,
 )
-from headcount.probes.features import slots
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.options import PROBES, ProbeName
 from headcount.probes.structural_probe import StructureData, predicted_trees, probe_structure

@@ -109,12 +109,23 @@ def output_moments(
         InputError: if a layer has no output projection of its own.
     """
     check_compensable(anatomy)
-    listener = _OutputListener()
-    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=listener):
-        for batch in task.batches(max_tokens):
-            listener.batch = batch.to(input_device(model))
-            task.losses(model, listener.batch)
-    return listener.sums
+    sums: dict[LayerId, OutputMoments] = {}
+    batch: TaskBatch | None = None
+
+    def add(layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]) -> None:
+        nonlocal sums
+        assert batch is not None
+        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
+        is_query_R = batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
+        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
+        sums = added(sums, {layer.layer_id: new})
+
+    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=add):
+        for each in task.batches(max_tokens):
+            batch = each.to(input_device(model))
+            task.losses(model, batch)
+    return sums
 
 
 def check_compensable(anatomy: Anatomy) -> None:
@@ -135,25 +146,6 @@ def check_compensable(anatomy: Anatomy) -> None:
                 f"Expected layers with weights of their own, got {path}, which is {len(layers)} "
                 "layers at once. Leave folding and rescaling out."
             )
-
-
-class _OutputListener:
-    """Sums up the heads' outputs of the announced batch."""
-
-    def __init__(self) -> None:
-        self.sums: dict[LayerId, OutputMoments] = {}
-        self.batch: TaskBatch | None = None
-
-    def __call__(
-        self, layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]
-    ) -> None:
-        """Add one layer's outputs."""
-        assert self.batch is not None
-        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
-        is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
-        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
-        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-        self.sums = added(self.sums, {layer.layer_id: new})
 
 
 def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:

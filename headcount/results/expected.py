@@ -2,7 +2,7 @@
 
 A role is given to cells whose score in the second half of the corpus reaches a threshold, so the
 scores of roles just above it are too high. The expected score takes the gains over the null in both
-halves, averaged, and shrinks them to the mean of the site's heads (`statistics/shrinkage.py`). It
+halves, averaged, and shrinks them to the mean of the site's heads (`statistics/estimates.py`). It
 differs from the score in the direction in which chance has picked.
 """
 

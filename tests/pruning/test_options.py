@@ -20,7 +20,6 @@ from headcount.pruning import (
     Pruning,
     PruningContext,
     Random,
-    RankingMethod,
     Selection,
     Subset,
     Units,
@@ -58,8 +57,8 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
 
 def test_options() -> None:
     found = method("gradient", step=0.1, normalise=False, level="token")
-    assert isinstance(found, RankingMethod) and isinstance(found.ranking, BY_SCORE["gradient"])
-    assert vars(found.ranking) == {"step": 0.1, "level": "token", "normalise": False}
+    assert isinstance(found, BY_SCORE["gradient"])
+    assert vars(found) == {"step": 0.1, "level": "token", "normalise": False}
     tuning = replace(L0().tuning, updates=7, trained="encoder")
     assert method("l0", tuning=tuning) == L0(tuning)
     assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
@@ -234,7 +233,7 @@ def test_a_search_trains_once_a_budget() -> None:
 
         def choose(self, context: PruningContext, keep: Keep) -> Selection:
             asked.append(keep)
-            return RankingMethod(Random()).choose(context, keep)
+            return Random().choose(context, keep)
 
     base = evaluate(given.loaded.model, given.train)
     chosen = choose(
@@ -254,7 +253,7 @@ def test_a_drop_is_searched_on_the_development_set(tmp_path: Path) -> None:
     given = replace(context("causal-gpt2"), state=tmp_path)
     first, second = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
     base = evaluate(given.loaded.model, first)
-    limit, ranking = BudgetSpec(max_drop=5.0), RankingMethod(Random())
+    limit, ranking = BudgetSpec(max_drop=5.0), Random()
     chosen = choose(limit, ranking, given, first, base)
     assert chosen.found is not None and len(chosen.found.tried) > 2
     assert next(iter(chosen.found.tried.items())) == (len(given.loaded.heads), 0.0)
@@ -280,7 +279,7 @@ def test_a_killed_search_ends_with_the_same_budget(
     def search(factor: float, limit: float = 4.5, seed: int = 0) -> Chosen:
         return choose(
             BudgetSpec(latency=limit),
-            RankingMethod(Random()),
+            Random(),
             replace(given, seed=seed),
             given.train,
             base,

@@ -22,7 +22,6 @@ from headcount.pruning import (
     PruningContext,
     Random,
     Ranking,
-    RankingMethod,
     Units,
     choose_heads,
 )
@@ -69,7 +68,7 @@ def test_a_head_order_is_a_permutation(ranking: Ranking, task: str, calibration:
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda ranking: ranking.name)
 def test_only_heads_of_the_sites_asked_for_go(ranking: Ranking) -> None:
     given = context("translation-Marian", sites=["encoder.self"])
-    plan = RankingMethod(ranking).choose(given, {"encoder.self": 3}).plan
+    plan = ranking.choose(given, {"encoder.self": 3}).plan
     gone = plan.pruned_heads(given.loaded.heads)
     assert len(gone) == 7 and {head.site for head in gone} == {"encoder.self"}
 
@@ -268,7 +267,7 @@ def test_sites_with_budgets_of_their_own_lose_no_more_than_that() -> None:
         ]
         left = [head for head in heads if head.site in open_sites and head not in gone]
         gone.append(min(left, key=lambda head: loss_without([*gone, head])))
-    found = RankingMethod(Greedy(step=0.0)).choose(given, keep)
+    found = Greedy(step=0.0).choose(given, keep)
     assert set(found.plan.pruned_heads(heads)) == set(gone)
 
 
@@ -310,7 +309,7 @@ def test_units_of_several_sizes_are_ordered_to_the_end(keep: Any) -> None:
     units = [tuple(heads[n : n + 2]) for n in (0, 2, 4, 6)] + [(heads[8],), (heads[9],)]
     given = replace(given, units=Units(given.loaded.heads, tuple(units)))
     counted = Counted(step=0.0)
-    plan = RankingMethod(counted).choose(given, keep).plan
+    plan = counted.choose(given, keep).plan
     assert names(plan.pruned_heads(given.loaded.heads)) == ["enc.0.0", "enc.0.1", "enc.1.3"]
     assert counted.asked == [6, 5, 4, 3, 2, 1]
 
@@ -320,7 +319,7 @@ def test_no_units_have_no_order() -> None:
         context("similarity-bert"), units=Units(context("similarity-bert").loaded.heads, ())
     )
     assert Norm().order(given).heads == ()
-    assert RankingMethod(Norm()).choose(given, 10).plan.pruned_heads(given.loaded.heads) == []
+    assert Norm().choose(given, 10).plan.pruned_heads(given.loaded.heads) == []
 
 
 def test_kept_heads_follow_unit_by_unit() -> None:
@@ -336,15 +335,15 @@ def test_kept_heads_follow_unit_by_unit() -> None:
 
 def test_scores_are_taken_no_longer_than_the_budget_asks(tmp_path: Path) -> None:
     counted, given = Counted(step=0.0), context("similarity-bert", tmp_path)
-    first = RankingMethod(counted).choose(given, 8)
+    first = counted.choose(given, 8)
     assert counted.asked == [10, 9], "two heads go"
     assert len(first.scores) == 10, "kept heads have a score too"
-    second = RankingMethod(counted).choose(given, 7)
+    second = counted.choose(given, 7)
     assert counted.asked == [10, 9, 8], "and one more, from where it was"
     assert set(first.plan.pruned_heads(given.loaded.heads)) < set(
         second.plan.pruned_heads(given.loaded.heads)
     )
-    RankingMethod(counted).choose(given, 9)
+    counted.choose(given, 9)
     assert counted.asked == [10, 9, 8]
 
 
@@ -411,7 +410,7 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     given = context("similarity-bert", tmp_path)
     before: set[Head] = set()
     for keep in range(10, -1, -1):
-        selection = RankingMethod(Norm()).choose(given, keep)
+        selection = Norm().choose(given, keep)
         gone = set(selection.plan.pruned_heads(given.loaded.heads))
         assert len(gone) == 10 - keep and before <= gone
         before = gone
@@ -420,7 +419,7 @@ def test_a_plan_is_exact_and_nested(tmp_path: Path) -> None:
     selection.plan.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == selection.plan
     with pytest.raises(InputError, match="got 11. The nearest is 10"):
-        RankingMethod(Norm()).choose(given, 11)
+        Norm().choose(given, 11)
 
 
 def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
@@ -428,7 +427,7 @@ def test_pruning_takes_a_plain_model_and_the_name_of_a_method_too() -> None:
     plans = [
         choose_heads(model, given.train, method, keep=4)
         for model, method in [
-            (given.loaded, RankingMethod(Norm())),
+            (given.loaded, Norm()),
             (given.loaded.model, Norm()),
             (given.loaded, "norm"),
         ]

@@ -41,7 +41,6 @@ from headcount.pruning.methods.method import (
     Method,
     Order,
     Ranking,
-    RankingMethod,
     Selection,
     ascending,
     by_mean,
@@ -277,8 +276,8 @@ class Auto(AutoOptions, Method):
         best = min(losses, key=losses.__getitem__)
         return replace(self._candidates()[best].choose(context, keep), compared=losses)
 
-    def _candidates(self) -> Mapping[str, RankingMethod]:
-        return {name: RankingMethod(BY_SCORE[name](self.step)) for name in CANDIDATES}
+    def _candidates(self) -> Mapping[str, Method]:
+        return {name: BY_SCORE[name](self.step) for name in CANDIDATES}
 
 
 def halves(task: Task, seed: int) -> tuple[Task, Task]:

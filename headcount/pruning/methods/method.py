@@ -122,11 +122,8 @@ def check_finetunings(
         check_finetuning(context.loaded, context.train, recovery)
 
 
-class Ranking(ABC):
+class Ranking(Method):
     """A method that needs no training: one order serves every budget for all heads together."""
-
-    name: str
-    """Name of the method, as given to `--method`."""
 
     @abstractmethod
     def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
@@ -138,28 +135,10 @@ class Ranking(ABC):
                 it; beyond the budget, the order need not be right.
         """
 
-
-@final
-@dataclass(frozen=True)
-class RankingMethod(Method):
-    """Cuts a ranking's order at the budget; the model's weights are not changed."""
-
-    ranking: Ranking
-
-    @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Name of the ranking."""
-        return self.ranking.name
-
-    @property
-    def changed_options(self) -> list[str]:
-        """The options of the ranking that differ from their defaults."""
-        return options_of(self.ranking) if is_dataclass(self.ranking) else []
-
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""
         by_site(context.units, keep)
-        order, heads = self.ranking.order(context, keep), context.units.heads
+        order, heads = self.order(context, keep), context.units.heads
         stay = set(heads) - set(pruned_heads(order.heads, context.units, keep))
         plan = plan_for(context.loaded, stay)
         scores = {str(head): score for head, score in order.scores.items()}

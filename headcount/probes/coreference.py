@@ -63,7 +63,7 @@ from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, few_clusters
-from headcount.tap import Tap, evaluating, input_device
+from headcount.tap import FunctionListener, Tap, evaluating, input_device
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
@@ -254,7 +254,11 @@ def _choose(
     batches = list(groups_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     units = ((str(number), partial(of_batch, each)) for number, each in enumerate(batches))
     chosen = dict[int, Choices]()
-    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, maps):
+    with (
+        evaluating(model),
+        torch.inference_mode(),
+        Tap(model, loaded.anatomy, FunctionListener(maps.block)),
+    ):
         for places, found in zip(batches, kept.results(units), strict=True):
             chosen |= zip(places, found, strict=True)
             progress("choosing antecedents", len(chosen), len(asked))

@@ -35,6 +35,7 @@ from headcount.probes.options import ProbeOptions
 from headcount.probes.treebank import ProbeSentence, Treebank
 from headcount.tap import (
     AttentionLayer,
+    FunctionListener,
     StateId,
     Tap,
     evaluating,
@@ -243,7 +244,7 @@ def _reading(loaded: Loaded, features: Features) -> Iterator[Callable[[Sequence[
         stack.enter_context(evaluating(model))
         stack.enter_context(torch.inference_mode())
         if features.maps is not None:
-            stack.enter_context(Tap(model, loaded.anatomy, maps))
+            stack.enter_context(Tap(model, loaded.anatomy, FunctionListener(maps.block)))
         if features.states is not None:
             stack.enter_context(heard(model, loaded.anatomy, hidden_states=hear))
         yield write

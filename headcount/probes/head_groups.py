@@ -34,7 +34,7 @@ from headcount.tap import AttentionLayer, Block
 
 @final
 class GroupedMaps:
-    """The tap's listener: adds up attention between groups of tokens, block by block.
+    """Adds up attention between groups of tokens, block by block of the tap.
 
     Weights are summed over the keys of a group and averaged over its queries.
 
@@ -57,9 +57,6 @@ class GroupedMaps:
         batch, groups, _ = sums_BGN.shape
         self.maps_BHGG = sums_BGN.new_zeros(batch, self._num_heads, groups, groups)
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
-
     def block(self, block: Block) -> None:
         """Add a block."""
         if (start := self._start.get(block.layer.layer_id)) is None:
@@ -69,9 +66,6 @@ class GroupedMaps:
         map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
         start += block.heads.start or 0
         self.maps_BHGG[block.rows, start : start + map_BHGG.shape[1]] += map_BHGG
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
 
 
 def arrange(

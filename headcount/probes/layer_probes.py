@@ -202,10 +202,7 @@ def _accuracy(
     variant: str,
     state: int | None,
 ) -> ProbeRow:
-    num_sentences = len(test.states.lengths)
-    hits_S = np.bincount(test.sentence_N, right_N.astype(float), num_sentences)
-    cases_S = np.bincount(test.sentence_N, minlength=num_sentences).astype(float)
-    each = bootstrap.ratio(hits_S, cases_S).within(0.0, 1.0)
+    each = bootstrap.rate(test.sentence_N, right_N).within(0.0, 1.0)
     return ProbeRow("layers", variant, f"{test.asked}-accuracy", *each, layer=state)
 
 

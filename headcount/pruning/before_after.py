@@ -72,11 +72,11 @@ def changes(
         count_S = before.count_N[index_S]
         risen = loss_deltas(after_S[None], before_S, count_S, 1000, seed)[0]
         scores = (task.score(before, index_S), task.score(after, index_S))
-        losses = [float(loss_S.sum() / count_S.sum()) for loss_S in (before_S, after_S)]
+        first, second = (float(each_S.sum() / count_S.sum()) for each_S in (before_S, after_S))
         return SliceChange(
             len(index_S),
             MetricChange(task.metric, task.higher_is_better, *scores, *dropped),
-            MetricChange("loss", False, *losses, *risen),
+            MetricChange("loss", False, first, second, *risen),
         )
 
     whole = over(np.arange(task.num_examples))

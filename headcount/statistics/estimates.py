@@ -21,7 +21,7 @@ from statistics import NormalDist
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from headcount.core import amount
 from headcount.statistics.significance import normal
@@ -115,6 +115,17 @@ class Bootstrap:
     ) -> Estimate:
         """The sum of some numbers over that of the cases; NaN without cases."""
         return self.mean_ratio(sums_S[:, None], cases_S[:, None])
+
+    def rate(
+        self,
+        sentence_N: Int[np.ndarray, " case"],
+        value_N: Shaped[np.ndarray, " case"],
+        is_case_N: Shaped[np.ndarray, " case"] | None = None,
+    ) -> Estimate:
+        """The mean of some values, whose sentences are given by number, or of some of them."""
+        cases_N = np.ones(len(value_N)) if is_case_N is None else 1.0 * is_case_N
+        numbers = (value_N * cases_N, cases_N)
+        return self.ratio(*(np.bincount(sentence_N, n, self._num_sentences) for n in numbers))
 
     def ratios(
         self,

@@ -44,7 +44,6 @@ from headcount.corpora import (
     FIRST_TOKENS,
     AnyEncoder,
     Batch,
-    Census,
     Corpus,
     Encoder,
     Frequencies,
@@ -164,7 +163,8 @@ class _Analyzing:
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
-        self.census = self._timed("census", self._census)
+        count = partial(take_census, self.corpus, self.encoder)
+        self.census = self._timed("census", lambda: count(lambda n: progress("reading", n, 0)))
         longest = self.census.longest
         check_memory(loaded, longest, self.census.num_rows, options.max_tokens, measured=True)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
@@ -197,11 +197,6 @@ class _Analyzing:
             state=self.out / "state",
             save_every=self.options.save_every,
             progress=lambda done: self.progress("translating", done, 0),
-        )
-
-    def _census(self) -> Census:
-        return take_census(
-            self.corpus, self.encoder, lambda done: self.progress("reading", done, 0)
         )
 
     def analysis(self) -> Analysis:

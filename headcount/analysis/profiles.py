@@ -26,6 +26,7 @@ from headcount.analysis.patch_profiles import PatchLayer
 from headcount.analysis.profile_cells import (
     Cells,
     ProfileRow,
+    chosen_rows,
     class_cells,
     look_cells,
     profile_frame,
@@ -66,12 +67,7 @@ def profile_table(
         relations: names of the relations, in the order of the sums.
         grid: patches of the images; None for sentences.
     """
-    rows = [
-        row
-        for site in SITES
-        for layer in range(len(heads.counts.get(site, ())))
-        for row in _rows(LayerId(site, layer), totals, relations, grid)
-    ]
+    rows = [row for place, _ in _layers(heads) for row in _rows(place, totals, relations, grid)]
     return _ordered(profile_frame(rows), [*map(str, heads)])
 
 
@@ -124,10 +120,8 @@ class _Layer:
         for offset, entry in AT_OFFSETS.items():
             yield from profile_rows(self.place, entry, of[offset], offset=offset)
         best = _best_offsets(looks).tolist()
-        made = {offset: list(of[offset].each()) for offset in {*best}}
-        for index, offset in enumerate(best):
-            head, cell = Head(*self.place, index), made[offset][index]
-            yield ProfileRow(head, ENTRIES["offset"], cell, offset=offset)
+        named = [{"offset": offset} for offset in best]
+        yield from chosen_rows(self.place, ENTRIES["offset"], best, of.__getitem__, named)
 
     def _offset(self, looks: Looks, offset: int) -> Cells:
         reach = looks.cases.shape[1] // 2

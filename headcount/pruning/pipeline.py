@@ -363,7 +363,7 @@ def choose_heads(
     if protect:
         roles = known_roles(loaded, seed)
         units = units.protecting(protected_heads(protect, loaded, roles))
-    selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
+    selection = method.choose(PruningContext(loaded, task, units, seed=seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
 
 

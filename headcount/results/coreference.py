@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import CorpusRecord, Result, table
+from headcount.results.store import CorpusRecord, Result, select, table
 
 _ACCURACIES = "accuracies of antecedents"
 
@@ -108,5 +108,4 @@ class Coreference(Result[CoreferenceRecord]):
 
     def ranked(self, kind: str = "all") -> list[CoreferenceRow]:
         """The rows of one kind of mention, the best head first."""
-        rows = [row for row in self.rows if row.kind == kind]
-        return sorted(rows, key=lambda row: -row.accuracy)
+        return sorted(select(self.rows, kind=kind), key=lambda row: -row.accuracy)

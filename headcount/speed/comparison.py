@@ -4,9 +4,10 @@ Case: one mode at one batch size and length, timed with two models.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, final
 
 import numpy as np
@@ -156,9 +157,6 @@ class Timing:
         }
 
 
-"""Callback that receives the number of finished cases, the number of all cases, and the next."""
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Speed:
@@ -237,7 +235,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
     limits = [each.max_length for each in (dense, pruned)]
     limit = min((each for each in limits if each is not None), default=None)
     cases, left_out = [], []
-    for mode, length in _modes_and_lengths(options, modes):
+    for mode, length in product(options.modes or modes, options.length):
         added = options.new_tokens if mode == "generate" else 0
         beside = 1 if dense.model.config.is_encoder_decoder else length
         needed = max(length, added and beside + added)
@@ -253,12 +251,6 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
             f"Expected a length that {dense.name} can take, got none: {'; '.join(left_out)}."
         )
     return cases, left_out
-
-
-def _modes_and_lengths(options: Options, fit: Sequence[str]) -> Iterator[tuple[str, int]]:
-    for mode in options.modes or fit:
-        for length in options.length:
-            yield mode, length
 
 
 def _timing(dense: Loaded, pruned: Loaded, case: Case, rows: TokenRows, rounds: int) -> Timing:

@@ -1,4 +1,3 @@
-from .clustered import ClusteredRates as ClusteredRates
 from .estimates import Bootstrap as Bootstrap
 from .estimates import Estimate as Estimate
 from .estimates import correlated as correlated
@@ -9,6 +8,7 @@ from .estimates import rank_correlations as rank_correlations
 from .estimates import shrunken as shrunken
 from .estimates import wilson_interval as wilson_interval
 from .p_values import ALPHA as ALPHA
+from .p_values import ClusteredRates as ClusteredRates
 from .p_values import holm as holm
 from .p_values import p_at_least as p_at_least
 from .p_values import power_of as power_of

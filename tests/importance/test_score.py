@@ -37,7 +37,7 @@ def test_what_is_shown_is_what_prunes(name: str) -> None:
     assert column in SCORE_COLUMNS
     chosen = method(name, **quick)
     assert isinstance(chosen, Ranking)
-    pruned = chosen.order(given).scores
+    pruned = chosen.order(given)
     shown = dict(zip(given.loaded.heads, found.columns[column], strict=True))
     assert {*pruned} == {*shown}
     np.testing.assert_allclose([pruned[head] for head in shown], [*shown.values()], rtol=1e-6)

@@ -16,7 +16,7 @@ from headcount.models import Loaded, revision
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.by_score import Stepwise
-from headcount.pruning.methods.method import Method, Order, Ranking
+from headcount.pruning.methods.method import Method, Order, Ranking, in_order
 from headcount.results import SPARED, Clusters, Signature
 
 Groups = Sequence[Sequence[str]]
@@ -42,9 +42,8 @@ class OnePerGroup(Ranking):
         """The heads that can be pruned, in the order of pruning."""
         found = self.ranking.order(context, keep)
         unit_of = {head: unit for unit in context.units.units for head in unit}
-        units = list(dict.fromkeys(unit_of[head] for head in found.heads))
-        ordered = spared_last(units, self.groups)
-        return Order(tuple(head for unit in ordered for head in unit), found.scores)
+        units = list(dict.fromkeys(unit_of[head] for head in found))
+        return in_order(spared_last(units, self.groups), found)
 
 
 def spared_last(units: Sequence[Unit], groups: Groups) -> list[Unit]:

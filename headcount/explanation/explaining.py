@@ -245,7 +245,7 @@ class _Explaining:
 
     def record(self, signed: str, kind: str, seconds: float) -> ExplanationRecord:
         """What is predicted, and how that was measured."""
-        low, value, high = interval(self.value_N).tolist()
+        value, low, high = interval(self.value_N).tolist()
         return ExplanationRecord(
             signature=signed,
             warnings=(),
@@ -337,8 +337,7 @@ class _Explaining:
             return
         effect_NR = np.stack(self._by_layers)
         for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
-            low, value, high = interval(effect_N).tolist()
-            yield LayersRow(first, last, value, low, high)
+            yield LayersRow(first, last, *interval(effect_N).tolist())
 
     def joint(self) -> Iterator[JointRow]:
         """A row for each number of best heads, by each effect of a replacement."""
@@ -381,11 +380,10 @@ def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:
 
 
 def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> EffectRow:
-    low, value, high = interval(value_N).tolist()
     halves = (
         float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
     )
-    return EffectRow(part, effect, value, low, high, *halves)
+    return EffectRow(part, effect, *interval(value_N).tolist(), *halves)
 
 
 def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:

@@ -91,14 +91,10 @@ def arrange(
     order_H = np.argsort(leaves)
     xy_H2 = scaled(distance_HH, seed)
     return [
-        HeadPlace(
-            head=head,
-            group=first_group + in_order.index(int(group_H[index])),
-            order=int(order_H[index]),
-            x=float(xy_H2[index, 0]),
-            y=float(xy_H2[index, 1]),
+        HeadPlace(head, first_group + in_order.index(group), order, *xy)
+        for head, group, order, xy in zip(
+            heads, group_H.tolist(), order_H.tolist(), xy_H2.tolist(), strict=True
         )
-        for index, head in enumerate(heads)
     ]
 
 
@@ -134,13 +130,8 @@ def layer_test(
     same, other = _means(layers, distance_HH)
     drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
     p = p_at_least(other - same, np.array([o - s for s, o in drawn]))
-    return LayerTest(
-        site=site,
-        same_layer=same,
-        other_layers=other,
-        p=float("nan") if np.isnan(other - same) else p,
-        permutations=permutations,
-    )
+    p = float("nan") if np.isnan(other - same) else p
+    return LayerTest(site, same, other, p, permutations)
 
 
 def _means(

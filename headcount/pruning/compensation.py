@@ -226,40 +226,19 @@ def _remade(
     layer: AttentionLayer,
 ) -> Float64[Tensor, "output hidden"]:
     """The output projection that fits best; rows of pruned heads don't matter."""
+    second_OO = moment.second(centred)
     if per == "map":
-        return _new_map(moment, weight_OM, kept_O, centred)
+        new_OM = weight_OM.clone()
+        new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
+        return new_OM
     width = layer.head_dim if per == "head" else 1
-    return _scales(moment, weight_OM, kept_O, width, centred)[:, None] * weight_OM
-
-
-def _scales(
-    moment: OutputMoments,
-    weight_OM: Float64[Tensor, "output hidden"],
-    kept_O: Tensor,
-    width: int,
-    centred: bool,
-) -> Float64[Tensor, " output"]:
-    """The best scale for every `width` dimensions of kept heads; 1 for those of pruned heads."""
     # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
-    product_OO = moment.second(centred) * (weight_OM @ weight_OM.T)
+    product_OO = second_OO * (weight_OM @ weight_OM.T)
     blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
     kept_G = kept_O[::width]
     scale_G = torch.ones_like(blocks_GG[0])
     scale_G[kept_G] = _solved(blocks_GG[kept_G][:, kept_G], blocks_GG[kept_G].sum(1)[:, None])[:, 0]
-    return scale_G.repeat_interleave(width)
-
-
-def _new_map(
-    moment: OutputMoments,
-    weight_OM: Float64[Tensor, "output hidden"],
-    kept_O: Tensor,
-    centred: bool,
-) -> Float64[Tensor, "output hidden"]:
-    """The best map from the kept heads' outputs; rows of pruned heads are not changed."""
-    second_OO = moment.second(centred)
-    new_OM = weight_OM.clone()
-    new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
-    return new_OM
+    return scale_G.repeat_interleave(width)[:, None] * weight_OM
 
 
 def _solved(

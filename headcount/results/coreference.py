@@ -8,7 +8,7 @@ from headcount.results.store import CorpusRecord, Result, select, table
 _ACCURACIES = "accuracies of antecedents"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CoreferenceRow:
     """How often one head chooses an antecedent, and how often the baselines do."""
 
@@ -33,7 +33,7 @@ class CoreferenceRow:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ChosenHead(CoreferenceRow):
     """The best head of one half of the documents, on the other half."""
 
@@ -42,7 +42,7 @@ class ChosenHead(CoreferenceRow):
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NameRow:
     """How often one head chooses the name that a pronoun means, out of two (GAP)."""
 

@@ -36,7 +36,7 @@ class SensitivityRow:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NoOp:
     """Whether heads that look more at a kind of token react less to it."""
 

@@ -6,7 +6,7 @@ Case: one mode at one batch size and length, timed with two models.
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, final
 
@@ -139,16 +139,12 @@ class Timing:
 
     def record(self) -> dict[str, Any]:
         """All numbers, and the times they are computed from."""
-        speedup, noise = self.speedup, self.noise
         return {
-            "mode": self.case.mode,
-            "batch": self.case.batch,
-            "length": self.case.length,
-            "new_tokens": self.case.new_tokens,
+            **asdict(self.case),
             "dense": self.dense.record(self.case),
             "pruned": self.pruned.record(self.case),
-            "speedup": {"value": speedup.value, "low": speedup.low, "high": speedup.high},
-            "noise": {"value": noise.value, "low": noise.low, "high": noise.high},
+            "speedup": asdict(self.speedup),
+            "noise": asdict(self.noise),
             "ceiling": self.ceiling,
             "share_of_ceiling": self.reached,
             "rounds_s": dict(

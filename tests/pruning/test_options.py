@@ -143,24 +143,24 @@ def test_a_sweep_begins_above_zero() -> None:
 def test_a_sweep_closes_in(wanted: int, trials: int, nearest: int, tried: list[float]) -> None:
     """The search runs on simulated numbers of open gates, a function of the penalty."""
     found = swept(lambda coefficient: [int(6 / (coefficient + 0.15))], list, [wanted], 0.1, trials)
-    assert found.nearest == [nearest]
-    assert [*found.tried] == pytest.approx(tried, rel=1e-2)
+    assert found[0] == [nearest]
+    assert [*found[1]] == pytest.approx(tried, rel=1e-2)
 
 
 def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
     """If the numbers do not drop with the penalty, the nearest one is taken."""
     found = swept(lambda coefficient: [12 if coefficient < 1 else 8], list, [10], 1.0, 2)
-    assert found.nearest == [12]
+    assert found[0] == [12]
     numbers = iter([20, 3, 11, 4, 2])
     found = swept(lambda coefficient: [next(numbers)], list, [10], 1.0, 5)
-    assert found.nearest == [11] and [*found.tried.values()] == [20, 3, 11, 4, 2]
+    assert found[0] == [11] and [*found[1].values()] == [20, 3, 11, 4, 2]
 
 
 def test_sites_with_numbers_of_their_own_miss_by_site() -> None:
     """The sum drives and ends the sweep; the nearest result is chosen site by site."""
     numbers = iter([(9, 2), (6, 3), (0, 10)])
     found = swept(lambda coefficient: next(numbers), list, [5, 5], 1.0, 3)
-    assert found.nearest == (6, 3) and [*found.tried.values()] == [11, 9, 10]
+    assert found[0] == (6, 3) and [*found[1].values()] == [11, 9, 10]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -174,7 +174,7 @@ def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
         tried.append(coefficient)
         return [generator.choice([3, 8, 12, 30])]
 
-    assert len(swept(train, list, [10], 0.1, 12).tried) == len(tried) == 12
+    assert len(swept(train, list, [10], 0.1, 12)[1]) == len(tried) == 12
 
 
 def test_one_limit() -> None:

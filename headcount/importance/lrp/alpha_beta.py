@@ -394,26 +394,23 @@ def attention(
     mask = None if attn_mask is None else attn_mask.detach()
 
     def back(R: Tensor) -> list[Tensor]:
-        q_BHQD, k_BHKD, v_BHKD = (_repeated(each, q.shape[1]).to(R.dtype) for each in (q, k, v))
+        # Key and value heads are repeated for the query heads that share them, then summed
+        q_BHQD, k_BHKD, v_BHKD = (
+            each.repeat_interleave(q.shape[1] // each.shape[1], 1).to(R.dtype) for each in (q, k, v)
+        )
         parts = _relevance(q_BHQD, k_BHKD, v_BHKD, _bias(mask, R), scale, R)
         pairs = zip(scaled_by_head(parts, R), inputs, strict=True)
-        return [_one_of_each(part, each.shape[1]) for part, each in pairs if wants_relevance(each)]
+        return [
+            part.unflatten(1, (each.shape[1], -1)).sum(2)
+            for part, each in pairs
+            if wants_relevance(each)
+        ]
 
     return shared(
         lambda: function(q, k, v, attn_mask=mask, scale=scale, enable_gqa=enable_gqa),
         back,
         *[each for each in inputs if wants_relevance(each)],
     )
-
-
-def _repeated(x_BHND: Tensor, num_heads: int) -> Tensor:
-    """Key or value heads, each repeated for the query heads that share it."""
-    return x_BHND.repeat_interleave(num_heads // x_BHND.shape[1], 1)
-
-
-def _one_of_each(R_BHND: Tensor, num_heads: int) -> Tensor:
-    """Relevance of shared key or value heads, summed over the query heads that share them."""
-    return R_BHND.unflatten(1, (num_heads, -1)).sum(2)
 
 
 def _bias(mask: Tensor | None, like: Tensor) -> Tensor:

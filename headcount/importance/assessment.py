@@ -1,12 +1,12 @@
-"""Assessment: scores of every head on a task by every requested method, and their files."""
+"""Scores of every head on a task, by every requested method."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypedDict, final
+from typing import TypedDict, final
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +18,6 @@ from headcount.core import (
     HeadTable,
     LayerId,
     Progress,
-    amount,
-    drawn_html,
     silent,
 )
 from headcount.importance.ablation_sweep import AblationSetting, Swept, ablated_texts, sweep
@@ -31,41 +29,27 @@ from headcount.importance.ablations import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.folder import SWEEP, check_same_model, scored_table, write_scores
+from headcount.importance.folder import (
+    SWEEP,
+    Assessment,
+    check_same_model,
+    read_assessment,
+    scored_table,
+)
 from headcount.importance.gradients import Scores
 from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options, score_of
-from headcount.importance.score_agreement import Agreement, across, agreement, score_deltas
-from headcount.models import Loaded, as_loaded, check_has_heads, check_passes_gradients, signature
-from headcount.results import (
-    AblationFacts,
-    Effect,
-    ImportanceRecord,
-    Signature,
-    SiteEffect,
-    read_assessment,
+from headcount.importance.score_agreement import across, agreement, score_deltas
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_has_heads,
+    check_passes_gradients,
+    revision,
+    signature,
 )
+from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
 from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Assessment:
-    """The results of an assessment."""
-
-    columns: Mapping[str, np.ndarray]
-    """Columns of the head table, in the order of the heads."""
-    record: ImportanceRecord
-    """Contents of `importance.json`, without the agreement."""
-    heads: HeadTable
-    """The same columns, with one row per head."""
-
-    def __repr__(self) -> str:
-        scores, task = ", ".join(self.columns), self.record.task
-        return f"Assessment({amount(len(self.heads.frame), 'head')} on {task}: {scores})"
-
-    def _repr_html_(self) -> str:
-        return drawn_html(self)
 
 
 def assess(
@@ -75,6 +59,7 @@ def assess(
     out: Path | None = None,
     progress: Progress = silent,
     max_tokens: int = MAX_TOKENS,
+    against: Path | None = None,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 
@@ -83,19 +68,32 @@ def assess(
         task: Task that defines quality.
         options: Methods and their options.
         out: Folder of the run; ablations save their progress in `out/state` and resume from there.
+            If an analysis of the model lies there, its measures are compared with the scores.
         progress: Callback for the progress of each stage.
         max_tokens: Number of padded tokens in a batch.
+        against: Folder of an assessment by ablation on other data, to compare effects with.
 
     Raises:
+        InputError: If one of the folders is of another model.
         ModelError: If a loss is not finite, no head is left, or a method lacks gradients.
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
     check_examples_fit(loaded, task, max_tokens)
     options = options or Options()
+    if out is not None:
+        check_same_model(out, loaded.heads, revision(loaded.model))
+    compared = None if against is None else read_assessment(against, "ablation")
     if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)
-    return _Assessing(loaded, task, options, out, progress, max_tokens).run()
+    found = _Assessing(loaded, task, options, out, progress, max_tokens).run()
+    heads = found.heads if out is None else scored_table(found.heads, found.columns, out)
+    record = replace(
+        found.record,
+        agreement=agreement(heads.frame),
+        across=compared and across(heads.frame, compared.heads.frame, compared.record),
+    )
+    return Assessment(record, heads)
 
 
 @final
@@ -139,7 +137,7 @@ class _Assessing:
                     record = replace(record, causal_gates=facts, warnings=warned)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
-        return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
+        return Assessment(record, HeadTable.of(self.heads, self.columns))
 
     @cached_property
     def base(self) -> Evaluation:
@@ -345,53 +343,3 @@ def _numbers(found: Delta, p: float) -> _Numbers:
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
     """The scores in the order of `heads`, as a column of the head table."""
     return np.array([float(scores[head.layer_id][head.index]) for head in heads])
-
-
-Assessed = tuple[HeadTable, Agreement, ImportanceRecord]
-"""An assessment in a folder: the table, the agreement of its scores, and the record."""
-
-
-def write_assessment(
-    assessment: Assessment,
-    heads: Heads,
-    folder: Path,
-    arguments: Mapping[str, Any] | None = None,
-    against: Path | None = None,
-) -> Assessed:
-    """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
-
-    Returns what `assessed` does, and takes the same.
-    """
-    found = assessed(assessment, heads, folder, arguments, against)
-    write_scores(folder, found[0], found[2])
-    return found
-
-
-def assessed(
-    assessment: Assessment,
-    heads: Heads,
-    folder: Path,
-    arguments: Mapping[str, Any] | None = None,
-    against: Path | None = None,
-) -> Assessed:
-    """The assessment as it will be in a folder, which is not written.
-
-    Args:
-        assessment: Results to write.
-        heads: Heads of the model.
-        folder: Folder of the run.
-        arguments: Arguments of the command, for the record.
-        against: Folder of an assessment by ablation on other data, to compare effects with.
-
-    Returns:
-        The table, the agreement of its scores, and the record.
-
-    Raises:
-        InputError: If one of the folders is of another model.
-    """
-    check_same_model(folder, heads, Signature.parse(assessment.record.signature).revision)
-    table = scored_table(heads, assessment.columns, folder)
-    found = agreement(table.frame)
-    compared = against and across(table.frame, *read_assessment(against, "ablation"))
-    facts = {"agreement": found.as_matrix(), "arguments": arguments or {}, "across": compared}
-    return table, found, replace(assessment.record, **facts)

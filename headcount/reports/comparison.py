@@ -23,8 +23,8 @@ import numpy as np
 from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
+from headcount.reports.documents.syntax import chosen
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.relation_view import chosen
 from headcount.results import (
     MODEL,
     RANDOM,
@@ -232,6 +232,8 @@ class RelationPair:
 
 def relation_pairs(one: Analysis, other: Analysis) -> tuple[RelationPair, ...]:
     """Relations that both runs tested, those with the largest difference first."""
+    if one.traits is None or other.traits is None:
+        return ()
     first, second = chosen(one), chosen(other)
     shared = [name for name in first if name in second]
     pairs = [RelationPair(name, (first[name], second[name])) for name in shared]

@@ -67,15 +67,14 @@ from .importance import AGREED as AGREED
 from .importance import METRICS as METRICS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across
+from .importance import Agreement as Agreement
 from .importance import CausalGates as CausalGates
 from .importance import Correlation as Correlation
 from .importance import Effect as Effect
 from .importance import GateCheck as GateCheck
 from .importance import ImportanceRecord as ImportanceRecord
-from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
 from .importance import loss_unit as loss_unit
-from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair

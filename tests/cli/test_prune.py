@@ -395,7 +395,7 @@ def test_the_card_tells_of_a_drop_that_nothing_confirmed(
     assert status == 0, errors
     sentence = "no --test was given, so the drop holds only for the data it was searched on"
     assert output.count(sentence) == 1
-    assert f"**Warning**: {sentence}." in (tmp_path / "out" / "README.md").read_text()
+    assert f"Warning: {sentence}." in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
-from headcount.importance import CausalGatesOptions, Options, assess, causal_gates, write_assessment
+from headcount.importance import CausalGatesOptions, Options, assess, causal_gates
 from headcount.importance.gate_sets import GateSets, gate_facts, split
 from headcount.models import Loaded
-from headcount.reports.documents.worth import worth_document
+from headcount.reports import document_of
 from headcount.results import ImportanceRecord
 from headcount.tap import gated
 from headcount.tasks import Losses, Task, TaskBatch, evaluate
@@ -203,10 +203,9 @@ def test_an_assessment_has_columns_facts_and_a_document(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         columns["causal_gates"], columns["facilitating"] - columns["interfering"], atol=1e-12
     )
-    write_assessment(found, loaded.heads, tmp_path)
+    found.write(tmp_path)
     assert str(ImportanceRecord.read(tmp_path).causal_gates) == str(facts)
-    shown = worth_document(found.record, found.heads)
-    text = "" if shown is None else str(shown)
+    text = str(document_of(found))
     assert "facilitating in all 4 sets of gates" in text
     assert "2 sets of gates learned from 3 examples, and as many from 3 examples" in text
     assert "What is left on other examples" in text

@@ -6,6 +6,7 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+from headcount.reports.page.method_notes import WORTH_NOTES
 
 import headcount
 from headcount.importance import (
@@ -20,7 +21,6 @@ from headcount.importance import (
 )
 from headcount.pruning import BY_SCORE, METHOD_OPTIONS, RankingMethod, method
 from headcount.reports.names import MEASURES
-from headcount.reports.page.method_notes import WORTH_NOTES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context
 

@@ -12,9 +12,9 @@ import pytest
 
 from headcount.core import InputError
 from headcount.reports import render, report_view, story, write_report
+from headcount.reports.documents.methods import NO_TREES
 from headcount.reports.page import assets, sections
 from headcount.reports.page.assets import script_json
-from headcount.reports.page.sections import NO_TREES
 from headcount.results import read_run
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 

@@ -13,7 +13,7 @@ from headcount.reports.documents.curve import curve_document, numbers_table
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.kinds import leading
-from headcount.reports.page.kept_view import curve_shown, keepings
+from headcount.reports.page.grid_view import curve_shown, keepings
 from headcount.reports.page.opening import best_method
 from headcount.results import (
     SAME_MODEL,

@@ -25,7 +25,7 @@ from headcount.core import (
     styled,
 )
 from headcount.reports import render, report_view
-from headcount.reports.page.inline_svg import inline_svg
+from headcount.reports.page.assets import inline_svg
 from headcount.results import Analysis, Result, read_run
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
@@ -46,7 +46,7 @@ RESULTS: dict[str, Result[Any]] = {
 HEADS = {place.head for place in clusters(0.01).places}
 """Heads of the results."""
 DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
-KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null")
+KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null", "methods")
 """Sections that show documents."""
 
 
@@ -90,6 +90,7 @@ def words_of(shown: Document, most: int) -> list[str]:
     found = [shown.title]
     for block in shown.blocks:
         if isinstance(block, Table):
+            found += [block.label] if block.is_detail else []
             found += [*block.headers, *(cell for row in block.rows for cell in row)]
         elif not isinstance(block, Chart):
             found.append(shortened(block.text, most) if isinstance(block, Code) else block.text)
@@ -99,7 +100,7 @@ def words_of(shown: Document, most: int) -> list[str]:
 @pytest.mark.parametrize("key", KEYS)
 def test_all_renderings_say_the_same(key: str, shown: dict[str, tuple[Document, str]]) -> None:
     (document, section), written = shown[key], StringIO()
-    print_document(document, Console(file=written, width=500))
+    print_document(document, Console(file=written, width=2000))
     renderings = {
         "terminal": document.title + written.getvalue(),
         "Markdown": html.unescape(document.markdown().replace("\\", "")),

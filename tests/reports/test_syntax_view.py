@@ -5,11 +5,12 @@ from pathlib import Path
 
 from headcount.core import Table
 from headcount.numbers import percent
-from headcount.reports.documents.syntax import syntax_document
-from headcount.reports.relation_view import syntax_of
-from headcount.results import Analysis, read_run
+from headcount.reports.comparison import relation_pairs
+from headcount.reports.documents.syntax import syntax_document, syntax_of
+from headcount.results import Analysis, RelationResult, read_run
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
+from tests.reports.test_profile_view import TRAIT
 from tests.results.test_findings import NSUBJ
 
 
@@ -54,6 +55,37 @@ def test_the_largest_gain_comes_first_and_few_cases_are_counted(profiled: Path):
     assert table.untested == "1 relation has too few cases to test."
 
 
-def test_nothing_without_profiles_or_trees(plain: Path, profiled: Path):
-    assert syntax_of(shared_run(plain)) is None
-    assert syntax_of(with_relations(profiled)) is None
+def result(head: str, relation: str, accuracy: float, cases: int = 200) -> RelationResult:
+    return RelationResult(head, relation, "dependent->head", accuracy, cases, 0.5, -1.0)
+
+
+def test_a_run_of_0_1_shows_the_head_with_the_largest_gain_on_all_sentences(plain: Path):
+    """Punctuation and all relations together count as none there, too."""
+    results = (
+        result("enc.0.0", "obj", 0.6),
+        result("enc.0.2", "nsubj", 0.65),
+        result("enc.0.1", "nsubj", 0.7),
+        result("enc.0.0", "punct", 0.99),
+        result("enc.0.0", "all", 0.99),
+        result("enc.0.0", "vocative", 0.98, cases=7),
+        result("enc.0.0", "iobj", float("nan")),
+    )
+    run = changed(shared_run(plain), relation_rows=results)
+    found, shown = syntax_of(run), syntax_document(run)
+    assert found is not None and shown is not None
+    assert [(row.relation, row.head) for row in found.rows] == [
+        ("nsubj", "enc.0.1"),
+        ("obj", "enc.0.0"),
+    ]
+    (cells, _) = next(block for block in shown.blocks if isinstance(block, Table)).rows
+    assert cells[0] == "nsubj, dependent → head"
+    assert cells[3:] == (percent(0.7), percent(0.5), "+20", "200", "–")
+    assert found.summary == "2 relations have enough cases."
+    assert found.untested == "1 relation has too few cases to test."
+    assert "on the sentences that it is measured on" in found.how
+    assert relation_pairs(run, run) == ()
+
+
+def test_nothing_without_trees(profiled: Path, roleless: Path):
+    assert syntax_of(with_relations(profiled, TRAIT)) is None
+    assert syntax_document(changed(shared_run(roleless), relation_rows=None)) is None

@@ -128,9 +128,9 @@ def measure_tuned_maps(
     words, num_words = _word_rows(case, max_tokens)
     watch.lap("words")
     options = Options(methods=("ablation",), instead="uniform", quantity="score", one_left=False)
-    assessed = assess(case.after, case.task, options, None, progress)
+    assessment = assess(case.after, case.task, options, None, progress)
     watch.lap("disabling")
-    rows += [*words, *_disabled(case, assessed.columns, assessed.record.layers)]
+    rows += [*words, *_disabled(case, assessment.columns, assessment.record.layers)]
     record = TunedRecord(
         signature=signature(
             case.after,
@@ -147,7 +147,7 @@ def measure_tuned_maps(
         data=tuple(name_of(file) for file in case.files),
         examples=case.task.num_examples,
         metric=case.task.metric,
-        score=assessed.record.score,
+        score=assessment.record.score,
         classifier_accuracy=classifier.accuracy,
         treebank=tuple(file.name for file in case.treebank),
         treebank_sentences=num_words,

@@ -22,6 +22,7 @@ from headcount.core import (
     Text,
     Warned,
     amount,
+    named_rows,
     new_figure,
     panel_grid,
     plain_grid,
@@ -371,8 +372,8 @@ def relation_shares(pairs: Sequence[RelationPair], names: tuple[str, str]) -> Fi
     """The chosen heads of both runs with their intervals, beside what positions explain."""
     if not pairs:
         return None
-    figure = new_figure(5.8, 0.34 * len(pairs) + 0.9)
-    axes = figure.subplots()
+    says = "share of the relation's cases, with its 90 % interval"
+    figure, axes = named_rows([pair.relation for pair in pairs], (5.8, 0.34), says)
     for number, (name, (colour, marker)) in enumerate(zip(names, _RUNS, strict=True)):
         places = np.arange(len(pairs)) + (0.16, -0.16)[1 - number]
         best = [pair.best[number] for pair in pairs]
@@ -383,10 +384,6 @@ def relation_shares(pairs: Sequence[RelationPair], names: tuple[str, str]) -> Fi
         label = None if number else "what positions explain"
         nulls = [each.null for each in best]
         axes.scatter(nulls, places, s=40, color=INK, marker="|", zorder=2, label=label)
-    axes.set_yticks(range(len(pairs)), [pair.relation for pair in pairs])
-    axes.set_ylim(len(pairs) - 0.4, -0.6)
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the relation's cases, with its 90 % interval")
     figure.legend(loc="outside upper right", ncols=3)
     return figure
 

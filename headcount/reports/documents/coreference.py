@@ -2,9 +2,22 @@
 
 from collections.abc import Sequence
 
+from matplotlib.figure import Figure
+
 from headcount import numbers
-from headcount.core import Block, Chart, Document, Heading, Table, Text, amount
-from headcount.reports.figures.head_relations import coreference_kinds, coreference_map
+from headcount.core import (
+    ACCENT,
+    MUTED,
+    Block,
+    Chart,
+    Document,
+    Heading,
+    Table,
+    Text,
+    amount,
+    named_rows,
+)
+from headcount.reports.figures.maps import share_map
 from headcount.results import ChosenHead, Coreference, CoreferenceRow, NameRow
 
 SHOWN = 10
@@ -103,3 +116,34 @@ def _sentence(found: Coreference) -> str:
         f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
         f"{' and '.join(said) or 'as often as baselines do'}."
     )
+
+
+def coreference_map(coreference: Coreference) -> Figure:
+    """Layers x heads, shaded by the share of antecedents that are right; the best is marked."""
+    shares = {row.head: row.accuracy for row in coreference.ranked()}
+    return share_map(shares, "share of mentions with a right antecedent", lambda s: f"{s:.3f}")
+
+
+def coreference_kinds(coreference: Coreference) -> Figure | None:
+    """The best head of half the documents on the other half, by kind of mention, and baselines."""
+    best = coreference.record.best
+    if not best:
+        return None
+    names = [f"{each.kind}: {each.head}\n{amount(each.cases, 'mention')}" for each in best]
+    says = "share of mentions with a right antecedent, with its 95 % interval"
+    figure, axes = named_rows(names, (5.4, 0.42), says)
+    baselines = {
+        "nearest": ("nearest", "v"),
+        "head_match": ("head match", "s"),
+        "rules": ("rules", "D"),
+    }
+    places = range(len(best))
+    for field, (title, marker) in baselines.items():
+        values = [getattr(each, field) for each in best]
+        axes.plot(values, places, marker, ms=5, mfc="none", mec=MUTED, label=title)
+    for place, each in enumerate(best):
+        axes.plot([each.low, each.high], [place, place], color=ACCENT, linewidth=1.6)
+    axes.plot([each.accuracy for each in best], places, "o", ms=5, color=ACCENT, label="best head")
+    axes.set_xlim(0, 1.02)
+    figure.legend(loc="outside upper right", ncols=4)
+    return figure

@@ -4,11 +4,11 @@ To add one, write a function of the run that returns a document or None; then na
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, final
 
-from headcount import numbers
 from headcount.core import Document
+from headcount.importance import Assessment
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
@@ -18,6 +18,7 @@ from headcount.reports.documents.counts import chance_document
 from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.explanation import explanation_document
 from headcount.reports.documents.layers import layers_document
+from headcount.reports.documents.methods import methods_document
 from headcount.reports.documents.probes import probes_document
 from headcount.reports.documents.pruned import pruned_document
 from headcount.reports.documents.sensitivity import sensitivity_document
@@ -25,8 +26,7 @@ from headcount.reports.documents.skills import skills_document
 from headcount.reports.documents.syntax import syntax_document
 from headcount.reports.documents.worth import worth_document
 from headcount.reports.names import measures
-from headcount.reports.page.kept_view import curve_shown
-from headcount.reports.page.method_notes import NOTES, WORTH_NOTES, Note
+from headcount.reports.page.grid_view import curve_shown
 from headcount.results import (
     Alignment,
     Analysis,
@@ -35,11 +35,9 @@ from headcount.results import (
     Curve,
     Explained,
     HeadRow,
-    ImportanceRecord,
     PlannedCache,
     Probed,
     Result,
-    RunRecord,
     Sensitivity,
     Skills,
     confirm,
@@ -96,107 +94,9 @@ def heads_section(heads: Sequence[HeadRow], is_filled: bool = True) -> Section:
     return Section("numbers", "All numbers", "all numbers", view, "_heads.html.j2")
 
 
-NO_TREES = (
-    "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
-    "well heads find dependency relations."
-)
-NO_NULL = "Run with --null to see how many heads would get a role with random weights."
-
-Facts = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-"""Titled lists of names and values."""
-
-
-@final
-@dataclass(frozen=True)
-class Methods:
-    """The section."""
-
-    unmeasured: tuple[str, ...]
-    """A sentence for everything that this run did not measure."""
-    notes: tuple[Note, ...]
-    facts: Facts
-    """Counts, thresholds, arguments, timings, versions."""
-    signature: str
-
-
-def methods(run: Analysis) -> Section:
-    """The section on methods."""
-    unmeasured = (
-        NO_TREES if run.record.inputs.is_text and not run.relation_rows else "",
-        "" if run.null_rows else NO_NULL,
-    )
-    notes = [note for note in NOTES if run.record.inputs in note.inputs]
-    view = Methods(
-        tuple(filter(None, unmeasured)),
-        (*notes, *(WORTH_NOTES if run.importance else ())),
-        _facts(run.record) + _task_facts(run.importance),
-        run.record.signature,
-    )
-    return Section("methods", "How it was measured", "methods", view, "_methods.html.j2")
-
-
-def _facts(record: RunRecord) -> Facts:
-    model = [("model", record.model), ("type", record.model_type)]
-    model += [("corpus", corpus) for corpus in record.corpora]
-    sections: dict[str, Mapping[str, Any]] = {
-        "Counts": asdict(record.counts),
-        "Thresholds": asdict(record.thresholds),
-        "Arguments": record.arguments,
-        "Timings": record.timings,
-        "Versions": record.versions,
-    }
-    return (
-        ("Model and corpus", tuple(model)),
-        *((title, _lines(values)) for title, values in sections.items() if values),
-    )
-
-
-def _lines(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((_readable(name), _fact(value)) for name, value in values.items())
-
-
-def _task_facts(importance: ImportanceRecord | None) -> Facts:
-    if importance is None:
-        return ()
-    facts = {
-        "task": importance.task,
-        "metric": importance.metric,
-        "examples": importance.num_examples,
-        "methods": list(importance.methods),
-        "seconds": dict(importance.seconds),
-        "signature": importance.signature,
-    }
-    return (("Importance", _lines(facts)),)
-
-
-def _readable(key: str) -> str:
-    """`measure_s` is "measure (s)", `sentences_per_s` is "sentences per s"."""
-    if key.endswith("_s") and not key.endswith("per_s"):
-        key = f"{key[:-2]} (s)"
-    return key.replace("_", " ")
-
-
-def _fact(value: Any) -> str:
-    """A value of run.json as text: integers with separators, lists with commas."""
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return numbers.count(value) if abs(value) >= 10_000 else str(value)
-        case float():
-            return f"{value:.4g}"
-        case list():
-            return ", ".join(_fact(item) for item in value) or "none"
-        case dict():
-            return ", ".join(f"{key} {_fact(item)}" for key, item in value.items()) or "none"
-        case None:
-            return "not given"
-        case _:
-            return str(value)
-
-
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Alignment: alignment_document,
+    Assessment: worth_document,
     Clusters: clusters_document,
     Coreference: coreference_document,
     Curve: curve_document,
@@ -230,13 +130,6 @@ def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> S
     return None if found is None else _documented(key, short, document_of(found, *more))
 
 
-def _worth(run: Analysis) -> Document | None:
-    if (found := run.importance) is None:
-        return None
-    shown = worth_document(found, run.heads)
-    return shown and shown.ending(found.warnings, found.signature)
-
-
 def _confirmed(run: Analysis) -> Section | None:
     """The section on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
@@ -249,7 +142,7 @@ def _confirmed(run: Analysis) -> Section | None:
 SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _result("skills", "skills", run.skills),
     lambda run: _result("explained", "prediction", run.explained),
-    lambda run: _documented("worth", "worth", _worth(run)),
+    lambda run: _result("worth", "worth", run.importance and Assessment(run.importance, run.heads)),
     lambda run: _documented("curve", "pruning", curve_shown(run)),
     lambda run: _documented("pruned", "before and after", pruned_document(run)),
     _confirmed,
@@ -263,7 +156,7 @@ SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _documented("layers", "layers", layers_document(run)),
     lambda run: _documented("null", "chance", chance_document(run)),
     heads,
-    methods,
+    lambda run: _documented("methods", "methods", methods_document(run)),
 )
 """Builders of all sections; a section of which the run holds nothing is None."""
 

@@ -146,3 +146,17 @@ function offerDownloads(root) {
     atHeading(table, buttons);
   }
 }
+
+/** Copies a signature; file:// may refuse the clipboard, so it is selected then. */
+async function copy(event) {
+  const signature = event.target.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(signature.textContent);
+    event.target.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(signature);
+    event.target.textContent = "Selected";
+  }
+}
+
+for (const button of document.querySelectorAll(".signature button")) button.addEventListener("click", copy);

@@ -57,16 +57,6 @@ allHeads.closest("details").addEventListener("toggle", () => { if (!allHeads.tBo
 offerDownloads(document.querySelector(".story"));
 
 document.getElementById("colour-by").addEventListener("change", (event) => colourBy(event.target.value));
-document.getElementById("copy").addEventListener("click", async (event) => {
-  const signature = document.getElementById("signature");
-  try {
-    await navigator.clipboard.writeText(signature.textContent);
-    event.target.textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(signature);  // file:// may refuse the clipboard: select the text instead
-    event.target.textContent = "Selected";
-  }
-});
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   tip.hidden = true;

@@ -44,17 +44,16 @@ from headcount.corpora import (
     FIRST_TOKENS,
     AnyEncoder,
     Batch,
+    Batches,
     Corpus,
     Encoder,
     Frequencies,
     baselines_of,
-    batches,
     check_batch_sizes,
     check_is_corpus,
     halves_of,
     sentences_within,
     take_census,
-    units,
 )
 from headcount.measures import Confidence, Sums, confidence_variant, measures_of
 from headcount.models import (
@@ -97,7 +96,7 @@ def measure(
         measures = measures_of(loaded.anatomy, corpus.inputs)
     census = take_census(corpus, encoder)
     check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
-    work = units(corpus, encoder, census)
+    work = Batches(corpus, encoder, census).units()
     its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
     of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
     totals = sum(spread(of_unit, work), start=Totals())
@@ -251,8 +250,8 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: AnyEncoder, max_tokens: int) -> Iterator[Batch]:
-        return batches(
+    def _batches(self, corpus: Corpus, encoder: AnyEncoder, max_tokens: int) -> Batches:
+        return Batches(
             corpus,
             encoder,
             self.census,
@@ -263,15 +262,8 @@ class _Analyzing:
 
     def _units(self) -> Iterator[Iterator[Batch]]:
         """The batches of each unit of the corpus."""
-        return units(
-            self.corpus,
-            self.encoder,
-            self.census,
-            max_tokens=self.options.max_tokens,
-            pool=self.options.pool,
-            frequencies=self.frequencies,
-            halves=self.halves,
-        )
+        every = self._batches(self.corpus, self.encoder, self.options.max_tokens)
+        return replace(every, halves=self.halves).units()
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""

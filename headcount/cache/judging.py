@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, final
 
 import numpy as np
@@ -124,12 +124,9 @@ def answered(
         steps: called with the number of texts so far, and of all.
     """
     masked = nullcontext() if plan is None else streaming_masks(loaded, plan)
-    found = list[tuple[bool, float]]()
     with evaluating(loaded.model), torch.inference_mode(), masked:
-        answers = spread(lambda text: [*_answers(loaded.model, text)], texts)
-        for number, each in enumerate(answers, 1):
-            found += each
-            steps(number, len(texts))
+        answers = spread(lambda text: [*_answers(loaded.model, text)], texts, steps)
+        found = [*chain.from_iterable(answers)]
     right, losses = zip(*found, strict=True)
     return Answered(right, losses)
 

@@ -54,16 +54,14 @@ def kvpress_scores(
     Raises:
         ModelError: if the model does not rotate its queries and keys as most models do.
     """
-    rotated, found = MeanRotated(loaded), list[Tensor]()
+    rotated = MeanRotated(loaded)
 
     def of_text(ids_N: Tensor) -> Tensor:
         read_text(loaded, ids_N)
         return torch.cat([rotated.scores[module].cpu() for module in rotated.modules])
 
     with rotated.hearing():
-        for score_G in spread(of_text, texts):
-            found.append(score_G)
-            steps(len(found), len(texts))
+        found = [*spread(of_text, texts, steps)]
     return torch.stack(found).mean(0).double().numpy()
 
 

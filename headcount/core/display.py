@@ -11,7 +11,7 @@ Progress bars: how far a long run is, in a notebook.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from html import escape
 from importlib import import_module
 from reprlib import Repr
@@ -19,6 +19,7 @@ from time import monotonic, perf_counter
 from typing import Any, final
 
 from headcount.core.errors import InputError
+from headcount.core.options import default_of
 
 LONGEST = 240
 """Number of characters of a `repr`: three lines of 80."""
@@ -43,9 +44,7 @@ def brief_repr(self: Any) -> str:
 
 def _is_default(field: Field[Any], value: Any) -> bool:
     """Whether a value is the field's default, which `repr` need not say."""
-    if field.default is MISSING and field.default_factory is MISSING:
-        return False
-    made = field.default if field.default_factory is MISSING else field.default_factory()
+    made = default_of(field)
     return type(value) is type(made) and repr(value) == repr(made)
 
 

@@ -14,6 +14,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
+from headcount.core.display import Steps
 from headcount.core.distributed import (
     is_alone,
     own_unit,
@@ -86,10 +87,20 @@ def _holders(held: Held[Any]) -> dict[str, int]:
     return {name: process for process, names in reversed(every) for name in names}
 
 
-def spread(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """What is computed of each item, in their order; processes share the items."""
+def spread(do: Callable[[T], R], items: Iterable[T], steps: Steps | None = None) -> Iterator[R]:
+    """What is computed of each item, in their order; processes share the items.
+
+    Args:
+        do: what is computed of an item.
+        items: the items, which all processes list in the same order.
+        steps: called with the number of results that were taken, and of all items.
+    """
+    items = items if steps is None else [*items]
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))
-    return (result for _, result in shared(units, Passing[R]()))
+    for number, (_, result) in enumerate(shared(units, Passing[R]()), start=1):
+        yield result
+        if steps is not None and isinstance(items, list):
+            steps(number, len(items))
 
 
 def tallied(count: Callable[[T], object], items: Iterable[T], own: R) -> list[R]:
@@ -133,9 +144,6 @@ class Passing(dict[str, T], Generic[T]):
 
     def __getitem__(self, name: str, /) -> T:
         return self.pop(name)
-
-
-T = TypeVar("T")
 
 
 def sound(file: Path, read: Callable[[Path], T]) -> T | None:

@@ -44,7 +44,7 @@ def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -
     changed = _changed_tokens(model, anatomy, (height, width), size, places)
     first = changed[0][0] if changed[0] else 0
     expected = [[first + row * columns + column] for row, column in places]
-    lengths = sorted(_lengths(model, anatomy, (height, width)))
+    lengths = sorted(_heard(model, anatomy, _noise(model, (height, width), 1)).lengths)
     if changed != expected or lengths != [first + rows * columns]:
         tokens = " and ".join(amount(each, "token") for each in lengths)
         raise ModelError(
@@ -125,10 +125,6 @@ def _noise(model: PreTrainedModel, size: tuple[int, int], rows: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(1, num_channels(model), *size, generator=generator)
     return pixels.repeat(rows, 1, 1, 1).to(input_device(model), model.dtype)
-
-
-def _lengths(model: PreTrainedModel, anatomy: Anatomy, size: tuple[int, int]) -> set[int]:
-    return _heard(model, anatomy, _noise(model, size, 1)).lengths
 
 
 def _changed_tokens(

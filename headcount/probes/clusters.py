@@ -39,7 +39,7 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
+from headcount.corpora import Batch, Batches, Census, Corpus, Encoder, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
@@ -147,7 +147,7 @@ def cluster(
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     check_memory(loaded, longest, census.num_rows, most)
-    work = units(corpus, encoder, census, max_tokens=most, pool=options.pool)
+    work = Batches(corpus, encoder, census, max_tokens=most, pool=options.pool).units()
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     watch.lap("measure")
     distances = {site: each.mean().numpy() for site, each in sums.items()}

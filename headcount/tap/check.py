@@ -46,7 +46,8 @@ class Check:
             if anatomy.eager:  # eager functions of some models can't take half precision
                 return torch.inf
             raise
-        if _is_half(self.model) or anatomy.implementation is not None:
+        is_half = self.model.dtype in (torch.float16, torch.bfloat16)
+        if is_half or anatomy.implementation is not None:
             return self.visible_difference(found, self.stock)
         return difference(found, self.stock)
 
@@ -100,7 +101,3 @@ def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
 
 def _by_eager(call: Call) -> Tensor:
     return eager_function(call.module)(*call.tensors, **call.kwargs)[0]
-
-
-def _is_half(model: PreTrainedModel) -> bool:
-    return model.dtype in (torch.float16, torch.bfloat16)

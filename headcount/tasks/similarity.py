@@ -81,7 +81,9 @@ class Similarity(RankedTask):
         encoder = loaded.encoder()
         self._num_skipped = 0 if encoding.pools_prompt else _length(encoding.prompt, encoder)
         sides = [
-            encoder.sources(_prompted(table.sentences(side), encoding.prompt))
+            encoder.sources(
+                [replace(row, text=encoding.prompt + row.text) for row in table.sentences(side)]
+            )
             for side in ("sentence1", "sentence2")
         ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)
@@ -142,10 +144,6 @@ class Similarity(RankedTask):
         mask_RN = mask_RN.to(hidden_RNW)
         count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)  # 0 for a text that is cut off
         return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / count_R1
-
-
-def _prompted(rows: list[Sentence], prompt: str) -> list[Sentence]:
-    return [replace(row, text=prompt + row.text) for row in rows] if prompt else rows
 
 
 def _length(prompt: str, encoder: Encoder) -> int:

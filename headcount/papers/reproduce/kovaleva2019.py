@@ -27,7 +27,7 @@ from headcount.core import (
     table,
     write_document,
 )
-from headcount.corpora import Columns, Corpus, Sentence, batches, read_data, take_census
+from headcount.corpora import Batches, Columns, Corpus, Sentence, read_data, take_census
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
@@ -119,7 +119,7 @@ def measure_tuned_maps(
     corpus, encoder = case.corpus(), case.before.encoder()
     census = take_census(corpus, encoder)
     total = census.counts.sentences
-    work = batches(corpus, encoder, census, max_tokens=max_tokens)
+    work = Batches(corpus, encoder, census, max_tokens=max_tokens)
     maps = compare_maps(
         case.before, case.after, work, classifier, lambda number: progress("maps", number, total)
     )
@@ -171,7 +171,7 @@ def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:
     bootstrap = Bootstrap(census.counts.sentences, case.samples, 0)
     rows = []
     for metric, loaded in (("words-before", case.before), ("words-after", case.after)):
-        work = batches(corpus, encoder, census, max_tokens=max_tokens)
+        work = Batches(corpus, encoder, census, max_tokens=max_tokens)
         rows += word_rows(metric, attention_to_words(loaded, work), bootstrap)
     return rows, census.counts.sentences
 

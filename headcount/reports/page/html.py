@@ -93,6 +93,9 @@ def report_view(run: Analysis) -> Report:
     )
 
 
+MANY = 400
+"""Number of heads above which the page's script makes their table, when it is opened."""
+
 STYLES = (
     "base.css",
     "grid.css",
@@ -136,6 +139,7 @@ def render(report: Report) -> str:
         report=report,
         sections=report.sections,
         heads=frozenset(report.heads),
+        many=MANY,
         maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
     )

@@ -120,8 +120,9 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    label: str
-    """What the rows are, for those who can't see the table, and where it is folded."""
+    label: str = ""
+    """What the rows are, for those who can't see the table, and where it is folded; by default
+    the heading above says it."""
     is_detail: bool = False
     """Whether pages and Markdown fold it under its label."""
     abouts: tuple[str, ...] = ()
@@ -132,7 +133,7 @@ class Table:
         cls,
         headers: Iterable[str],
         rows: Iterable[Sequence[str]],
-        label: str,
+        label: str = "",
         is_detail: bool = False,
         abouts: Iterable[str] = (),
     ) -> "Table":

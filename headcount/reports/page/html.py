@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import Document, write_text
-from headcount.reports.documents.counts import NEITHER, NO_ROLE
-from headcount.reports.kinds import Found, kinds_of, leading
+from headcount.reports.documents.confirmation import NO_ROLE
+from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.reports.page.card_view import Card, cards

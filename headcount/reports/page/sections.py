@@ -11,9 +11,8 @@ from headcount.core import Document, Table
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
-from headcount.reports.documents.confirmation import confirmation_document
+from headcount.reports.documents.confirmation import chance_document, confirmation_document
 from headcount.reports.documents.coreference import coreference_document
-from headcount.reports.documents.counts import chance_document
 from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.explanation import explanation_document
 from headcount.reports.documents.layers import layers_document

@@ -120,21 +120,25 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    label: str
-    """What the rows are, for those who can't see the table, and where it is folded."""
+    label: str = ""
+    """What the rows are, for those who can't see the table, and where it is folded; by default
+    the heading above says it."""
     is_detail: bool = False
     """Whether pages and Markdown fold it under its label."""
+    abouts: tuple[str, ...] = ()
+    """Meaning of each column, of a table that pages sort by any of them."""
 
     @classmethod
     def of(
         cls,
         headers: Iterable[str],
         rows: Iterable[Sequence[str]],
-        label: str,
+        label: str = "",
         is_detail: bool = False,
+        abouts: Iterable[str] = (),
     ) -> "Table":
         """A table of any sequences."""
-        return cls(tuple(headers), tuple(map(tuple, rows)), label, is_detail)
+        return cls(tuple(headers), tuple(map(tuple, rows)), label, is_detail, tuple(abouts))
 
     @cached_property
     def is_number(self) -> tuple[bool, ...]:

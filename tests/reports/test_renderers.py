@@ -95,7 +95,12 @@ def words_of(shown: Document, most: int) -> list[str]:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_all_renderings_say_the_same(key: str, shown: dict[str, tuple[Document, str]]) -> None:
-    (document, section), written = shown[key], StringIO()
+    assert_all_say(*shown[key])
+
+
+def assert_all_say(document: Document, section: str) -> None:
+    """Check that the terminal, Markdown and HTML say all that a document does."""
+    written = StringIO()
     print_document(document, Console(file=written, width=5000))
     renderings = {
         "terminal": document.title + written.getvalue(),

@@ -201,9 +201,9 @@ class _Hearing:
     def _before_norm(self, module: nn.Module, given: Tensor) -> Tensor | None:
         """Make what a norm reads a constant, unless it is what attention gave."""
         last = next(reversed(self._projected.values()), None)
-        has_shape = last is not None and last.shape == given.shape
-        is_behind = has_shape and torch.equal(last.to(given.device), given)
-        return None if is_behind else given.detach()
+        if last is None or last.shape != given.shape:
+            return given.detach()
+        return None if torch.equal(last.to(given.device), given) else given.detach()
 
     def _state(self, state: StateId, hidden_BTW: Tensor) -> Tensor | None:
         if state.side != self._side:

@@ -99,17 +99,17 @@ class Together:
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
         random_N = effect_NS[:, 1:].mean(1)
-        _, *excess = interval(effect_NS[:, 0] - singles_N).tolist()
+        _, low, high = mean_within(effect_NS[:, 0] - singles_N)
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
             self.effect,
             self.ranking,
             self.size,
             " | ".join(names),
-            *interval(effect_NS[:, 0]).tolist(),
+            *mean_within(effect_NS[:, 0]),
             float(singles_N.mean()),
-            *excess,
-            *interval(random_N).tolist(),
+            *(low, high),
+            *mean_within(random_N),
             random_least=float(sets_S.min()),
             random_most=float(sets_S.max()),
             preferred=float(preferred_S[0]),
@@ -151,6 +151,12 @@ def interval(values_N: Float[np.ndarray, "prompt ..."]) -> Float[np.ndarray, "3 
         return mean_interval(values_N)[[1, 0, 2]]
     unknown = np.full(values_N.shape[1:], np.nan)
     return np.stack([values_N[0], unknown, unknown])
+
+
+def mean_within(value_N: Float[np.ndarray, " prompt"]) -> tuple[float, float, float]:
+    """`interval` of one number."""
+    mean, low, high = interval(value_N).tolist()
+    return mean, low, high
 
 
 Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
@@ -203,7 +209,7 @@ class Circuits:
                 f"{num} in which it prefers the rival ({whole:.2f} nats). What it can't do has no "
                 "circuit. Give others, or swap targets and rivals."
             )
-        gain, low, high = interval(self._whole_N - self.nothing_N)
+        gain, low, high = mean_within(self._whole_N - self.nothing_N)
         if low <= 0:
             raise InputError(
                 f"Expected heads that raise what is predicted, got {whole:.2f} nats with all of "
@@ -291,7 +297,8 @@ class Curve:
         """A row for each size."""
         ends = interval(self._faithfulness_NK).T.tolist()
         for size, each, shared in zip(self.sizes.tolist(), ends, self.shared, strict=True):
-            yield FaithfulnessRow(self.ranking, size, *each, shared)
+            value, low, high = each
+            yield FaithfulnessRow(self.ranking, size, value, low, high, shared)
 
     def circuits(self) -> Iterator[CircuitRow]:
         """A row for each share of the prediction that the smallest circuit keeps."""
@@ -309,7 +316,7 @@ class Curve:
         value_NK = self._faithfulness_NK
         value_K = value_NK.mean(0)
         distance_NK = abs(1 - value_K) + np.sign(value_K - 1) * (value_NK - value_K)
-        cpr, cmd = (interval(each_NK @ weight_K).tolist() for each_NK in (value_NK, distance_NK))
+        cpr, cmd = (mean_within(each_NK @ weight_K) for each_NK in (value_NK, distance_NK))
         return AreaRow(self.ranking, *cpr, *cmd)
 
 

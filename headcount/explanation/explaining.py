@@ -24,7 +24,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.explanation.attribution import written
-from headcount.explanation.circuits import Circuits, Curve, Together, interval, ordered_scores
+from headcount.explanation.circuits import Circuits, Curve, Together, mean_within, ordered_scores
 from headcount.explanation.effects import (
     Measured,
     attributions,
@@ -245,7 +245,7 @@ class _Explaining:
 
     def record(self, signed: str, kind: str, seconds: float) -> ExplanationRecord:
         """What is predicted, and how that was measured."""
-        value, low, high = interval(self.value_N).tolist()
+        value, low, high = mean_within(self.value_N)
         return ExplanationRecord(
             signature=signed,
             warnings=(),
@@ -337,7 +337,7 @@ class _Explaining:
             return
         effect_NR = np.stack(self._by_layers)
         for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
-            yield LayersRow(first, last, *interval(effect_N).tolist())
+            yield LayersRow(first, last, *mean_within(effect_N))
 
     def joint(self) -> Iterator[JointRow]:
         """A row for each number of best heads, by each effect of a replacement."""
@@ -383,7 +383,7 @@ def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> Effec
     halves = (
         float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
     )
-    return EffectRow(part, effect, *interval(value_N).tolist(), *halves)
+    return EffectRow(part, effect, *mean_within(value_N), *halves)
 
 
 def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:

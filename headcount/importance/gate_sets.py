@@ -353,13 +353,9 @@ def _by_chance(sizes_S: np.ndarray, num_heads: int) -> float:
 def _correlations(sets: GateSets) -> tuple[float, float]:
     """Rank correlations of facilitation: between starts on the same half, and between halves."""
     half_HSN = sets.facilitating_SH.reshape(2, sets.starts, -1)
-    pairs = [(half[one], half[other]) for half in half_HSN for one, other in _pairs(sets.starts)]
+    pairs = [pair for half_SN in half_HSN for pair in combinations(half_SN, 2)]
     means = half_HSN.mean(1)
     return _mean_rho(pairs), _mean_rho([(means[0], means[1])])
-
-
-def _pairs(number: int) -> list[tuple[int, int]]:
-    return [*combinations(range(number), 2)]
 
 
 def _mean_rho(pairs: Sequence[tuple[Float64[np.ndarray, " head"], ...]]) -> float:

@@ -58,8 +58,7 @@ from headcount.probes.antecedents import (
     halves,
     windows_of,
 )
-from headcount.probes.extraction import probe_heads, probe_layers
-from headcount.probes.head_groups import GroupedMaps
+from headcount.probes.extraction import GroupedMaps, probe_heads, probe_layers
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, few_clusters
@@ -349,4 +348,4 @@ def _numbers(
     """The accuracy of a head with its interval and cases, and those of the baselines."""
     its = drawn.ratio(right_DR[:, head], cases_D).within(0.0, 1.0)
     nearest, head_match, rules = (right_DR.sum(0) / cases_D.sum())[-len(BASELINES) :].tolist()
-    return *its, nearest, head_match, rules
+    return its.value, its.low, its.high, its.cases, nearest, head_match, rules

@@ -3,6 +3,8 @@
 Of an encoder-decoder only the encoder runs, since a treebank has sources only. A killed run resumes
 after the last batch that is completely on disk.
 
+Grouped maps: the attention between words, or between mentions, of all heads of some layers.
+
 Feature sets: the features of a model and of its random-weight copy, on two treebanks.
 
 Attention between words: keys of a word's pieces are summed, queries averaged. The special tokens
@@ -30,11 +32,11 @@ from torch import Tensor
 from headcount.core import Float16File, Head, Kept, Progress, Steps, check_disk, fill, silent_steps
 from headcount.corpora import groups_by_length
 from headcount.models import CUT, Loaded, check_memory, random_copy
-from headcount.probes.head_groups import GroupedMaps
 from headcount.probes.options import ProbeOptions
 from headcount.probes.treebank import ProbeSentence, Treebank
 from headcount.tap import (
     AttentionLayer,
+    Block,
     FunctionListener,
     StateId,
     Tap,
@@ -49,6 +51,42 @@ NUM_SLOTS = 2
 
 BEFORE, AFTER = 0, 1
 """The places of the special tokens, counted from the number of words."""
+
+
+@final
+class GroupedMaps:
+    """Adds up attention between groups of tokens, block by block of the tap.
+
+    Weights are summed over the keys of a group and averaged over its queries.
+
+    Args:
+        layers: the layers that are heard; their heads follow each other.
+    """
+
+    def __init__(self, layers: Sequence[AttentionLayer]) -> None:
+        starts = np.cumsum([0, *(layer.num_heads for layer in layers)]).tolist()
+        self._start = {layer.layer_id: at for layer, at in zip(layers, starts[:-1], strict=True)}
+        self._num_heads = starts[-1]
+        self.maps_BHGG = torch.empty(0)
+        """The maps of the batch of the last forward pass."""
+
+    def start(self, sums_BGN: Float[Tensor, "batch group token"]) -> None:
+        """Announce the batch of the next forward pass, with 1 where a token is in a group."""
+        self._sums_BNG = sums_BGN.transpose(1, 2)
+        self.means_BGN = sums_BGN / sums_BGN.sum(-1, keepdim=True).clamp_min(1)
+        """The same divided by the number of the group's tokens."""
+        batch, groups, _ = sums_BGN.shape
+        self.maps_BHGG = sums_BGN.new_zeros(batch, self._num_heads, groups, groups)
+
+    def block(self, block: Block) -> None:
+        """Add a block."""
+        if (start := self._start.get(block.layer.layer_id)) is None:
+            return
+        weights_BHQK = block.weights_BHQK.to(self.maps_BHGG.device, torch.float)
+        means_BGQ = self.means_BGN[block.rows, :, block.queries]
+        map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
+        start += block.heads.start or 0
+        self.maps_BHGG[block.rows, start : start + map_BHGG.shape[1]] += map_BHGG
 
 
 @final

@@ -47,21 +47,14 @@ from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Control:
-    """The dense model after its trainings."""
-
-    loaded: Loaded
-    """The model."""
-    trainings: tuple[ControlTraining, ...]
-    """Its trainings, in order."""
-
-
 def control(
     stages: Compensation, method: Method, context: PruningContext, dev: Task
-) -> Control | None:
-    """Train the dense model as the pruned one was; None if no training changed any weights."""
+) -> tuple[Loaded, tuple[ControlTraining, ...]] | None:
+    """Train the dense model as the pruned one was; None if no training changed any weights.
+
+    Returns:
+        The dense model after its trainings, and these in order.
+    """
     trainings = {"choice": method.tuning, "recovery": stages.recovery}
     wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
     if not stages.control or not wanted:
@@ -77,7 +70,7 @@ def control(
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
-    return Control(loaded, tuple(done))
+    return loaded, tuple(done)
 
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
@@ -265,14 +258,15 @@ class Pruning:
         made = control(self.stages, self.method, self.context, self.dev)
         if made is None:
             return None
-        after = self._evaluated("control", made.loaded, tasks)
+        loaded, trainings = made
+        after = self._evaluated("control", loaded, tasks)
         seed, found = self.context.seed, {}
         for name, task in tasks.items():
             trained = changes(task, before[name], after[name], seed=seed)
             beside = changes(task, after[name], pruned[name], seed=seed)
             part = SliceChange(beside.examples, beside.score, beside.loss)
             found[name] = ControlChange(trained, part)
-        return ControlRecord(made.trainings, found)
+        return ControlRecord(trainings, found)
 
 
 def prune(

@@ -11,8 +11,7 @@ from headcount.core import InputError, ModelError
 from headcount.corpora import Corpus, Sentence
 from headcount.models import Loaded
 from headcount.probes import ClusterOptions, cluster
-from headcount.probes.clusters import Divergence
-from headcount.probes.head_groups import arrange, layer_test, scaled
+from headcount.probes.clusters import Divergence, arrange, layer_test, scaled
 from headcount.results import Clusters
 from headcount.tap import FunctionListener, Tap
 from tests.tasks.loaded import loaded

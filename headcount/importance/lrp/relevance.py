@@ -136,20 +136,14 @@ def _chosen(task: Choice, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     return Starts(value_ECT[examples, chosen_E], is_token_ECT[examples, chosen_E])
 
 
-def _cosine(task: Similarity) -> Start:
+def _cosine(task: Similarity, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
-
-    def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-        pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
-        length_R = pooled_RW.detach().norm(dim=-1, keepdim=True)
-        unit_EPW = (pooled_RW / length_R)[batch.example_R.argsort(stable=True)].unflatten(
-            0, (-1, 2)
-        )
-        halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
-        return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
-
-    return start
+    hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
+    pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
+    unit_RW = pooled_RW / pooled_RW.detach().norm(dim=-1, keepdim=True)
+    unit_EPW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(0, (-1, 2))
+    halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
+    return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
 
 
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
@@ -161,7 +155,7 @@ STARTS: Mapping[type[Task], Callable[..., Start]] = {
     CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,
-    Similarity: _cosine,
+    Similarity: lambda task: partial(_cosine, task),
 }
 
 

@@ -15,18 +15,19 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
-from headcount.analysis.profiles import profile_table, with_rows
+from headcount.analysis.profiles import (
+    head_table,
+    offset_table,
+    profile_table,
+    relation_table,
+    timings_of,
+    warnings_of,
+    with_rows,
+)
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
 from headcount.analysis.streaming import CorpusUnits, Totals, run
-from headcount.analysis.tables import (
-    head_table,
-    offset_table,
-    relation_table,
-    timings_of,
-    warnings_of,
-)
 from headcount.core import (
     MAX_TOKENS,
     HeadTable,
@@ -44,7 +45,6 @@ from headcount.corpora import (
     AnyEncoder,
     Batch,
     Batches,
-    Census,
     Corpus,
     Encoder,
     Frequencies,
@@ -161,7 +161,8 @@ class _Analyzing:
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
-        self.census = self._timed("census", self._census)
+        count = partial(take_census, self.corpus, self.encoder)
+        self.census = self._timed("census", lambda: count(lambda n: progress("reading", n, 0)))
         longest = self.census.longest
         check_memory(loaded, longest, self.census.num_rows, options.max_tokens, measured=True)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
@@ -194,11 +195,6 @@ class _Analyzing:
             state=self.out / "state",
             save_every=self.options.save_every,
             progress=lambda done: self.progress("translating", done, 0),
-        )
-
-    def _census(self) -> Census:
-        return take_census(
-            self.corpus, self.encoder, lambda done: self.progress("reading", done, 0)
         )
 
     def analysis(self) -> Analysis:

@@ -144,7 +144,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
         pruned = [head for head in record.pruned if Head.parse(head).site == site]
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
-    yield Table.of(("site", "kept", "pruned", "pruned heads"), rows, "Pruned heads of every site")
+    yield Table.of(("site", "kept", "pruned", "pruned heads"), rows)
     if record.choice is not None and (named := record.choice.protected):
         yield Text(f"Protected, so kept by any method: {', '.join(named)}.")
     if record.choice is None or not (scores := record.choice.scores):
@@ -193,11 +193,10 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
         return
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
-    title = f"Before and after, {title} ({amount(found.examples, 'example')})"
-    yield Heading(title)
+    yield Heading(f"Before and after, {title} ({amount(found.examples, 'example')})")
     headers = ("", "before", "after", "change", "95 % interval", "p")
     rows = [[each.name, *each.cells] for each in (found.score, found.loss)]
-    yield Table.of(headers, rows if beside is None else rows + _control_rows(beside), title)
+    yield Table.of(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
         lacks = any(training.lacks_teacher for training in control.trainings)
         taught = any(training.taught for training in control.trainings)
@@ -217,7 +216,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
         rows = [_slice_row(name, part) for name, part in found.slices.items()]
         more = ["after", "change", "95 % interval"]
         headers = ("examples", "number", f"{found.score.name} before", *more, "loss before", *more)
-        yield Table.of(headers, rows, f"{title}, by slice")
+        yield Table.of(headers, rows)
 
 
 def _chosen_on_dev(record: PruneRecord) -> str:
@@ -243,8 +242,7 @@ def _slice_row(name: str, part: SliceChange) -> list[str]:
 
 def _stages(record: PruneRecord) -> Iterator[Block]:
     if record.pipeline is not None and record.pipeline.stages:
-        title = "Compensation for the pruned heads (loss on the development set)"
-        yield Heading(title)
+        yield Heading("Compensation for the pruned heads (loss on the development set)")
         rows = [
             [
                 each.stage,
@@ -255,12 +253,11 @@ def _stages(record: PruneRecord) -> Iterator[Block]:
             ]
             for each in record.pipeline.stages
         ]
-        yield Table.of(("stage", "before", "after", "change", "kept"), rows, title)
+        yield Table.of(("stage", "before", "after", "change", "kept"), rows)
 
 
 def _equality(record: PruneRecord) -> Iterator[Block]:
-    title = "Equality of the compact and the gated model"
-    yield Heading(title)
+    yield Heading("Equality of the compact and the gated model")
     compared = record.comparisons
     if not any(each.is_with_gated for each in compared):
         yield Warned(
@@ -285,7 +282,7 @@ def _equality(record: PruneRecord) -> Iterator[Block]:
         for each in compared
     ]
     headers = ("", "examples", "largest difference", "share of the largest output", "tolerance")
-    yield Table.of(headers, rows, title)
+    yield Table.of(headers, rows)
     if runs := dict.fromkeys(run for each in compared for run in each.runs):
         yield Text(f"The models were also compared on short random batches: {', '.join(runs)}.")
 
@@ -313,7 +310,7 @@ def _functions(record: PruneRecord) -> Iterator[Block]:
             row += [str(len(each.kept or ())), ", ".join(each.taken_over or ()) or "none"]
         rows.append(row)
     more = ["kept with the role", "took it over"] if is_analysed else []
-    yield Table.of(("role", "heads before", "kept", *more), rows, "Heads of each role")
+    yield Table.of(("role", "heads before", "kept", *more), rows)
 
 
 def _speed(record: PruneRecord) -> Iterator[Block]:
@@ -338,7 +335,7 @@ def _speed(record: PruneRecord) -> Iterator[Block]:
         for each in record.speed.cases
     ]
     headers = ("case", "speedup, 95 % interval", "ceiling by FLOPs")
-    yield Table.of(headers, rows, "Speedups and their ceilings")
+    yield Table.of(headers, rows)
     yield from map(Warned, record.speed.warnings)
 
 

@@ -93,13 +93,6 @@ def plain_warnings() -> None:
     warnings.showwarning = show
 
 
-def print_markdown(text: str, console: Console) -> None:
-    """Print Markdown as a terminal shows it."""
-    from rich.markdown import Markdown  # imports a parser that few commands need
-
-    console.print(Markdown(text, hyperlinks=False))
-
-
 def print_document(shown: Document, console: Console) -> None:
     """Print a document without its charts: warnings are coloured, the signature is dim."""
     for block in shown.blocks:
@@ -125,13 +118,13 @@ def print_signature(signature: str, console: Console) -> None:
     console.print(shortened(signature, LONGEST_SIGNATURE), style="dim", soft_wrap=True)
 
 
-def show_document(path: Path) -> int:
-    """Print a paper's tables with our numbers, and the path of the document."""
+def show_comparison(found: Document, path: Path) -> None:
+    """Write a paper's tables with our numbers beside them, and print them and their path."""
+    found.write(path)
     console = plain_console(soft_wrap=False)
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    print_markdown("".join(line for line in lines if not line.startswith("![")), console)
+    console.print(found.title)
+    print_document(found, console)
     console.print(f"Comparison with the paper: {path}", soft_wrap=True)
-    return 0
 
 
 def print_lines(lines: Iterable[str]) -> None:

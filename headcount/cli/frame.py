@@ -16,7 +16,7 @@ from headcount.cli.console import (
     plain_console,
     print_document,
     print_lines,
-    show_document,
+    show_comparison,
     shown,
 )
 from headcount.core import (
@@ -321,9 +321,13 @@ class BesideCommand(ModelArguments, ResultCommand["models.Loaded", Res]):
         return page
 
 
-class PaperCommand(Measuring[Read, Path]):
+class PaperCommand(Measuring[Read, Document]):
     """A command that writes a paper's tables with our numbers beside them."""
 
-    def show(self, read: Read, found: Path) -> None:
-        """Print the document."""
-        show_document(found)
+    out: Path
+    DOCUMENT: ClassVar[str]
+    """Name of the document's file in --out."""
+
+    def show(self, read: Read, found: Document) -> None:
+        """Write and print the document."""
+        show_comparison(found, self.out / self.DOCUMENT)

@@ -2,13 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from headcount import models, papers, probes, results
+from headcount import models, papers, probes, reports, results
 from headcount.cli.arguments import (
     CorpusArguments,
     CorpusFiles,
@@ -25,10 +25,10 @@ from headcount.cli.arguments import (
 from headcount.cli.console import Report
 from headcount.cli.frame import Flat, PaperCommand, ResultCommand
 from headcount.cli.train import training_shown
-from headcount.core import InputError, ResumePolicy
+from headcount.core import Document, InputError, ResumePolicy
 from headcount.corpora import Corpus, named_columns
 from headcount.papers import EvolutionOptions
-from headcount.probes import ProbeOptions, TreebankOptions
+from headcount.probes import ProbeName, ProbeOptions, TreebankOptions
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Voita2019Evolution(ResumableArguments, PaperCommand["list[models.Loaded]"]
     """Reproduce "The Bottom-up Evolution of Representations": three objectives, layer by layer."""
 
     RESULT = papers.Evolution
+    DOCUMENT = "voita2019evolution.md"
 
     models: Path
     """Folder with the models translation-1, causal-lm-1, masked-lm-1, translation-2 ...; those that
@@ -111,13 +112,14 @@ class Voita2019Evolution(ResumableArguments, PaperCommand["list[models.Loaded]"]
         with training_shown() as tell:
             return papers.trained_models(self.models, trainings, tell)
 
-    def measure(self, read: "list[models.Loaded]", progress: Report) -> Path:
-        """Measure every layer, and write the document."""
-        path = papers.reproduce_voita2019evolution(
-            read, Corpus(self.data), self.out, arguments=recorded(self), progress=progress
-        )
+    def measure(self, read: "list[models.Loaded]", progress: Report) -> Document:
+        """Measure every layer."""
+        corpus = Corpus(self.data)
+        found = papers.evolve(read, corpus, papers.VOITA_OPTIONS, self.out, progress)
+        found = found.recorded(recorded(self))
+        found.write(self.out)
         papers.forget_evolution(self.out)
-        return path
+        return papers.voita2019evolution_document(found)
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Kobayashi2020(CorpusArguments, OutArguments, ModelArguments, PaperCommand[
     """Reproduce "Attention is Not Only a Weight": weights, norms, mixing ratios (2020 and 2021)."""
 
     RESULT = papers.ContributionTable
+    DOCUMENT = "kobayashi2020.md"
 
     corpus: CorpusFiles = ()
     """Files of texts or a treebank, as `headcount analyze` reads them."""
@@ -148,18 +151,18 @@ class Kobayashi2020(CorpusArguments, OutArguments, ModelArguments, PaperCommand[
         check_data(self.corpus)
         self.texts  # noqa: B018
 
-    def measure(self, read: "models.Loaded", progress: Report) -> Path:
-        """Measure, and write the document."""
-        return papers.reproduce_kobayashi2020(
+    def measure(self, read: "models.Loaded", progress: Report) -> Document:
+        """Measure weights, norms and mixing ratios."""
+        found = papers.measure_contributions(
             read,
             self.texts,
-            self.out,
             samples=self.samples,
             max_tokens=self.max_tokens,
             share_masked=self.masked,
-            arguments=recorded(self),
             progress=progress,
         )
+        found.recorded(recorded(self)).write(self.out)
+        return papers.kobayashi2020_document(found)
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,7 @@ class Kovaleva2019(OutArguments, TaskArguments, PaperCommand["papers.TunedCase"]
     """Reproduce "Revealing the Dark Secrets of BERT": patterns, fine-tuning, disabled heads."""
 
     RESULT = papers.TunedMaps
+    DOCUMENT = "kovaleva2019.md"
 
     tuned: str = field(kw_only=True)
     """The same model fine-tuned on the task, as `headcount finetune` leaves it."""
@@ -205,18 +209,21 @@ class Kovaleva2019(OutArguments, TaskArguments, PaperCommand["papers.TunedCase"]
             treebank_limit=self.treebank_limit,
             as_words=self.as_words,
             samples=self.samples,
-            arguments=recorded(self),
         )
 
-    def measure(self, read: "papers.TunedCase", progress: Report) -> Path:
-        """Compare the models, and write the document."""
-        tokens = min(self.max_tokens, 1024)
-        return papers.reproduce_kovaleva2019(read, self.out, tokens, progress)
+    def measure(self, read: "papers.TunedCase", progress: Report) -> Document:
+        """Compare the models."""
+        found = papers.measure_tuned_maps(read, min(self.max_tokens, 1024), progress)
+        found.recorded(recorded(self)).write(self.out)
+        return papers.kovaleva2019_document(found)
 
 
 @dataclass(frozen=True)
 class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models.Loaded"]):
     """A paper on probes."""
+
+    PROBES: ClassVar[tuple[ProbeName, ...]]
+    """The paper's probes."""
 
     train: tuple[Path, ...] = field(kw_only=True)
     """CoNLL-U files to train on."""
@@ -239,23 +246,32 @@ class ProbePaperCommand(ResumableArguments, ModelArguments, PaperCommand["models
         """Delete finished probes."""
         probes.forget_probes(self.out)
 
-    def measure(self, read: "models.Loaded", progress: Report) -> Path:
-        """Train the probes, and write the document."""
-        files = (self.train, self.test)
-        return self.reproduced()(read, files, self.out, self.options(), recorded(self), progress)
+    def measure(self, read: "models.Loaded", progress: Report) -> Document:
+        """Train the probes."""
+        found = probes.probe(read, self.train, self.test, self.options(), self.out, progress)
+        found = found.recorded(recorded(self))
+        found.write(self.out)
+        probes.forget_probes(self.out)
+        reports.document_of(found).write(self.out / "probes.md")
+        return self.document(read, found, progress)
 
     def options(self) -> ProbeOptions:
         """The options of the probes."""
-        return ProbeOptions(**vars(self.how), seed=self.seed)
+        return ProbeOptions(probes=self.PROBES, **vars(self.how), seed=self.seed)
 
     @abstractmethod
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
+    def document(
+        self, read: "models.Loaded", found: "results.Probed", progress: Report
+    ) -> Document:
+        """The paper's document, from its probes and whatever else it measures."""
 
 
 @dataclass(frozen=True)
 class Clark2019(ProbePaperCommand):
     """Reproduce "What Does BERT Look At?": attention probes, relations, coreference, clusters."""
+
+    DOCUMENT = "clark2019.md"
+    PROBES = ("attention", "words")
 
     coreference: tuple[Path, ...] = ()
     """Files with coreference (.conllu, .conll, GAP's .tsv), those of one folder as one corpus;
@@ -272,23 +288,32 @@ class Clark2019(ProbePaperCommand):
         """The options of the probes."""
         return replace(super().options(), vectors=self.vectors)
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return partial(papers.reproduce_clark2019, documents=self.coreference)
+    def document(
+        self, read: "models.Loaded", found: "results.Probed", progress: Report
+    ) -> Document:
+        """Measure relations, coreference and clusters, too."""
+        about = (self.test, self.out, self.options(), progress)
+        return papers.reproduce_clark2019(read, found, *about, documents=self.coreference)
 
 
 @dataclass(frozen=True)
 class Coenen2019(ProbePaperCommand):
     """Reproduce "Visualizing and Measuring the Geometry of BERT": is there an arc, and which."""
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return papers.reproduce_coenen2019
+    DOCUMENT = "coenen2019.md"
+    PROBES = ("edges",)
+
+    def document(self, read: object, found: "results.Probed", progress: Report) -> Document:
+        """The document of the probes."""
+        return papers.coenen2019_document(found)
 
 
 @dataclass(frozen=True)
 class Hewitt2019(ProbePaperCommand):
     """Reproduce "A Structural Probe for Finding Syntax": trees in hidden states, by rank."""
+
+    DOCUMENT = "hewitt2019.md"
+    PROBES = ("structure",)
 
     ranks: tuple[int, ...] = ()
     """Ranks; the first one for every hidden state. The paper's by default, 64 first."""
@@ -297,6 +322,6 @@ class Hewitt2019(ProbePaperCommand):
         """The options of the probes."""
         return replace(super().options(), ranks=self.ranks or papers.HEWITT_RANKS)
 
-    def reproduced(self) -> "papers.ProbeReproduction":
-        """The paper's probes and document."""
-        return papers.reproduce_hewitt2019
+    def document(self, read: object, found: "results.Probed", progress: Report) -> Document:
+        """The document of the probes."""
+        return papers.hewitt2019_document(found)

@@ -16,7 +16,7 @@ from headcount.cli.console import (
     plain_console,
     print_document,
     print_warnings,
-    show_document,
+    show_comparison,
 )
 from headcount.cli.data_arguments import TrialArguments, check_calibration, field_values
 from headcount.cli.frame import Command, Flat, Measuring, PaperCommand, document_of
@@ -28,7 +28,7 @@ from headcount.cli.paper_commands import (
     Kovaleva2019,
     Voita2019Evolution,
 )
-from headcount.core import InputError, ResumePolicy, claim, start_over
+from headcount.core import Document, InputError, ResumePolicy, claim, start_over
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
@@ -68,10 +68,12 @@ class Experiment(
     """The model, its data, and what may be pruned."""
     arguments: Mapping[str, Any]
     """Arguments of the command, for the record."""
+    document: str
+    """Name of the document's file in --out."""
     prune: "Callable[[papers.PruningExperiment], Any]"
-    """Measures the points, and writes the document unless `write` does."""
-    write: "Callable[[papers.PruningExperiment, Any], Path]" = lambda _, path: path
-    """Writes the document about the points, once no progress is shown."""
+    """Measures the points, and makes the document unless `shown` does."""
+    shown: "Callable[[papers.PruningExperiment, Any], Document]" = lambda _, found: found
+    """Makes the document about the points, once no progress is shown."""
 
     def check(self) -> None:
         """Check everything that needs no model."""
@@ -100,7 +102,7 @@ class Experiment(
 
     def show(self, read: object, found: "tuple[papers.PruningExperiment, Any]") -> None:
         """Write and print the document."""
-        show_document(self.write(*found))
+        show_comparison(self.shown(*found), self.out / self.document)
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,10 @@ class PaperArguments(ResumableArguments, TaskArguments):
 
     pruning: Flat[PruningArguments] = field(default_factory=PruningArguments)
 
-    def experiment(self, prune: "Callable[[papers.PruningExperiment], Any]") -> Experiment:
-        """The paper's pruning."""
+    def experiment(
+        self, document: str, prune: "Callable[[papers.PruningExperiment], Any]"
+    ) -> Experiment:
+        """The paper's pruning, and the name of its document."""
         given = self.pruning
         trial = TrialArguments(
             **self.shared(),
@@ -120,7 +124,8 @@ class PaperArguments(ResumableArguments, TaskArguments):
             calibration=given.calibration,
         )
         folder = {"out": self.out, "resume": self.resume, "overwrite": self.overwrite}
-        return Experiment(trial=trial, arguments=recorded(self), prune=prune, **folder)
+        what = {"arguments": recorded(self), "document": document, "prune": prune}
+        return Experiment(trial=trial, **what, **folder)
 
     def check_no_pruning(self, option: str) -> None:
         """Raise an error for pruning arguments without the option that pruning needs.
@@ -160,6 +165,8 @@ class PaperArguments(ResumableArguments, TaskArguments):
 @dataclass(frozen=True)
 class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.Task]]"]):
     """Reproduce "Are Sixteen Heads Really Better than One?": section 3, or 4 and 5 with --prune."""
+
+    DOCUMENT = "michel2019.md"
 
     other_data: tuple[str, ...] = ()
     """A second data set of the same task: for figure 2, and to measure the best single heads, which
@@ -205,8 +212,8 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
         for folder in self.folders:
             importance.forget_sweep(folder)
 
-    def measure(self, read: "tuple[models.Loaded, list[tasks.Task]]", progress: Report) -> Path:
-        """Ablate on both data sets, and write the document."""
+    def measure(self, read: "tuple[models.Loaded, list[tasks.Task]]", progress: Report) -> Document:
+        """Ablate on both data sets."""
         loaded, (*other, task) = read
         return papers.reproduce_michel2019(
             loaded,
@@ -221,26 +228,29 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
             max_tokens=self.max_tokens,
         )
 
-    def show(self, read: object, found: Path) -> None:
-        """Print the assessments and the document."""
+    def show(self, read: "tuple[models.Loaded, list[tasks.Task]]", found: Document) -> None:
+        """Print the assessments; write and print the document."""
         console = plain_console(soft_wrap=False)
         for folder in reversed(self.folders):
             _print_assessment(folder, console)
-        show_document(found)
+        super().show(read, found)
 
     def _pruned(self) -> int:
         self.check_pruning_only("--prune", ("other_data", "samples", "score_test"))
         if self.pruning.tune:
             raise InputError("michel2019 trains nothing, so --tune has no effect. Leave it out.")
         keep, quantity = self.pruning.keep, self.quantity
-        experiment = self.experiment(lambda given: papers.michel2019_curve(given, keep, quantity))
-        write = partial(papers.write_michel2019_pruning, quantity=quantity)
-        return replace(experiment, write=write).run()
+        experiment = self.experiment(
+            "michel2019_pruning.md", lambda given: papers.michel2019_curve(given, keep, quantity)
+        )
+        return replace(experiment, shown=partial(papers.timed_document, quantity=quantity)).run()
 
 
 @dataclass(frozen=True)
 class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]):
     """Reproduce "Analyzing Multi-Head Self-Attention": table 1, figures 1, 2, 3, 5; or table 2."""
+
+    DOCUMENT = "voita2019.md"
 
     limit: int | None = None
     """Largest number of examples of each data set and of treebank sentences; all by default."""
@@ -302,8 +312,8 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
         """Delete the sums of an earlier run."""
         results.start_over(self.out)
 
-    def measure(self, read: "tuple[models.Loaded, tasks.Task]", progress: Report) -> Path:
-        """Analyse the treebank and measure relevance, and write the document."""
+    def measure(self, read: "tuple[models.Loaded, tasks.Task]", progress: Report) -> Document:
+        """Analyse the treebank and measure relevance."""
         loaded, task = read
         return papers.reproduce_voita2019(
             loaded,
@@ -316,12 +326,12 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
             keep_scores=self.resume,
         )
 
-    def show(self, read: object, found: Path) -> None:
-        """Print the warnings, the scores and the document."""
+    def show(self, read: "tuple[models.Loaded, tasks.Task]", found: Document) -> None:
+        """Print the warnings and the scores; write and print the document."""
         console = plain_console(soft_wrap=False)
         print_warnings(results.RunRecord.read(self.out).warnings, console)
         _print_assessment(self.out, console)
-        show_document(found)
+        super().show(read, found)
 
     def _table2(self) -> int:
         self.check_pruning_only("--table 2", ("treebank", "as_words", "frequencies"))
@@ -333,7 +343,8 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
         papers.table2_trainings(self.task, tune, scratch, sweep)
         keep = self.pruning.keep
         return self.experiment(
-            lambda given: papers.reproduce_voita2019_table2(given, keep, tune, scratch, sweep)
+            "voita2019_table2.md",
+            lambda given: papers.reproduce_voita2019_table2(given, keep, tune, scratch, sweep),
         ).run()
 
 
@@ -357,6 +368,7 @@ class Li2021(ResumableArguments, Command):
             overwrite=self.overwrite,
             trial=self.on,
             arguments=recorded(self),
+            document="li2021.md",
             prune=lambda given: papers.reproduce_li2021(given, self.keep, tune),
         ).run()
 

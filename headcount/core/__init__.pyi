@@ -59,7 +59,6 @@ from .figure_style import save_all as save_all
 from .figure_style import say as say
 from .figure_style import styled as styled
 from .figure_style import svg_of as svg_of
-from .figure_style import write_document as write_document
 from .files import check_is_no_pipe as check_is_no_pipe
 from .files import entries as entries
 from .files import flush as flush

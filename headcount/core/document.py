@@ -2,8 +2,6 @@
 
 A result says once what it shows; the terminal, Markdown, pages and CSV are renderings of it. Text
 in blocks is plain: renderers escape what their format obeys.
-
-Markdown: tables and numbers for documents that compare our results with published ones.
 """
 
 import re
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 from tabulate import tabulate
+
+from headcount.core.files import write_readable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,25 +120,29 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    label: str
-    """What the rows are, for those who can't see the table, and where it is folded."""
+    label: str = ""
+    """What the rows are, for those who can't see the table, and where it is folded; by default
+    the heading above says it."""
     is_detail: bool = False
     """Whether pages and Markdown fold it under its label."""
+    abouts: tuple[str, ...] = ()
+    """Meaning of each column, of a table that pages sort by any of them."""
 
     @classmethod
     def of(
         cls,
         headers: Iterable[str],
         rows: Iterable[Sequence[str]],
-        label: str,
+        label: str = "",
         is_detail: bool = False,
+        abouts: Iterable[str] = (),
     ) -> "Table":
         """A table of any sequences."""
-        return cls(tuple(headers), tuple(map(tuple, rows)), label, is_detail)
+        return cls(tuple(headers), tuple(map(tuple, rows)), label, is_detail, tuple(abouts))
 
     @cached_property
     def is_number(self) -> tuple[bool, ...]:
-        """Whether each column holds numbers only, intervals and units included; cells may be empty.
+        """Whether each column holds numbers only, with intervals, units and asterisks or empty.
 
         >>> Table(("head", "share", "of"), (("enc.0.1", "4 % (2 to 6)", "–"),), "").is_number
         (False, True, True)
@@ -208,7 +212,9 @@ class Document:
         formats: Sequence[str] = ("svg", "png", "pdf"),
         figures: str = "figures",
     ) -> None:
-        """Write the document as Markdown, and its figures.
+        """Write the document as Markdown, with a link to each of its figures, and these.
+
+        Figures of an earlier run without numbers now are removed.
 
         Args:
             path: its file.
@@ -216,9 +222,17 @@ class Document:
             figures: folder of the figures beside the document; `.` for its own.
         """
         # Only here: documents are printed without matplotlib.
-        from headcount.core.figure_style import write_document
+        from headcount.core.figure_style import save_all, styled
 
-        write_document(path, self.markdown(), self.charts, formats, figures)
+        with styled():
+            drawn = {name: draw() for name, draw in self.charts.items()}
+            save_all(drawn, path.parent / figures, formats)
+        links = [
+            f"\n![{name}]({(Path(figures) / f'{name}.{formats[0]}').as_posix()})\n"
+            for name, figure in drawn.items()
+            if figure is not None
+        ]
+        write_readable(path, "".join([self.markdown(), *links]))
 
 
 def _markdown(block: Block) -> str:
@@ -239,5 +253,5 @@ def _markdown(block: Block) -> str:
 def _is_number(cell: str) -> bool:
     words = re.sub(r"[()]", " ", cell.replace("\u202f", " ")).split()
     return {*words} - _UNITS != set() and all(
-        word in _UNITS or _NUMBER.fullmatch(word.rstrip("%")) for word in words
+        word in _UNITS or _NUMBER.fullmatch(word.rstrip("%*")) for word in words
     )

@@ -1,7 +1,7 @@
 """The style and saving of figures: text stays text, and a run always gives the same bytes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from headcount.core.files import remove_leftovers, write_atomically, write_readable
+from headcount.core.files import remove_leftovers, write_atomically
 from headcount.core.wording import HIDDEN
 
 INK, MUTED, LINE, ACCENT = "#1b1f24", "#6b727a", "#dcd8d0", "#b34700"
@@ -179,33 +179,6 @@ def _make_visible(figure: Figure) -> None:
 def styled() -> Any:
     """The context for drawing figures in this style."""
     return matplotlib.rc_context(STYLE)  # pyright: ignore[reportArgumentType]
-
-
-def write_document(
-    path: Path,
-    text: str,
-    figures: Mapping[str, Callable[[], Figure | None]] | None = None,
-    formats: Sequence[str] = FORMATS,
-    folder: str = "figures",
-) -> Path:
-    """Write a document with a link to each of its figures.
-
-    Args:
-        path: the document, which is returned.
-        text: its text in Markdown.
-        figures: what draws its figures, by name; None stands for one without numbers, of which
-            files of an earlier run are removed.
-        formats: formats of the figures, the linked one first.
-        folder: folder of the figures beside the document; `.` for its own.
-    """
-    with styled():
-        drawn = {name: draw() for name, draw in (figures or {}).items()}
-        save_all(drawn, path.parent / folder, formats)
-    for name, figure in drawn.items():
-        place = (Path(folder) / f"{name}.{formats[0]}").as_posix()
-        text += "" if figure is None else f"\n![{name}]({place})\n"
-    write_readable(path, text)
-    return path
 
 
 def save_all(

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import TypedDict, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -48,7 +48,7 @@ from headcount.models import (
     signature,
 )
 from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
-from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
+from headcount.statistics import Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 
 
@@ -272,30 +272,32 @@ class _Assessing:
             test=options.score_test,
         )
 
+    def _measured(self, base: Evaluation, without: Sequence[Evaluation]) -> list[dict[str, Any]]:
+        """Every effect's size, interval, corrected p-value, and the p-value of its test alone."""
+        deltas = self._deltas(base, without)
+        return [
+            deltas[number]._asdict() | {"p": float(p), "p_each": deltas[number].p}
+            for number, p in enumerate(holm(deltas.p))
+        ]
+
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""
-        evaluations = self._evaluations(swept, rows)
-        base = self._base(swept)
-        deltas = self._deltas(base, evaluations)
-        ablations = [swept.ablations[row] for row in rows]
+        evaluations, base = self._evaluations(swept, rows), self._base(swept)
         sites: list[SiteEffect] = []
         effects: dict[str, list[Effect]] = {}
-        alone: dict[LayerId, list[int]] = {}
-        for number, (ablation, p) in enumerate(zip(ablations, holm(deltas.p), strict=True)):
-            measured = _numbers(deltas[number], float(p))
-            site, layer = ablation.heads[0].site, ablation.heads[0].layer
+        groups: dict[LayerId, dict[str, Evaluation]] = {}
+        measured = self._measured(base, evaluations)
+        for row, each, found in zip(rows, evaluations, measured, strict=True):
+            ablation = swept.ablations[row]
+            site, layer = place = ablation.heads[0].layer_id
             if ablation.kind == "site":
-                sites.append(SiteEffect(site=site, **measured))
+                sites.append(SiteEffect(site=site, **found))
                 continue
             kept = "" if ablation.kept is None else str(ablation.kept)
-            one = Effect(site=site, layer=layer, head=kept, **measured)
+            one = Effect(site=site, layer=layer, head=kept, **found)
             effects.setdefault(ablation.kind, []).append(one)
             if ablation.kind == "all_but_one":
-                alone.setdefault(one.layer_id, []).append(number)
-        groups = {
-            place: {str(ablations[number].kept): evaluations[number] for number in numbers}
-            for place, numbers in alone.items()
-        }
+                groups.setdefault(place, {})[kept] = each
         return replace(
             record,
             sites=tuple(sites),
@@ -315,29 +317,14 @@ class _Assessing:
             cross_fit(self.task, list(each.values()), options.quantity, options.seed)
             for each in groups.values()
         ]
-        deltas = self._deltas(base, [fit.evaluation for fit in fits])
+        measured = self._measured(base, [fit.evaluation for fit in fits])
         found = []
-        for number, (place, fit, p) in enumerate(zip(groups, fits, holm(deltas.p), strict=True)):
-            names = list(groups[place])
-            measured = _numbers(deltas[number], float(p))
-            one = Effect(site=place.site, layer=place.layer, head=names[fit.best], **measured)
+        for (place, each), fit, effect in zip(groups.items(), fits, measured, strict=True):
+            names = list(each)
             halves = tuple(names[half] for half in fit.halves)
-            found.append(replace(one, halves=halves))
+            site, layer, best = place.site, place.layer, names[fit.best]
+            found.append(Effect(site=site, layer=layer, head=best, halves=halves, **effect))
         return tuple(found)
-
-
-class _Numbers(TypedDict):
-    """An effect: its size, interval, corrected p-value, and the p-value of its test alone."""
-
-    delta: float
-    low: float
-    high: float
-    p: float
-    p_each: float
-
-
-def _numbers(found: Delta, p: float) -> _Numbers:
-    return {"delta": found.delta, "low": found.low, "high": found.high, "p": p, "p_each": found.p}
 
 
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:

@@ -1,6 +1,6 @@
 """Agreement: whether scores rank heads alike, and which score predicts measured ablation.
 
-Scores agree as far as their rank correlation over heads says (`statistics/correlation.py`). Heads
+Scores agree as far as their rank correlation over heads says (`statistics/estimates.py`). Heads
 without a number (NaN) are left out pair by pair, and the others are counted. The interval treats
 heads as independent draws, which heads of one layer are not quite.
 

@@ -4,15 +4,15 @@
   (sections 4 and 5) is `reproduce_michel2019_pruning`.
 - `reproduce_voita2019`: Analyzing Multi-Head Self-Attention, functions of heads; its table 2 is
   `reproduce_voita2019_table2`.
-- `reproduce_voita2019evolution`: The Bottom-up Evolution of Representations; `evolve` measures any
-  models so, layer by layer.
+- `voita2019evolution_document`: The Bottom-up Evolution of Representations, of what `evolve`
+  measures of any models, layer by layer.
 - `reproduce_li2021`: Differentiable Subset Pruning of Transformer Heads.
-- `reproduce_kovaleva2019`: Revealing the Dark Secrets of BERT.
-- `reproduce_kobayashi2020`: Attention is Not Only a Weight; `measure_contributions` without the
-  document.
-- `reproduce_clark2019`, `reproduce_coenen2019`, `reproduce_hewitt2019`: papers on probes.
+- `kovaleva2019_document`: Revealing the Dark Secrets of BERT, of `measure_tuned_maps`.
+- `kobayashi2020_document`: Attention is Not Only a Weight, of `measure_contributions`.
+- `reproduce_clark2019`, `coenen2019_document`, `hewitt2019_document`: papers on probes, of what
+  `headcount.probes.probe` measures.
 
-Each returns the path of a document. Reproductions of pruning take a `PruningExperiment`. Models to
+Each returns a document. Reproductions of pruning take a `PruningExperiment`. Models to
 reproduce on are trained from scratch with `train`, and followed along a training with `follow`.
 """
 

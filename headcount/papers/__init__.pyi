@@ -47,50 +47,44 @@ from .records import TunedRow as TunedRow
 from .reproduce.clark2019 import clark2019_document as clark2019_document
 from .reproduce.clark2019 import reproduce_clark2019 as reproduce_clark2019
 from .reproduce.coenen2019 import coenen2019_document as coenen2019_document
-from .reproduce.coenen2019 import reproduce_coenen2019 as reproduce_coenen2019
 from .reproduce.experiment import PruningExperiment as PruningExperiment
 from .reproduce.gate_densities import GateRow as GateRow
 from .reproduce.gate_densities import read_gates as read_gates
 from .reproduce.hewitt2019 import HEWITT_RANKS as HEWITT_RANKS
 from .reproduce.hewitt2019 import hewitt2019_document as hewitt2019_document
-from .reproduce.hewitt2019 import reproduce_hewitt2019 as reproduce_hewitt2019
 from .reproduce.kobayashi2020 import kobayashi2020_document as kobayashi2020_document
-from .reproduce.kobayashi2020 import reproduce_kobayashi2020 as reproduce_kobayashi2020
 from .reproduce.kovaleva2019 import TunedCase as TunedCase
 from .reproduce.kovaleva2019 import kovaleva2019_document as kovaleva2019_document
-from .reproduce.kovaleva2019 import reproduce_kovaleva2019 as reproduce_kovaleva2019
+from .reproduce.kovaleva2019 import measure_tuned_maps as measure_tuned_maps
 from .reproduce.li2021 import li2021_document as li2021_document
 from .reproduce.li2021 import li2021_methods as li2021_methods
 from .reproduce.li2021 import reproduce_li2021 as reproduce_li2021
 from .reproduce.michel2019 import michel2019_document as michel2019_document
+from .reproduce.michel2019 import read_michel2019 as read_michel2019
 from .reproduce.michel2019 import reproduce_michel2019 as reproduce_michel2019
-from .reproduce.michel2019 import write_michel2019 as write_michel2019
 from .reproduce.michel2019_pruning import michel2019_curve as michel2019_curve
 from .reproduce.michel2019_pruning import pruning_document as pruning_document
 from .reproduce.michel2019_pruning import (
     reproduce_michel2019_pruning as reproduce_michel2019_pruning,
 )
-from .reproduce.michel2019_pruning import write_michel2019_pruning as write_michel2019_pruning
-from .reproduce.probing import ProbeReproduction as ProbeReproduction
+from .reproduce.michel2019_pruning import timed_document as timed_document
 from .reproduce.voita2019 import check_only_relevance as check_only_relevance
+from .reproduce.voita2019 import read_voita2019 as read_voita2019
 from .reproduce.voita2019 import reproduce_voita2019 as reproduce_voita2019
 from .reproduce.voita2019 import treebank_files as treebank_files
 from .reproduce.voita2019 import voita2019_document as voita2019_document
-from .reproduce.voita2019 import write_voita2019 as write_voita2019
 from .reproduce.voita2019_table2 import SWEEP as SWEEP
 from .reproduce.voita2019_table2 import from_scratch as from_scratch
 from .reproduce.voita2019_table2 import reproduce_voita2019_table2 as reproduce_voita2019_table2
 from .reproduce.voita2019_table2 import table2_document as table2_document
 from .reproduce.voita2019_table2 import table2_trainings as table2_trainings
+from .reproduce.voita2019evolution import VOITA_OPTIONS as VOITA_OPTIONS
 from .reproduce.voita2019evolution import Finding as Finding
 from .reproduce.voita2019evolution import evolution_trainings as evolution_trainings
 from .reproduce.voita2019evolution import findings as findings
 from .reproduce.voita2019evolution import findings_table as findings_table
-from .reproduce.voita2019evolution import (
-    reproduce_voita2019evolution as reproduce_voita2019evolution,
-)
 from .reproduce.voita2019evolution import trained_models as trained_models
-from .reproduce.voita2019evolution import write_voita2019evolution as write_voita2019evolution
+from .reproduce.voita2019evolution import voita2019evolution_document as voita2019evolution_document
 from .tuned_maps import compare_maps as compare_maps
 from .tuned_maps import map_rows as map_rows
 from .word_classes import WORD_CLASSES as WORD_CLASSES

@@ -33,7 +33,7 @@ norm receives.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -79,95 +79,69 @@ class Residual:
 
 @final
 class Residuals:
-    """Hears the residual of every layer while the model runs.
-
-    Args:
-        model: the model.
-        anatomy: its attention layers.
-        known: order of every layer; a layer that is not named has no known residual.
-    """
-
-    def __init__(
-        self, model: PreTrainedModel, anatomy: Anatomy, known: Mapping[LayerId, Residual]
-    ) -> None:
-        self.model, self.anatomy, self.known = model, anatomy, known
-        self.inputs: dict[LayerId, Tensor] = {}
-        """The residuals of the forward pass that runs, by layer."""
-        self._last: Tensor | None = None
-
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Inside, forward passes leave their residuals in `inputs`."""
-        norms = _norms(self.model)
-        with (
-            intercepted(norms, self._before_norm),
-            heard(self.model, self.anatomy, attention_inputs=self._before_attention),
-        ):
-            yield
-
-    def _before_norm(self, module: nn.Module, given: Any) -> None:
-        self._last = given
-
-    def _before_attention(self, layer: AttentionLayer, given: Tensor) -> None:
-        residual = self.known.get(layer.layer_id)
-        if residual is not None:
-            found = given if residual.is_post_norm else self._last
-            assert found is not None
-            self.inputs[layer.layer_id] = found
-
-
-@torch.inference_mode()
-def find_residuals(
-    model: PreTrainedModel, anatomy: Anatomy, inputs: Mapping[str, Tensor | bool]
-) -> dict[LayerId, Residual]:
-    """The residual of every layer that has one of the two known orders.
+    """Hears what may be the residual of every layer while the model runs.
 
     Args:
         model: the model, in evaluation mode.
         anatomy: its attention layers.
-        inputs: inputs of one forward pass.
     """
-    search = _Search(anatomy)
-    projections = {model.get_submodule(each.output) for each in anatomy.layers if each.output}
-    with ExitStack() as stack:
-        stack.enter_context(intercepted(_norms(model), search.before_norm))
-        stack.enter_context(heard(model, anatomy, attention_inputs=search.before_attention))
-        stack.enter_context(intercepted(projections, after=search.after_projection))
-        model.base_model(**inputs)
-    return search.found
 
-
-@final
-class _Search:
-    """Compares what norms receive with sums of attention's output and what was before it."""
-
-    def __init__(self, anatomy: Anatomy) -> None:
-        self.found: dict[LayerId, Residual] = {}
+    def __init__(self, model: PreTrainedModel, anatomy: Anatomy) -> None:
+        self.model, self.anatomy = model, anatomy
+        self.known: dict[LayerId, Residual] = {}
+        """Order of every layer that has one of the two; others have no known residual."""
+        self._heard: dict[LayerId, tuple[Tensor, Tensor | None]] = {}
+        """What attention reads, and what the norm before it received."""
         self._layer: AttentionLayer | None = None
-        self._read: Tensor | None = None
         self._normed: Tensor | None = None
-        self._before: Tensor | None = None
         self._output: Tensor | None = None
 
-    def before_attention(self, layer: AttentionLayer, given: Tensor) -> None:
-        """Keep what attention reads, and what the norm before it received."""
-        self._layer, self._read, self._before = layer, given, self._normed
+    def of(self, layer: AttentionLayer) -> Tensor:
+        """The known residual of a layer in the forward pass that runs."""
+        read, normed = self._heard[layer.layer_id]
+        found = read if self.known[layer.layer_id].is_post_norm else normed
+        assert found is not None
+        return found
 
-    def after_projection(self, module: nn.Module, output: Any) -> None:
-        """Keep what attention gives."""
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Inside, forward passes leave their residuals."""
+        with (
+            intercepted(_norms(self.model), self._before_norm),
+            heard(self.model, self.anatomy, attention_inputs=self._before_attention),
+        ):
+            yield
+
+    @torch.inference_mode()
+    def find(self, inputs: Mapping[str, Tensor | bool]) -> None:
+        """Find the order of every layer by one forward pass.
+
+        What norms receive is compared with sums of attention's output and what was before it.
+        """
+        outputs = [each.output for each in self.anatomy.layers if each.output]
+        projections = {self.model.get_submodule(output) for output in outputs}
+        with self.heard(), intercepted(projections, after=self._after_projection):
+            self.model.base_model(**inputs)
+
+    def _before_attention(self, layer: AttentionLayer, given: Tensor) -> None:
+        self._layer, self._heard[layer.layer_id] = layer, (given, self._normed)
+
+    def _after_projection(self, module: nn.Module, output: Any) -> None:
         self._output = output
 
-    def before_norm(self, module: nn.Module, given: Any) -> None:
+    def _before_norm(self, module: nn.Module, given: Any) -> None:
         """Compare what a norm receives with both sums, once after each attention module."""
         output, self._output = self._output, None
         self._normed = given
         if output is None or self._layer is None:
             return
-        if self._read is not None and _is_sum(given, output, self._read):
+        place = self._layer.layer_id
+        read, before = self._heard[place]
+        if _is_sum(given, output, read):
             norm = module if isinstance(module, nn.LayerNorm) else None
-            self.found[self._layer.layer_id] = Residual(True, norm)
-        elif self._before is not None and _is_sum(given, output, self._before):
-            self.found[self._layer.layer_id] = Residual(False, None)
+            self.known[place] = Residual(True, norm)
+        elif before is not None and _is_sum(given, output, before):
+            self.known[place] = Residual(False, None)
 
 
 def _is_sum(total: Tensor, a: Tensor, b: Tensor) -> bool:
@@ -236,8 +210,8 @@ def collect_contributions(
         for batch in batches:
             batch = batch.to(input_device(model))
             if residuals is None:
-                known = find_residuals(model, anatomy, batch.inputs | more)
-                residuals = Residuals(model, anatomy, known)
+                residuals = Residuals(model, anatomy)
+                residuals.find(batch.inputs | more)
             listener = _Contributing(batch, number, residuals, weights, model)
             with residuals.heard(), Tap(model, anatomy, listener):
                 body(**batch.inputs, **more)
@@ -325,18 +299,15 @@ class _Contributing:
         context_BN = (1 - own_BN).clamp_min(0)
         found = [context_BN, _ratio(context_BNM, self_BNM), context_BN / 2]
         residual = self.residuals.known.get(layer.layer_id)
+        if residual is not None:
+            x_BNM = self.residuals.of(layer).to(total_BNM)
+            with_x_BNM = self_BNM + x_BNM
+            found.append(_ratio(context_BNM, with_x_BNM))
+            scale = self._scale(layer, residual, total_BNM + x_BNM)
+            if scale is not None:
+                found.append(_ratio(_centred(context_BNM) * scale, _centred(with_x_BNM) * scale))
         unknown_BN = torch.full_like(own_BN, torch.nan)
-        if residual is None:
-            return torch.stack([*found, unknown_BN, unknown_BN], -1)
-        x_BNM = self.residuals.inputs[layer.layer_id].to(total_BNM)
-        with_x_BNM = self_BNM + x_BNM
-        found.append(_ratio(context_BNM, with_x_BNM))
-        scale = self._scale(layer, residual, total_BNM + x_BNM)
-        if scale is None:
-            return torch.stack([*found, unknown_BN], -1)
-        return torch.stack(
-            [*found, _ratio(_centred(context_BNM) * scale, _centred(with_x_BNM) * scale)], -1
-        )
+        return torch.stack([*found, *[unknown_BN] * (len(MIXINGS) - len(found))], -1)
 
     def _scale(self, layer: AttentionLayer, residual: Residual, sum_BNM: Tensor) -> Tensor | None:
         """Gain of the norm over the standard deviation of the sum; None without such a norm."""

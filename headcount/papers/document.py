@@ -1,13 +1,13 @@
-"""The document of a paper: which numbers it compares, in which words and units, and its files."""
+"""The document of a paper: which numbers it compares, in which words and units."""
 
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from headcount.core import SITES
+from headcount.core import SITES, Text, amount
 from headcount.numbers import percent
 from headcount.papers.records import ContributionRow, TunedRow
-from headcount.results import CurvePoints, ProbeRow
+from headcount.results import CurvePoints, Probed, ProbeRow
 
 Row = ContributionRow | ProbeRow | TunedRow
 """A number with its interval."""
@@ -41,15 +41,15 @@ def per_cent(share: float) -> str:
 
 
 def change(value: float, sure: bool = False) -> str:
-    """A signed change of a score, in bold if significant.
+    """A signed change of a score, with an asterisk if significant.
 
     >>> change(-1.312), change(0.204, sure=True), change(float("nan"))
-    ('−1.31', '**+0.20**', '–')
+    ('−1.31', '+0.20*', '–')
     """
     if value != value:
         return "–"
     text = f"{value:+.2f}".replace("+0.00", "0.00").replace("-0.00", "0.00").replace("-", "−")
-    return f"**{text}**" if sure else text
+    return f"{text}*" if sure else text
 
 
 def score_column(points: CurvePoints) -> str:
@@ -86,10 +86,28 @@ def names(files: Sequence[str]) -> str:
     return ", ".join(Path(file).name for file in files)
 
 
-def verdict(holds: bool, claim: str, found: str) -> str:
-    """A line of the list of claims.
+def verdict(holds: bool, claim: str, found: str) -> Text:
+    """What a paper claims, and whether our numbers say so.
 
-    >>> verdict(True, "Attention knows trees", "60 against 30")
-    '- Attention knows trees: **holds** (60 against 30).'
+    >>> verdict(True, "Attention knows trees", "60 against 30").text
+    'Attention knows trees: holds (60 against 30).'
     """
-    return f"- {claim}: **{'holds' if holds else 'does not hold'}** ({found})."
+    return Text(f"{claim}: {'holds' if holds else 'does not hold'} ({found}).")
+
+
+def about(found: Probed) -> Text:
+    """The sentence that names the model and the data of probes."""
+    record = found.record
+    return Text(
+        f"Here: {record.model} ({amount(record.heads, 'head')} in "
+        f"{amount(record.layers, 'layer')}), trained on "
+        f"{amount(record.train_sentences, 'sentence')} ({amount(record.train_words, 'word')}) of "
+        f"{names(record.train)}, measured on {amount(record.test_sentences, 'sentence')} "
+        f"({amount(record.test_words, 'word')}) of {names(record.test)}. Intervals are 95 %, by a "
+        "bootstrap over sentences."
+    )
+
+
+def apart(above: ProbeRow | None, below: ProbeRow | None) -> bool:
+    """Whether one number is above another and their intervals do not overlap."""
+    return above is not None and below is not None and above.low > below.high

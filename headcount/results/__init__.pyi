@@ -49,7 +49,6 @@ from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
-from .expected import expected_scores as expected_scores
 from .explanation import LEVELS as LEVELS
 from .explanation import SPLIT_FROM as SPLIT_FROM
 from .explanation import UNLIKELY as UNLIKELY
@@ -93,6 +92,7 @@ from .profiles import Role as Role
 from .profiles import Roles as Roles
 from .profiles import TraitStrength as TraitStrength
 from .profiles import does as does
+from .profiles import expected_scores as expected_scores
 from .profiles import finding as finding
 from .profiles import kind_of_trait as kind_of_trait
 from .profiles import target_of as target_of

@@ -178,7 +178,7 @@ class Analysis(Result[RunRecord]):
     @cached_property
     def expected(self) -> Mapping[tuple[str, str], float]:
         """Scores to expect in new texts of this kind, by head and trait; see `expected_scores`."""
-        from headcount.results.expected import expected_scores  # only here: needs SciPy
+        from headcount.results.profiles import expected_scores  # only here: needs SciPy
 
         return expected_scores(self.traits or {}, self.record.thresholds)
 

@@ -61,8 +61,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from headcount.core import InputError, ModelError, amount, reading
 from headcount.training.checkpoints import check_resumable, check_whole, remove_early, saving
 from headcount.training.config import Optimization
-from headcount.training.instead import Instead
-from headcount.training.muon import factory
+from headcount.training.muon import Instead, factory
 
 NO_PART = -1
 """Stands in for the second part of an example that is not in a pair."""

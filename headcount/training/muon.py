@@ -18,21 +18,44 @@ Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv
 Departure: the AdamW part has no weight decay, as in training without Muon.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.training.config import Optimization
-from headcount.training.instead import Instead
 
 BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
 """Capabilities, by torch's names, any of which makes a CPU's bfloat16 fast."""
+
+
+@final
+class Instead(TorchFunctionMode):
+    """A context in which other functions are called in place of some of torch's.
+
+    Args:
+        functions: what is called, by the function that it replaces, which it may call itself.
+    """
+
+    def __init__(self, functions: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        del types
+        return self._functions.get(func, func)(*args, **(kwargs or {}))
 
 
 @final

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from headcount.cli import console, main
 from headcount.cli.train import training_shown
+from headcount.core import Code, Document, Heading, Text
 from headcount.training import TrainingProgress
 
 
@@ -79,8 +80,8 @@ def _table() -> Table:
         lambda where: where.print(_table()),
         lambda where: where.print("one", HOSTILE, HOSTILE, sep="\n"),
         lambda where: console.print_warnings([HOSTILE], where),
-        lambda where: console.print_markdown(
-            f"# {HOSTILE}\n[{HOSTILE}](http://a/{HOSTILE})", where
+        lambda where: console.print_document(
+            Document("", (Heading(HOSTILE), Text(HOSTILE), Code(HOSTILE))), where
         ),
     ],
 )

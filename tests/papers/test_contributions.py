@@ -15,7 +15,7 @@ from headcount.corpora import Batch, Batches, take_census
 from headcount.papers import collect_contributions, measure_contributions
 from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contribution_rows import TokenSums
-from headcount.papers.contributions import Contributions, find_residuals
+from headcount.papers.contributions import Contributions, Residuals
 from headcount.results import KINDS
 from headcount.statistics import Bootstrap
 from headcount.tap import examine
@@ -211,9 +211,10 @@ def test_with_the_residual_only_the_ratio_is_0(loaded: Loaded, corpus: Corpus) -
 @pytest.mark.parametrize(("name", "post"), [("bert", True), ("llama", False), ("marian", True)])
 def test_orders_of_blocks(name: str, post: bool) -> None:
     model = tiny.TAPPED[name]()
-
     anatomy = examine(model)
-    found = find_residuals(model, anatomy, tiny.inputs(model))
+    residuals = Residuals(model, anatomy)
+    residuals.find(tiny.inputs(model))
+    found = residuals.known
     assert set(found) == {layer.layer_id for layer in anatomy.layers}
     assert {each.is_post_norm for each in found.values()} == {post}
 

@@ -8,11 +8,10 @@ import pytest
 
 from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
 from headcount.reports import render, report_view, write_report
-from headcount.reports.documents.counts import NEITHER, kept_table
 from headcount.reports.documents.curve import curve_document, numbers_table
-from headcount.reports.documents.pruned import pruned_document
+from headcount.reports.documents.pruned import kept_table, pruned_document
 from headcount.reports.figures.curves import score_curve
-from headcount.reports.kinds import leading
+from headcount.reports.kinds import NEITHER, leading
 from headcount.reports.page.grid_view import curve_shown, keepings
 from headcount.reports.page.opening import best_method
 from headcount.results import (
@@ -160,7 +159,7 @@ def test_heads_of_each_kind_are_counted_at_each_budget(run: Analysis):
     found = leading(run)
     choices = {each.key: each.kept for each in keepings(run)}
     assert [len(each) for each in choices.values()] == [13, *BUDGETS]
-    table = kept_table(run, choices, "Kept")
+    table = kept_table(run, choices)
     assert table.headers == ("heads", "all", *choices)
     labels = {head: leads.kind.label if leads else NEITHER for head, leads in found.items()}
     assert {row[0] for row in table.rows} == {*labels.values()}

@@ -46,8 +46,8 @@ RESULTS: dict[str, Result[Any]] = {
 HEADS = {place.head for place in clusters(0.01).places}
 """Heads of the results."""
 DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
-KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null", "methods")
-"""Sections that show documents."""
+KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null", "numbers", "methods")
+"""All sections."""
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,7 @@ def shown(run: Analysis) -> dict[str, tuple[Document, str]]:
         each.key: page[page.index(f'<section id="{each.key}"') :].split("</section>")[0]
         for each in view.sections
     }
-    return {
-        each.key: (each.view, html_of[each.key])
-        for each in view.sections
-        if isinstance(each.view, Document)
-    }
+    return {each.key: (each.view, html_of[each.key]) for each in view.sections}
 
 
 def test_these_are_all(shown: dict[str, tuple[Document, str]]) -> None:
@@ -99,8 +95,13 @@ def words_of(shown: Document, most: int) -> list[str]:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_all_renderings_say_the_same(key: str, shown: dict[str, tuple[Document, str]]) -> None:
-    (document, section), written = shown[key], StringIO()
-    print_document(document, Console(file=written, width=2000))
+    assert_all_say(*shown[key])
+
+
+def assert_all_say(document: Document, section: str) -> None:
+    """Check that the terminal, Markdown and HTML say all that a document does."""
+    written = StringIO()
+    print_document(document, Console(file=written, width=5000))
     renderings = {
         "terminal": document.title + written.getvalue(),
         "Markdown": html.unescape(document.markdown().replace("\\", "")),

@@ -10,7 +10,7 @@ import pytest
 from headcount.core import Table
 from headcount.numbers import percent
 from headcount.reports import report_view
-from headcount.reports.documents.counts import NO_ROLE, chance_document
+from headcount.reports.documents.confirmation import NO_ROLE, chance_document
 from headcount.reports.documents.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
 from headcount.reports.page.attention_view import MAX_LINES, MAX_WORDS, example_view

@@ -2,7 +2,7 @@ import torch
 from torch.nn.functional import dropout
 
 from headcount.training.batches_trainer import LEVELS, dropped, fast_dropout
-from headcount.training.instead import Instead
+from headcount.training.muon import Instead
 
 
 def test_a_share_goes_and_the_rest_keeps_the_mean() -> None:

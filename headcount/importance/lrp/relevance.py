@@ -41,6 +41,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
 from headcount.importance.choices import Rules
+from headcount.importance.gradients import open_gates
 from headcount.importance.lrp.propagation import Lrp, listener
 from headcount.tap import (
     Anatomy,
@@ -232,12 +233,7 @@ def _of_batch(
     per_step: bool,
 ) -> Iterator[tuple[Tensor, dict[LayerId, Tensor]]]:
     """Relevance of every example and head, with the number of steps it covers."""
-    gates = {
-        layer.layer_id: torch.ones(
-            batch.num_examples, layer.num_heads, device=input_device(model), dtype=model.dtype
-        ).requires_grad_()
-        for layer in anatomy.layers
-    }
+    gates = open_gates(model, anatomy, lambda layer: (batch.num_examples,))
     leaves = list(gates.values())
     with torch.enable_grad():
         spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}

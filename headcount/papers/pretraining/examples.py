@@ -8,7 +8,6 @@ has sinusoidal positions, ReLU, and one matrix for both sides' embeddings and th
 Departure from transformers' defaults: no LayerDrop.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -81,6 +80,8 @@ class Encoded:
     symbols: Symbols
     num_long: int
     """Number of examples left out because a side is longer than the recipe allows."""
+    seed: int
+    """Seed of what batches draw."""
     bpe_dropout: BpeDropout | None = None
     """Splitter that cuts the examples into different pieces in every batch; None for none."""
     swapped: float = 0.0
@@ -131,7 +132,7 @@ def encode(
         rows: the text.
         tokenizer: the tokenizer that splits it into pieces.
         recipe: sets the longest example, the BPE-dropout and the share of swapped tokens.
-        seed: seed of the BPE-dropout.
+        seed: seed of the BPE-dropout, and of the tokens that batches swap or mask.
         masks: whether tokens will be masked.
 
     Raises:
@@ -162,91 +163,74 @@ def encode(
         else None
     )
     num_long = is_kept_N.count(False)
-    return Encoded(sides, Symbols.of(tokenizer, masks), num_long, dropout, recipe.swapped)
+    symbols = Symbols.of(tokenizer, masks)
+    return Encoded(sides, symbols, num_long, seed, dropout, recipe.swapped)
 
 
-@dataclass(frozen=True)
-class Examples(ABC):
-    """What an objective makes from the training text."""
-
-    encoded: Encoded
-    seed: int
-
-    @abstractmethod
-    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """The model's inputs and labels for batch `number` of the training, from these examples."""
+Collate = Callable[[Encoded, int, Parts], dict[str, Tensor]]
+"""Makes the model's inputs and labels for a batch of the training: the text, the batch's number,
+and its examples."""
 
 
-@final
-@dataclass(frozen=True)
-class TranslationExamples(Examples):
-    """The target is predicted; the decoder reads it shifted one place right, after `</s>`.
+def translation_batch(encoded: Encoded, number: int, part_EP: Parts) -> dict[str, Tensor]:
+    """A batch of sources, decoder inputs and labels: the target is predicted.
 
-    Every batch draws which tokens of the source are swapped, from the seed and the batch's number.
+    The decoder reads it shifted one place right, after `</s>`. Every batch draws which tokens of
+    the source are swapped, from the seed and the batch's number.
     """
-
-    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """A batch of sources, decoder inputs and labels."""
-        pad = self.encoded.symbols.pad
-        labels_EN = padded(self.encoded.ids(1, number, part_EP), IGNORED)
-        shifted_EN = labels_EN.roll(1, 1)
-        shifted_EN[:, 0] = self.encoded.symbols.end
-        inputs = self.encoded.inputs(number, part_EP)
-        if self.encoded.swapped:
-            inputs["input_ids"] = self._swapped(inputs["input_ids"], number)
-        return inputs | {
-            "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, pad),
-            "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
-            "labels": labels_EN,
-        }
-
-    def _swapped(self, ids_EN: Int[Tensor, "row token"], number: int) -> Int[Tensor, "row token"]:
-        """Token ids with a share replaced by tokens of all sources, frequent ones more often."""
-        rng = np.random.default_rng((self.seed, number))
-        usual_T = self.encoded.usual_T
-        is_swapped_EN = np.isin(ids_EN, self.encoded.symbols.usual)
-        is_swapped_EN &= rng.random(ids_EN.shape) < self.encoded.swapped
-        return torch.from_numpy(np.where(is_swapped_EN, rng.choice(usual_T, ids_EN.shape), ids_EN))
+    labels_EN = padded(encoded.ids(1, number, part_EP), IGNORED)
+    shifted_EN = labels_EN.roll(1, 1)
+    shifted_EN[:, 0] = encoded.symbols.end
+    inputs = encoded.inputs(number, part_EP)
+    if encoded.swapped:
+        inputs["input_ids"] = _swapped(encoded, inputs["input_ids"], number)
+    return inputs | {
+        "decoder_input_ids": shifted_EN.masked_fill(shifted_EN == IGNORED, encoded.symbols.pad),
+        "decoder_attention_mask": (labels_EN != IGNORED).to(torch.int64),
+        "labels": labels_EN,
+    }
 
 
-@final
-@dataclass(frozen=True)
-class CausalExamples(Examples):
-    """The next token is predicted at every token."""
-
-    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """A batch of texts, and the same texts shifted one place left as labels."""
-        inputs = self.encoded.inputs(number, part_EP)
-        is_token_EN = inputs["attention_mask"].bool()
-        labels_EN = inputs["input_ids"].masked_fill(~is_token_EN, IGNORED).roll(-1, 1)
-        labels_EN[:, -1] = IGNORED
-        return inputs | {"labels": labels_EN}
+def _swapped(
+    encoded: Encoded, ids_EN: Int[Tensor, "row token"], number: int
+) -> Int[Tensor, "row token"]:
+    """Token ids with a share replaced by tokens of all sources, frequent ones more often."""
+    rng = np.random.default_rng((encoded.seed, number))
+    is_swapped_EN = np.isin(ids_EN, encoded.symbols.usual)
+    is_swapped_EN &= rng.random(ids_EN.shape) < encoded.swapped
+    others_EN = rng.choice(encoded.usual_T, ids_EN.shape)
+    return torch.from_numpy(np.where(is_swapped_EN, others_EN, ids_EN))
 
 
-@final
-@dataclass(frozen=True)
-class MaskedExamples(Examples):
-    """15 % of the tokens are predicted: 80 % of them read as <mask>, 10 % as a random piece.
+def causal_batch(encoded: Encoded, number: int, part_EP: Parts) -> dict[str, Tensor]:
+    """A batch of texts, and the same texts shifted one place left as labels."""
+    inputs = encoded.inputs(number, part_EP)
+    is_token_EN = inputs["attention_mask"].bool()
+    labels_EN = inputs["input_ids"].masked_fill(~is_token_EN, IGNORED).roll(-1, 1)
+    labels_EN[:, -1] = IGNORED
+    return inputs | {"labels": labels_EN}
 
-    Every batch draws its own tokens, from the seed and the batch's number.
+
+def masked_batch(encoded: Encoded, number: int, part_EP: Parts) -> dict[str, Tensor]:
+    """A batch of texts with masked tokens, at least one a batch, and the original tokens.
+
+    15 % of the tokens are predicted: 80 % of them read as <mask>, 10 % as a random piece. Every
+    batch draws its own tokens, from the seed and the batch's number.
     Reference: BERT (Devlin et al., 2019), section 3.1, https://arxiv.org/abs/1810.04805
     """
-
-    def collate(self, number: int, part_EP: Parts) -> dict[str, Tensor]:
-        """A batch of texts with masked tokens, at least one a batch, and the original tokens."""
-        inputs, symbols = self.encoded.inputs(number, part_EP), self.encoded.symbols
-        assert symbols.mask is not None
-        ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((self.seed, number))
-        lot_EN = np.where(np.isin(ids_EN, symbols.usual), rng.random(ids_EN.shape), np.inf)
-        is_chosen_EN = np.isfinite(lot_EN) & (lot_EN <= max(SHARE_PREDICTED, lot_EN.min()))
-        kind_EN = rng.random(ids_EN.shape)
-        random_EN = rng.choice(symbols.usual, ids_EN.shape)
-        stand_in_EN = np.where(kind_EN < SHARE_MASK + SHARE_RANDOM, random_EN, ids_EN)
-        stand_in_EN = np.where(kind_EN < SHARE_MASK, symbols.mask, stand_in_EN)
-        return inputs | {
-            "input_ids": torch.from_numpy(np.where(is_chosen_EN, stand_in_EN, ids_EN)),
-            "labels": torch.from_numpy(np.where(is_chosen_EN, ids_EN, IGNORED)),
-        }
+    inputs, symbols = encoded.inputs(number, part_EP), encoded.symbols
+    assert symbols.mask is not None
+    ids_EN, rng = inputs["input_ids"].numpy(), np.random.default_rng((encoded.seed, number))
+    lot_EN = np.where(np.isin(ids_EN, symbols.usual), rng.random(ids_EN.shape), np.inf)
+    is_chosen_EN = np.isfinite(lot_EN) & (lot_EN <= max(SHARE_PREDICTED, lot_EN.min()))
+    kind_EN = rng.random(ids_EN.shape)
+    random_EN = rng.choice(symbols.usual, ids_EN.shape)
+    stand_in_EN = np.where(kind_EN < SHARE_MASK + SHARE_RANDOM, random_EN, ids_EN)
+    stand_in_EN = np.where(kind_EN < SHARE_MASK, symbols.mask, stand_in_EN)
+    return inputs | {
+        "input_ids": torch.from_numpy(np.where(is_chosen_EN, stand_in_EN, ids_EN)),
+        "labels": torch.from_numpy(np.where(is_chosen_EN, ids_EN, IGNORED)),
+    }
 
 
 def translation_model(
@@ -308,8 +292,8 @@ class Objective:
     """Function that reads files into rows."""
     model: Callable[[ModelRecipe, PreTrainedTokenizerBase, int], PreTrainedModel]
     """Function that makes a fresh model from a recipe, a vocabulary and a seed."""
-    examples: Callable[[Encoded, int], Examples]
-    """Function that makes batches from encoded rows and a seed."""
+    collate: Collate
+    """Function that makes batches."""
     metric: str
     """Name of the task's score on the development set, which compares checkpoints."""
     higher_is_better: bool = False
@@ -329,12 +313,12 @@ OBJECTIVES = {
             "translation",
             read_pairs,
             translation_model,
-            TranslationExamples,
+            translation_batch,
             "bleu",
             True,
             {"num_beams": 1},
         ),
-        Objective("masked-lm", read_texts, masked_model, MaskedExamples, "perplexity"),
-        Objective("causal-lm", read_texts, causal_model, CausalExamples, "perplexity"),
+        Objective("masked-lm", read_texts, masked_model, masked_batch, "perplexity"),
+        Objective("causal-lm", read_texts, causal_model, causal_batch, "perplexity"),
     )
 }

@@ -303,8 +303,7 @@ def _trainer(
     if start is not None:
         start_from(model, start)
     dev = None if text.dev is None else objective.dev(Loaded(model, tokenizer, "model"), text.dev)
-    examples = objective.examples(encoded, job.seed)
-    trainer = RecipeTrainer(model, recipe, examples, batches, arguments, dev=dev)
+    trainer = RecipeTrainer(model, recipe, encoded, objective.collate, batches, arguments, dev=dev)
     if job.patience is not None:
         trainer.add_callback(EarlyStoppingCallback(job.patience))
     tokens = int(lengths_NS[:, -1].sum())

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel, TrainingArguments
 from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils.generic import ModelOutput
 
-from headcount.papers.pretraining.examples import Examples
+from headcount.papers.pretraining.examples import Collate, Encoded
 from headcount.papers.pretraining.recipe import ModelRecipe
 from headcount.tasks import IGNORED, Task, evaluate
 from headcount.training import (
@@ -86,7 +86,8 @@ class RecipeTrainer(BatchesTrainer):
     Args:
         model: the model to train.
         recipe: settings of the training.
-        examples: the examples, which make the model's inputs.
+        encoded: the text.
+        collate: makes the model's inputs of it.
         batches: the examples of every batch, in order.
         arguments: arguments of transformers' Trainer.
         dev: the development set, if there is one.
@@ -96,7 +97,8 @@ class RecipeTrainer(BatchesTrainer):
         self,
         model: PreTrainedModel,
         recipe: ModelRecipe,
-        examples: Examples,
+        encoded: Encoded,
+        collate: Collate,
         batches: Batches,
         arguments: TrainingArguments,
         *,
@@ -113,7 +115,7 @@ class RecipeTrainer(BatchesTrainer):
             if recipe.consistency
             else smoothed(recipe.label_smoothing),
         )
-        self.dev, self._examples = dev, examples
+        self.dev, self._encoded, self._collate = dev, encoded, collate
         self._twice = recipe.consistency > 0
 
     @property
@@ -125,7 +127,7 @@ class RecipeTrainer(BatchesTrainer):
 
     def collate(self, number: int, part_EP: Parts) -> dict[str, Any]:
         """The model's inputs and labels for one batch."""
-        inputs = dict(self._examples.collate(number, part_EP))
+        inputs = self._collate(self._encoded, number, part_EP)
         return twice(inputs) if self._twice else inputs
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:

@@ -6,19 +6,29 @@ Reference: What Does BERT Look At? An Analysis of BERT's Attention (Clark et al.
 https://arxiv.org/abs/1906.04341
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from transformers import PreTrainedModel
 
 from headcount.analysis import analyze
-from headcount.core import Progress, amount, silent, table, write_document
+from headcount.core import (
+    Block,
+    Chart,
+    Document,
+    Heading,
+    Progress,
+    Table,
+    Text,
+    Warned,
+    amount,
+    silent,
+)
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded
-from headcount.papers.document import cell, names, number, verdict
-from headcount.papers.reproduce.probing import Files, about, apart, run_probes
+from headcount.papers.document import about, apart, cell, names, number, verdict
 from headcount.probes import (
     ClusterOptions,
     CoreferenceOptions,
@@ -60,30 +70,28 @@ def coreference_runs(
     return found
 
 
-def coreference_section(found: Sequence[Coreference]) -> list[str]:
-    """Paragraphs of the document on coreference."""
-    parts = ["## Coreference (table 2): accuracy of the best head, and of baselines"]
+def coreference_section(found: Sequence[Coreference]) -> Iterator[Block]:
+    """The document's part on coreference."""
+    yield Heading("Coreference (table 2): accuracy of the best head, and of baselines")
     for each in found:
         record = each.record
-        parts += [
+        yield Text(
             f"{amount(record.documents, 'document')} ({names(record.corpora[:1])}"
             f"{' and others' if len(record.corpora) > 1 else ''}) in windows of at most "
             f"{record.window} tokens: {amount(record.cases, 'mention')} with an antecedent in "
-            "their "
-            f"window, {record.out_of_reach:,} more have one before it only.",
-            _coreference_table(record.best),
-            *(f"Warning: {warning}." for warning in record.warnings),
-            "\n".join(_coreference_claims(record.best, 2 * record.single > record.cases)),
-        ]
-    parts.append(
+            f"their window, {record.out_of_reach:,} more have one before it only."
+        )
+        yield _coreference_table(record.best)
+        yield from map(Warned, record.warnings)
+        yield from _coreference_claims(record.best, 2 * record.single > record.cases)
+    yield Text(
         "The head is the best one on a random half of the documents; all numbers are those of the "
         "other half. The paper reports the best head on the data that it was found on, OntoNotes "
         "in documents of at most 128 tokens."
     )
-    return [part for part in parts if part]
 
 
-def _coreference_table(best: Sequence[ChosenHead]) -> str:
+def _coreference_table(best: Sequence[ChosenHead]) -> Table:
     rows = [
         [
             each.kind,
@@ -99,34 +107,37 @@ def _coreference_table(best: Sequence[ChosenHead]) -> str:
     titles = ("head", "nearest", "head match", "rules")
     headers = ["mentions", "paper, head 5-4", *(f"paper, {title}" for title in titles[1:])]
     headers += ["head", "here, head", *(f"here, {title}" for title in titles[1:]), "cases"]
-    return table(headers, rows)
+    return Table.of(headers, rows, "Accuracy by kind of mention")
 
 
 def _points(each: ChosenHead) -> str:
     return number(each.accuracy, each.low, each.high)
 
 
-def _coreference_claims(best: Sequence[ChosenHead], is_trivial: bool) -> list[str]:
+def _coreference_claims(best: Sequence[ChosenHead], is_trivial: bool) -> Iterator[Text]:
     """The paper's claims on one corpus; none if most mentions have one candidate only."""
     every = next((each for each in best if each.kind == "all"), None)
     if every is None or is_trivial:
-        return []
-    return [
-        verdict(
-            every.low > every.head_match,
-            "A head resolves coreference better than matching head words does",
-            f"{every.head} {_points(every)}, head match {100 * every.head_match:.1f}",
-        ),
-        verdict(
-            every.high >= every.rules,
-            "It comes close to rules",
-            f"{every.head} {_points(every)}, rules {100 * every.rules:.1f}",
-        ),
-    ]
+        return
+    yield verdict(
+        every.low > every.head_match,
+        "A head resolves coreference better than matching head words does",
+        f"{every.head} {_points(every)}, head match {100 * every.head_match:.1f}",
+    )
+    yield verdict(
+        every.high >= every.rules,
+        "It comes close to rules",
+        f"{every.head} {_points(every)}, rules {100 * every.rules:.1f}",
+    )
 
 
-def clusters_section(found: Clusters) -> list[str]:
-    """Paragraphs of the document on distances between heads."""
+def clusters_section(found: Clusters, map_of_heads: Iterable[Chart] = ()) -> Iterator[Block]:
+    """The document's part on distances between heads.
+
+    Args:
+        found: the distances.
+        map_of_heads: charts of them.
+    """
     record = found.record
     rows = [
         [
@@ -137,29 +148,27 @@ def clusters_section(found: Clusters) -> list[str]:
         ]
         for test in record.tests
     ]
-    lines = [
-        verdict(
+    headers = ["site", "heads of one layer", "heads of different layers", "p"]
+    nearest = [
+        f"{row['head_a']} and {row['head_b']} ({row['distance']:.3f})"
+        for row in found.distances.nsmallest(3, "distance").to_dict("records")
+    ]
+    yield Heading("Clusters of heads (section 6): Jensen-Shannon distances in nats per query")
+    yield Text(
+        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. The paper gives a "
+        "map of BERT-base's heads (figure 6), but no numbers."
+    )
+    yield Table.of(headers, rows, "Mean distances between heads by site")
+    yield Text(f"Nearest heads: {', '.join(nearest)}.")
+    for test in record.tests:
+        yield verdict(
             test.p <= SIGNIFICANT,
             f"Heads of one layer are nearer to each other than to others ({test.site})",
             f"{test.same_layer:.3f} nats within layers, {test.other_layers:.3f} between layers, "
             f"p = {test.p:.2g} in {amount(test.permutations, 'permutation')}",
         )
-        for test in record.tests
-    ]
-    nearest = [
-        f"{row['head_a']} and {row['head_b']} ({row['distance']:.3f})"
-        for row in found.distances.nsmallest(3, "distance").to_dict("records")
-    ]
-    return [
-        "## Clusters of heads (section 6): Jensen-Shannon distances in nats per query",
-        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. The paper gives a "
-        "map of BERT-base's heads (figure 6), but no numbers.",
-        table(["site", "heads of one layer", "heads of different layers", "p"], rows),
-        f"Nearest heads: {', '.join(nearest)}.",
-        "\n".join(lines),
-        *(f"Warning: {warning}." for warning in record.warnings),
-        "![clusters](figures/clusters.svg)",
-    ]
+    yield from map(Warned, record.warnings)
+    yield from map_of_heads
 
 
 PROBES = {
@@ -192,73 +201,77 @@ RELATIONS = {
 
 def reproduce_clark2019(
     loaded: Loaded | PreTrainedModel,
-    files: tuple[Files, Files],
+    found: Probed,
+    test: Sequence[str | Path],
     out: Path,
     options: ProbeOptions | None = None,
-    arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     *,
     documents: Sequence[str | Path] = (),
-) -> Path:
-    """Train attention probes, measure relations, coreference and clusters; write the document.
+) -> Document:
+    """Measure relations, coreference and clusters, and return the document.
 
     Of an encoder-decoder relations and clusters are left out, since a treebank has no targets.
 
     Args:
         loaded: the model.
-        files: files to train on and to measure on.
-        out: folder for the results.
-        options: options of the probes; which ones is decided by the paper.
-        arguments: arguments of the command, for the record.
+        found: its probes of attention, with and without word vectors (`attention`, `words`).
+        test: the files that they were measured on.
+        out: folder for the results on coreference and clusters.
+        options: options of the probes.
         progress: called with the progress.
         documents: files with coreference (see `corpora/coreference.py`); none leaves it out.
-
-    Returns:
-        The path of `clark2019.md`.
     """
     loaded = as_loaded(loaded)
     options = options or ProbeOptions()
-    probes = ("attention", "words")
-    found = run_probes(probes, loaded, files, out, options, arguments, progress)
-    relations, parts = None, list[str]()
+    relations, parts = None, list[Block]()
     if documents:
         parts += coreference_section(coreference_runs(loaded, documents, out, options, progress))
     if not loaded.model.config.is_encoder_decoder:
-        corpus = Corpus(files[1], as_words=options.as_words)
+        corpus = Corpus(test, as_words=options.as_words)
         relations = analyze(loaded, corpus, progress=progress).relations
-        corpus = Corpus(files[1], limit=options.test_limit, as_words=options.as_words)
+        corpus = Corpus(test, limit=options.test_limit, as_words=options.as_words)
         clusters = cluster(loaded, corpus, ClusterOptions(seed=options.seed), progress)
         clusters.write(out)
-        document_of(clusters).write(out / "clusters.md")
-        parts += clusters_section(clusters)
-    text = "\n".join([clark2019_document(found, relations), *(f"{part}\n" for part in parts)])
-    return write_document(out / "clark2019.md", text)
+        shown = document_of(clusters)
+        shown.write(out / "clusters.md")
+        parts += clusters_section(
+            clusters,
+            (each for each in shown.blocks if isinstance(each, Chart) and each.name == "clusters"),
+        )
+    document = clark2019_document(found, relations)
+    return replace(document, blocks=(*document.blocks, *parts))
 
 
-def clark2019_document(found: Probed, relations: pd.DataFrame | None) -> str:
+def clark2019_document(found: Probed, relations: pd.DataFrame | None) -> Document:
     """The document's part on probes and on the accuracies of heads by relation."""
-    parts = [
-        "# What Does BERT Look At? (Clark et al. 2019)",
+    blocks: list[Block] = [
         about(found),
-        "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies.",
-        "## Attention probes (table 3): UAS without punctuation",
+        Text(
+            "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies."
+        ),
+        Heading("Attention probes (table 3): UAS without punctuation"),
         _probe_table(found),
-        f"Word vectors: {found.record.vectors}, known for "
-        f"{100 * (found.record.vectors_found or 0):.1f} % of the test words (the paper: GloVe).",
-        "\n".join(_claims(found)),
+        Text(
+            f"Word vectors: {found.record.vectors}, known for "
+            f"{100 * (found.record.vectors_found or 0):.1f} % of the test words (the paper: GloVe)."
+        ),
+        *_claims(found),
     ]
     if relations is not None:
-        parts += [
-            "## Heads and relations (table 1): accuracy of the best head and the best offset",
+        blocks += [
+            Heading("Heads and relations (table 1): accuracy of the best head and the best offset"),
             _relation_table(relations, found.record.min_cases),
-            "Relations of Universal Dependencies stand for Stanford's. UD's `case` links a "
-            "preposition to its noun, where Stanford's `prep` links it to the governor of the "
-            "phrase.",
+            Text(
+                "Relations of Universal Dependencies stand for Stanford's. UD's “case” links a "
+                "preposition to its noun, where Stanford's “prep” links it to the governor of the "
+                "phrase."
+            ),
         ]
-    return "\n\n".join(parts) + "\n"
+    return Document("What Does BERT Look At? (Clark et al. 2019)", tuple(blocks))
 
 
-def _probe_table(found: Probed) -> str:
+def _probe_table(found: Probed) -> Table:
     rows = []
     for (probe, variant), (title, published) in PROBES.items():
         numbers = [
@@ -266,40 +279,39 @@ def _probe_table(found: Probed) -> str:
             for metric in ("uas", "las", "uas-tree")
         ]
         rows.append([title, published, *numbers])
-    return table(["probe", "paper, UAS", "here, UAS", "here, LAS", "here, UAS of best trees"], rows)
+    headers = ["probe", "paper, UAS", "here, UAS", "here, LAS", "here, UAS of best trees"]
+    return Table.of(headers, rows, "Accuracy of arcs by probe")
 
 
-def _claims(found: Probed) -> list[str]:
+def _claims(found: Probed) -> Iterator[Text]:
     def uas(probe: str, variant: str = "trained"):
         return found.find(probe=probe, variant=variant, metric="uas", relation="all")
 
     attention, words, offset = uas("attention"), uas("words"), uas("attention", "offset")
     random, distances = uas("words", "random-init"), uas("words", "distances")
-    return [
-        verdict(
-            apart(attention, offset),
-            "Attention maps hold much of the syntax",
-            f"attention {cell(attention)}, best fixed offset {cell(offset)}",
-        ),
-        verdict(
-            apart(words, attention),
-            "Word vectors add to it",
-            f"with vectors {cell(words)}, without {cell(attention)}",
-        ),
-        verdict(
-            apart(words, distances),
-            "Attention says more than distances do",
-            f"attention {cell(words)}, distances {cell(distances)}, both with word vectors",
-        ),
-        verdict(
-            apart(words, random),
-            "It is training that puts syntax there",
-            f"trained {cell(words)}, random weights {cell(random)}",
-        ),
-    ]
+    yield verdict(
+        apart(attention, offset),
+        "Attention maps hold much of the syntax",
+        f"attention {cell(attention)}, best fixed offset {cell(offset)}",
+    )
+    yield verdict(
+        apart(words, attention),
+        "Word vectors add to it",
+        f"with vectors {cell(words)}, without {cell(attention)}",
+    )
+    yield verdict(
+        apart(words, distances),
+        "Attention says more than distances do",
+        f"attention {cell(words)}, distances {cell(distances)}, both with word vectors",
+    )
+    yield verdict(
+        apart(words, random),
+        "It is training that puts syntax there",
+        f"trained {cell(words)}, random weights {cell(random)}",
+    )
 
 
-def _relation_table(relations: pd.DataFrame, min_cases: int) -> str:
+def _relation_table(relations: pd.DataFrame, min_cases: int) -> Table:
     rows = []
     found = [row for row in relations.to_dict("records") if row["direction"] != "head->dependent"]
     for name, (theirs, published, offset) in RELATIONS.items():
@@ -321,4 +333,5 @@ def _relation_table(relations: pd.DataFrame, min_cases: int) -> str:
             ]
         )
     headers = ["relation", "paper's", "paper, head", "paper, offset"]
-    return table([*headers, "here, head", "here, offset", "head", "cases"], rows)
+    headers += ["here, head", "here, offset", "head", "cases"]
+    return Table.of(headers, rows, "Accuracy of the best head by relation")

@@ -12,8 +12,8 @@ Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), section 6 a
 https://arxiv.org/abs/1905.09418
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import final
@@ -22,8 +22,23 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from headcount.core import SITE_COLOURS, SITES, Head, HeadTable, Kept, amount, new_figure, table
+from headcount.core import (
+    SITE_COLOURS,
+    SITES,
+    Block,
+    Chart,
+    Document,
+    Head,
+    Heading,
+    HeadTable,
+    Kept,
+    Text,
+    amount,
+    new_figure,
+)
+from headcount.core import Table as Shown
 from headcount.gates import Stretched
+from headcount.papers.reproduce.experiment import PruningExperiment
 from headcount.pruning import Keep, Method, PruningContext, Selection
 from headcount.reports import SITE_TITLES
 from headcount.results import CurvePoint, CurvePoints, Table, frame_of, read_table
@@ -67,11 +82,10 @@ class GateRow:
         return 1 - self.below - self.above
 
 
-def write_gates(rows: Sequence[GateRow], folder: Path) -> Path:
-    """Write the table into a folder; returns its path."""
-    path = folder / GATES
-    HeadTable(frame_of(tuple[GateRow, ...], rows)).write(path)
-    return path
+def write_gates(rows: Sequence[GateRow], folder: Path) -> None:
+    """Write the table into a folder; nothing if there are no rows."""
+    if rows:
+        HeadTable(frame_of(tuple[GateRow, ...], rows)).write(folder / GATES)
 
 
 def read_gates(folder: Path) -> tuple[GateRow, ...]:
@@ -155,6 +169,15 @@ def recorded_gates(recorder: GateRecorder, state: Path, points: CurvePoints) -> 
     return rows
 
 
+def with_densities(
+    document: Document, recorder: GateRecorder, experiment: PruningExperiment, points: CurvePoints
+) -> Document:
+    """A paper's document with a part on the gates of its trainings, whose table is written."""
+    rows = recorded_gates(recorder, experiment.state, points)
+    write_gates(rows, experiment.out)
+    return replace(document, blocks=(*document.blocks, *densities_section(rows)))
+
+
 def gate_rows(point: CurvePoint, log_a: Mapping[str, float]) -> list[GateRow]:
     """The rows of one training, from log a of every gate by head."""
     kept = set(map(str, point.heads))
@@ -189,26 +212,12 @@ def density(rows: Sequence[GateRow]) -> Float[np.ndarray, " bar"]:
     return np.concatenate([shares[:1], np.diff(shares), 1 - shares[-1:]])
 
 
-def write_densities(
-    rows: Sequence[GateRow], out: Path
-) -> tuple[str, dict[str, Callable[[], Figure]]]:
-    """Write the table of gates; returns the section of the document and what draws its figure.
-
-    Without rows, nothing is written, and the section says so.
-    """
+def densities_section(rows: Sequence[GateRow]) -> Iterator[Block]:
+    """The document's part on the shares of gates near 0, near 1 and between, by budget."""
+    yield Heading("Densities of gates (figure 6)")
     if not rows:
-        return f"{TITLE}\n\nGates were not recorded: an earlier version trained them.", {}
-    path = write_gates(rows, out)
-    return f"{densities_section(rows)}\n\nEvery gate is in `{path.name}`.", {
-        "gate_densities": partial(densities_figure, rows)
-    }
-
-
-TITLE = "## Densities of gates (figure 6)"
-
-
-def densities_section(rows: Sequence[GateRow]) -> str:
-    """The shares of gates near 0, near 1 and between, budget by budget."""
+        yield Text("Gates were not recorded: an earlier version trained them.")
+        return
     lines = []
     for keep, found in _by_keep(rows).items():
         numbers = (
@@ -220,15 +229,14 @@ def densities_section(rows: Sequence[GateRow]) -> str:
             [str(keep), *(f"{100 * each:.1f}" for each in numbers), f"{undecided} of {len(found)}"]
         )
     header = ["kept", "exactly 0", "< 0.1", "between", "> 0.9", "exactly 1", "mean gate between"]
-    return "\n\n".join(
-        [
-            TITLE,
-            "Probability in % that a drawn gate has such a value at the end of the training, mean "
-            "over heads. The last column counts the heads whose gate without noise is from 0.1 to "
-            "0.9: those that rounding changes most.",
-            table(header, lines),
-        ]
+    yield Text(
+        "Probability in % that a drawn gate has such a value at the end of the training, mean over "
+        "heads. The last column counts the heads whose gate without noise is from 0.1 to 0.9: "
+        "those that rounding changes most."
     )
+    yield Shown.of(header, lines, "Shares of gates by budget")
+    yield Text(f"Every gate is in {GATES}.")
+    yield Chart("gate_densities", "Densities of gates by budget", partial(densities_figure, rows))
 
 
 def densities_figure(rows: Sequence[GateRow]) -> Figure:

@@ -4,12 +4,10 @@ Reference: A Structural Probe for Finding Syntax in Word Representations (Hewitt
 https://aclanthology.org/N19-1419/
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from headcount.core import table
-from headcount.papers.document import cell, verdict
-from headcount.papers.reproduce.probing import ProbePaper, about, apart
-from headcount.probes import ProbeOptions
+from headcount.core import Document, Heading, Table, Text
+from headcount.papers.document import about, apart, cell, verdict
 from headcount.results import Probed, ProbeRow, select
 
 METRICS = {
@@ -28,22 +26,27 @@ HEWITT_RANKS = (64, *(rank for rank in RANKS if rank != 64))
 """The paper's ranks; the first one is for every hidden state."""
 
 
-def hewitt2019_document(found: Probed) -> str:
-    """The document, from structural probes."""
+def hewitt2019_document(found: Probed) -> Document:
+    """The document, from structural probes (`structure`)."""
     by_layer, rank = _by_layer(found)
-    parts = [
-        "# A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning 2019)",
-        about(found),
-        "The paper's model is BERT-base, its data the Penn Treebank with Stanford dependencies. "
-        "Distances and depths are rank correlations, times 100.",
-        f"## By hidden state, rank {rank} (table 1)",
-        table(["hidden state", *(title for title, _ in METRICS.values())], _layer_rows(found)),
-    ]
+    headers = ["hidden state", *(title for title, _ in METRICS.values())]
     ranks = _rank_rows(found, rank, by_layer)
-    if ranks:
-        parts += ["## By rank (figure 5)", table(["rank", "paper, UUAS", "here, UUAS"], ranks)]
-    parts += ["## Claims", "\n".join(_claims(found, by_layer))]
-    return "\n\n".join(parts) + "\n"
+    by_rank = Table.of(["rank", "paper, UUAS", "here, UUAS"], ranks, "UUAS by rank")
+    return Document(
+        "A Structural Probe for Finding Syntax in Word Representations (Hewitt and Manning 2019)",
+        (
+            about(found),
+            Text(
+                "The paper's model is BERT-base, its data the Penn Treebank with Stanford "
+                "dependencies. Distances and depths are rank correlations, times 100."
+            ),
+            Heading(f"By hidden state, rank {rank} (table 1)"),
+            Table.of(headers, _layer_rows(found), "Scores by hidden state"),
+            *((Heading("By rank (figure 5)"), by_rank) if ranks else ()),
+            Heading("Claims"),
+            *_claims(found, by_layer),
+        ),
+    )
 
 
 def _by_layer(found: Probed) -> tuple[dict[int, ProbeRow], int]:
@@ -80,28 +83,20 @@ def _rank_rows(found: Probed, first: int, by_layer: Mapping[int, ProbeRow]) -> l
     ]
 
 
-def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> list[str]:
+def _claims(found: Probed, by_layer: Mapping[int, ProbeRow]) -> Iterator[Text]:
     best = max(by_layer, key=lambda layer: by_layer[layer].value)
     random = found.find(metric="uuas", variant="random-init")
     last = max(by_layer)
-    return [
-        verdict(
-            apart(by_layer[best], random),
-            "Trees are in hidden states as squared distances, by training",
-            f"hidden state {best}: {cell(by_layer[best])}, random weights {cell(random)}",
-        ),
-        verdict(
-            0 < best < last
-            and apart(by_layer[best], by_layer.get(0))
-            and apart(by_layer[best], by_layer[last]),
-            "Middle layers hold most of the tree",
-            f"UUAS of hidden states 0, {best} and {last}: {cell(by_layer.get(0))}, "
-            f"{cell(by_layer[best])}, {cell(by_layer[last])}",
-        ),
-    ]
-
-
-reproduce_hewitt2019 = ProbePaper(
-    "hewitt2019", ("structure",), hewitt2019_document, ProbeOptions(ranks=HEWITT_RANKS)
-)
-"""Trains structural probes of every hidden state and rank, and writes the document."""
+    yield verdict(
+        apart(by_layer[best], random),
+        "Trees are in hidden states as squared distances, by training",
+        f"hidden state {best}: {cell(by_layer[best])}, random weights {cell(random)}",
+    )
+    yield verdict(
+        0 < best < last
+        and apart(by_layer[best], by_layer.get(0))
+        and apart(by_layer[best], by_layer[last]),
+        "Middle layers hold most of the tree",
+        f"UUAS of hidden states 0, {best} and {last}: {cell(by_layer.get(0))}, "
+        f"{cell(by_layer[best])}, {cell(by_layer[last])}",
+    )

@@ -5,33 +5,27 @@ Incorporating Residual and Normalization Layers into Analysis of Masked Language
 et al., 2021), https://arxiv.org/abs/2109.07152
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from transformers import PreTrainedModel
 
 from headcount.core import (
     ACCENT,
     INK,
     MUTED,
     SITES,
-    Progress,
+    Chart,
+    Document,
+    Heading,
+    Table,
+    Text,
     amount,
-    literal,
     new_figure,
-    silent,
-    table,
-    write_document,
 )
-from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded
 from headcount.numbers import percent
-from headcount.papers.contribution_rows import measure_contributions
 from headcount.papers.contributions import MIXINGS
 from headcount.papers.document import cell, names, sites_of, verdict
 from headcount.papers.records import ContributionTable
@@ -52,75 +46,48 @@ TITLES = {
 _COLOURS: Mapping[str, str] = dict(zip(KINDS, (ACCENT, "#0072B2", "#009E73", INK), strict=True))
 
 
-def reproduce_kobayashi2020(
-    loaded: Loaded | PreTrainedModel,
-    corpus: Corpus,
-    out: Path,
-    *,
-    samples: int = 1000,
-    max_tokens: int = 2048,
-    share_masked: float = 0.0,
-    arguments: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """Measure weights, norms and mixing ratios, and write the document.
-
-    Args:
-        loaded: the model.
-        corpus: what to measure on.
-        out: folder for the results.
-        samples: number of resamples of the sentences.
-        max_tokens: number of padded tokens in a batch.
-        share_masked: share of the tokens that the model reads as the mask token.
-        arguments: arguments of the command, for the record.
-        progress: called with the progress.
-
-    Returns:
-        The path of `kobayashi2020.md`.
-    """
-    loaded = as_loaded(loaded)
-    found = measure_contributions(
-        loaded,
-        corpus,
-        samples=samples,
-        max_tokens=max_tokens,
-        share_masked=share_masked,
-        progress=progress,
-    )
-    found = found.recorded(arguments or {})
-    found.write(out)
-    drawn = {"weights_and_norms": _shares_figure, "mixing": _mixing_figure}
-    figures = {name: partial(draw, found) for name, draw in drawn.items()}
-    return write_document(out / "kobayashi2020.md", kobayashi2020_document(found), figures)
-
-
-def kobayashi2020_document(found: ContributionTable) -> str:
+def kobayashi2020_document(found: ContributionTable) -> Document:
     """The document, from measured contributions."""
     record, sites = found.record, sites_of(found.rows)
     masks = f"The model read {percent(record.share_masked)} of the tokens as its mask token. "
-    parts = [
-        "# Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
-        f"Here: {literal(record.model)} ({amount(record.heads, 'head')}), "
-        f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. "
-        f"{masks if record.share_masked else ''}Intervals are 95 %, by a bootstrap over "
-        "sentences. The papers' model is BERT-base on Wikipedia.",
-        "## Weights and norms by kind of token (2020, section 4), means over layers",
-        _kinds_table(found, sites),
-        "The share of a kind is its part of the sum over all pairs of tokens: of weights A, of "
-        "weighted norms A ||f(x)||, and of norms ||sum over heads of A f(x)||. The correlation is "
-        "Spearman's between the weight that a token gets and its ||f(x)||, over tokens of the "
-        "kind, averaged over heads.",
-        "## Frequency: Spearman's correlation with the rank of a token (the most frequent first)",
-        _rank_table(found, sites),
-        "## Mixing ratios (2021): share of the context in what the block computes, per cent",
-        _mixing_table(found, sites),
-        "\n".join(_claims(found, sites)),
-        *record.warnings,
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return Document(
+        "Attention is Not Only a Weight (Kobayashi et al. 2020 and 2021)",
+        (
+            Text(
+                f"Here: {record.model} ({amount(record.heads, 'head')}), "
+                f"{amount(record.sentences, 'sentence')} of {names(record.corpora)}. "
+                f"{masks if record.share_masked else ''}Intervals are 95 %, by a bootstrap over "
+                "sentences. The papers' model is BERT-base on Wikipedia."
+            ),
+            Heading("Weights and norms by kind of token (2020, section 4), means over layers"),
+            _kinds_table(found, sites),
+            Text(
+                "The share of a kind is its part of the sum over all pairs of tokens: of weights "
+                "A, of weighted norms A ||f(x)||, and of norms ||sum over heads of A f(x)||. The "
+                "correlation is Spearman's between the weight that a token gets and its ||f(x)||, "
+                "over tokens of the kind, averaged over heads."
+            ),
+            Heading(
+                "Frequency: Spearman's correlation with the rank of a token (the most frequent "
+                "first)"
+            ),
+            _rank_table(found, sites),
+            Heading(
+                "Mixing ratios (2021): share of the context in what the block computes, per cent"
+            ),
+            _mixing_table(found, sites),
+            *_claims(found, sites),
+            Chart(
+                "weights_and_norms",
+                "Shares of weights and of weighted norms by layer",
+                partial(_shares_figure, found),
+            ),
+            Chart("mixing", "Mixing ratios by layer", partial(_mixing_figure, found)),
+        ),
+    ).ending(record.warnings, record.signature)
 
 
-def _kinds_table(found: ContributionTable, sites: list[str]) -> str:
+def _kinds_table(found: ContributionTable, sites: list[str]) -> Table:
     rows = []
     for site in sites:
         for kind in KINDS:
@@ -139,19 +106,21 @@ def _kinds_table(found: ContributionTable, sites: list[str]) -> str:
                 ]
             )
     shares = ("weights, %", "weighted norms, %", "norms of sums, %")
-    return table(["site", "kind", *shares, "mean norm of f(x)", "correlation"], rows)
+    headers = ["site", "kind", *shares, "mean norm of f(x)", "correlation"]
+    return Table.of(headers, rows, "Weights and norms by kind of token")
 
 
-def _rank_table(found: ContributionTable, sites: list[str]) -> str:
+def _rank_table(found: ContributionTable, sites: list[str]) -> Table:
     metrics = ("norm", "weight", "weighted_norm")
     rows = [
         [SITES[site], *(cell(found.find(site, "by_rank", each), 1.0, 2) for each in metrics)]
         for site in sites
     ]
-    return table(["site", "norm of f(x)", "weight", "weighted norm"], rows)
+    headers = ["site", "norm of f(x)", "weight", "weighted norm"]
+    return Table.of(headers, rows, "Correlations with the rank of a token")
 
 
-def _mixing_table(found: ContributionTable, sites: list[str]) -> str:
+def _mixing_table(found: ContributionTable, sites: list[str]) -> Table:
     own = [site for site in sites if found.find(site, "mixing", "attn-w") is not None]
     rows = [
         [
@@ -161,52 +130,42 @@ def _mixing_table(found: ContributionTable, sites: list[str]) -> str:
         ]
         for method in MIXINGS
     ]
-    return table(["by", "BERT-base (paper)", *(f"here, {SITES[site]}" for site in own)], rows)
+    headers = ["by", "BERT-base (paper)", *(f"here, {SITES[site]}" for site in own)]
+    return Table.of(headers, rows, "Mixing ratios by method")
 
 
-def _claims(found: ContributionTable, sites: list[str]) -> list[str]:
-    lines = []
+def _claims(found: ContributionTable, sites: list[str]) -> Iterator[Text]:
     for site in sites:
-        lines += _claims_about_kinds(found, site)
+        yield from _claims_about_kinds(found, site)
         ranked = found.find(site, "by_rank", "norm")
         if ranked is not None and ranked.cases > 2:
-            lines.append(
-                verdict(
-                    ranked.low > 0,
-                    f"{SITES[site]}: frequent tokens have small norms",
-                    f"correlation of rank and norm {cell(ranked, 1.0, 2)}",
-                )
+            yield verdict(
+                ranked.low > 0,
+                f"{SITES[site]}: frequent tokens have small norms",
+                f"correlation of rank and norm {cell(ranked, 1.0, 2)}",
             )
         weights, norms = (found.find(site, "mixing", each) for each in ("attn-n", "attnres-n"))
         if weights is None or norms is None or norms.value != norms.value:
             continue
-        lines.append(
-            verdict(
-                norms.high < 0.5 and norms.high < weights.low,
-                f"{SITES[site]}: with the residual, a token itself contributes more than its "
-                "context",
-                f"context {cell(norms)} %, without the residual {cell(weights)} %",
-            )
+        yield verdict(
+            norms.high < 0.5 and norms.high < weights.low,
+            f"{SITES[site]}: with the residual, a token itself contributes more than its context",
+            f"context {cell(norms)} %, without the residual {cell(weights)} %",
         )
-    return lines
 
 
-def _claims_about_kinds(found: ContributionTable, site: str) -> list[str]:
-    lines = []
+def _claims_about_kinds(found: ContributionTable, site: str) -> Iterator[Text]:
     for kind in KINDS[:-1]:
         weight, norm = (
             found.find(site, metric, kind) for metric in ("weight_share", "weighted_norm_share")
         )
         if weight is None or norm is None or not weight.cases:
             continue
-        lines.append(
-            verdict(
-                norm.high < weight.low,
-                f"{SITES[site]}: {kind} tokens contribute less by norms than by weights",
-                f"weights {cell(weight)} %, norms {cell(norm)} %",
-            )
+        yield verdict(
+            norm.high < weight.low,
+            f"{SITES[site]}: {kind} tokens contribute less by norms than by weights",
+            f"weights {cell(weight)} %, norms {cell(norm)} %",
         )
-    return lines
 
 
 def _shares_figure(found: ContributionTable) -> Figure:

@@ -4,7 +4,7 @@ Reference: Revealing the Dark Secrets of BERT (Kovaleva et al., 2019), https://a
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -15,17 +15,20 @@ from scipy.stats import binomtest
 
 from headcount.core import (
     SITES,
+    Block,
+    Chart,
+    Document,
     Head,
+    Heading,
     Progress,
     Stopwatch,
+    Table,
+    Text,
     amount,
-    literal,
     name_of,
     new_figure,
     plain_grid,
     silent,
-    table,
-    write_document,
 )
 from headcount.corpora import Batches, Columns, Corpus, Sentence, read_data, take_census
 from headcount.importance import Options, assess
@@ -38,6 +41,12 @@ from headcount.papers.word_classes import WORD_CLASSES, attention_to_words
 from headcount.reports import SITE_TITLES
 from headcount.statistics import Bootstrap, few_clusters
 from headcount.tasks import COLUMNS, Task
+
+HEAD_FIGURES = {
+    "disabled": "Drop of the score by head with uniform attention",
+    "cosine": "Cosine of maps before and after fine-tuning by head",
+}
+"""What is shown of every head, and its title."""
 
 
 @final
@@ -65,8 +74,6 @@ class TunedCase:
     """Whether their words are read joined by spaces, in place of the text as it is written."""
     samples: int = 1000
     """Number of resamples of the examples."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the command, for the record."""
 
     def words(self) -> Corpus:
         """The treebank."""
@@ -89,30 +96,16 @@ class TunedCase:
         return Corpus.from_sentences(sentences)
 
 
-def reproduce_kovaleva2019(
-    case: TunedCase, out: Path, max_tokens: int = 1024, progress: Progress = silent
-) -> Path:
-    """Compare a model before and after fine-tuning, disable its heads, and write the document.
-
-    Args:
-        case: the models and the data.
-        out: folder for the results.
-        max_tokens: number of padded tokens in a batch, whose maps are held.
-        progress: called with the progress.
-
-    Returns:
-        The path of `kovaleva2019.md`.
-    """
-    found = measure_tuned_maps(case, max_tokens, progress)
-    found.write(out)
-    figures = {metric: partial(_heads_figure, found, metric) for metric in ("disabled", "cosine")}
-    return write_document(out / "kovaleva2019.md", kovaleva2019_document(found), figures)
-
-
 def measure_tuned_maps(
     case: TunedCase, max_tokens: int = 1024, progress: Progress = silent
 ) -> TunedMaps:
-    """Patterns, cosines, attention to words and disabled heads, as a table."""
+    """Compare a model before and after fine-tuning, and disable its heads.
+
+    Args:
+        case: the models and the data.
+        max_tokens: number of padded tokens in a batch, whose maps are held.
+        progress: called with the progress.
+    """
     watch = Stopwatch()
     classifier = train_pattern_classifier()
     watch.lap("classifier")
@@ -157,7 +150,6 @@ def measure_tuned_maps(
             *(few_clusters(num_words, "sentence") if case.treebank else ()),
         ),
         timings=watch.seconds,
-        arguments=case.arguments,
     )
     return TunedMaps(record, tuple(rows))
 
@@ -190,44 +182,53 @@ def _disabled(
         yield TunedRow(effect.site, effect.layer, "all", "disabled", "", *ends, total)
 
 
-def kovaleva2019_document(found: TunedMaps) -> str:
+def kovaleva2019_document(found: TunedMaps) -> Document:
     """The document, from measured maps."""
     record = found.record
     sites = sites_of(found.rows)
-    parts = [
-        "# Revealing the Dark Secrets of BERT (Kovaleva et al. 2019)",
-        f"Here: {literal(record.model)}, fine-tuned as {literal(record.tuned)}, on "
-        f"{amount(record.examples, 'example')} of {names(record.data)}: "
-        f"{in_unit(record.metric, True)} {scale(record.metric) * record.score:.1f}. Intervals are "
-        "95 %, by a bootstrap over examples; those of disabled heads are `headcount "
-        "importance`'s. The "
-        "paper's model is BERT-base, its tasks seven of GLUE.",
-        "## Patterns (section 4.1): share of maps, per cent",
+    blocks: list[Block] = [
+        Text(
+            f"Here: {record.model}, fine-tuned as {record.tuned}, on "
+            f"{amount(record.examples, 'example')} of {names(record.data)}: "
+            f"{in_unit(record.metric, True)} {scale(record.metric) * record.score:.1f}. Intervals "
+            "are 95 %, by a bootstrap over examples; those of disabled heads are headcount "
+            "importance's. The paper's model is BERT-base, its tasks seven of GLUE."
+        ),
+        Heading("Patterns (section 4.1): share of maps, per cent"),
         _pattern_table(found, sites),
-        "The rule is that of `headcount analyze`. The classifier is a small convolutional network "
-        f"trained on generated maps, of which it gets {100 * record.classifier_accuracy:.1f} % of "
-        "held-out ones right. The paper's was trained on 400 maps labelled by hand.",
-        _agreement(found, sites),
-        "## Cosine of maps before and after fine-tuning (4.2)",
+        Text(
+            "The rule is that of headcount analyze. The classifier is a small convolutional "
+            f"network trained on generated maps, of which it gets "
+            f"{100 * record.classifier_accuracy:.1f} % of held-out ones right. The paper's was "
+            "trained on 400 maps labelled by hand."
+        ),
+        *_agreement(found, sites),
+        Heading("Cosine of maps before and after fine-tuning (4.2)"),
         _layer_table(found, sites, "cosine", 1.0),
     ]
     if record.treebank:
-        parts += [
-            "## Attention to classes of words (4.3), "
-            f"{amount(record.treebank_sentences, 'sentence')} of "
-            f"{names(record.treebank)}",
+        sentences = amount(record.treebank_sentences, "sentence")
+        blocks += [
+            Heading(
+                f"Attention to classes of words (4.3), {sentences} of {names(record.treebank)}"
+            ),
             _word_table(found, sites),
         ]
-    parts += [
-        "## Disabled heads (4.4): drop of the score when a layer's attention is uniform",
+    blocks += [
+        Heading("Disabled heads (4.4): drop of the score when a layer's attention is uniform"),
         _layer_table(found, sites, "disabled", scale(record.metric)),
-        "\n".join(_claims(found, sites)),
-        *record.warnings,
+        *_claims(found, sites),
+        *(
+            Chart(metric, title, partial(_heads_figure, found, metric))
+            for metric, title in HEAD_FIGURES.items()
+        ),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return Document(
+        "Revealing the Dark Secrets of BERT (Kovaleva et al. 2019)", tuple(blocks)
+    ).ending(record.warnings, record.signature)
 
 
-def _pattern_table(found: TunedMaps, sites: list[str]) -> str:
+def _pattern_table(found: TunedMaps, sites: list[str]) -> Table:
     rows = []
     for site in sites:
         for pattern in PATTERNS:
@@ -237,31 +238,30 @@ def _pattern_table(found: TunedMaps, sites: list[str]) -> str:
             published = "32 to 61" if pattern == "heterogeneous" else "–"
             rows.append([SITES[site], pattern.replace("_", " + "), published, *map(cell, numbers)])
     headers = ["site", "pattern", "paper", "rule, before", "rule, after", "classifier, after"]
-    return table(headers, rows)
+    return Table.of(headers, rows, "Share of maps by pattern")
 
 
-def _agreement(found: TunedMaps, sites: list[str]) -> str:
-    lines = []
+def _agreement(found: TunedMaps, sites: list[str]) -> Iterator[Text]:
     for site in sites:
         same, kappa = found.find(site, "agreement"), found.find(site, "kappa")
-        lines.append(
+        yield Text(
             f"Rule and classifier agree on {cell(same)} % of the maps of {SITES[site]} "
             f"(Cohen's kappa {cell(kappa, 1.0, 2)})."
         )
-    return "\n".join(lines)
 
 
-def _layer_table(found: TunedMaps, sites: list[str], metric: str, factor: float) -> str:
+def _layer_table(found: TunedMaps, sites: list[str], metric: str, factor: float) -> Table:
     rows = []
     for site in sites:
         for row in found.layers(site, metric):
             heads = sorted(found.heads(site, metric, row.layer), key=lambda each: each.value)
             ends = (f"{each.head} {factor * each.value:.2f}" for each in (heads[0], heads[-1]))
             rows.append([f"{SITES[site]}.{row.layer}", cell(row, factor, 2), *ends])
-    return table(["layer", "all heads", "lowest head", "highest head"], rows)
+    headers = ["layer", "all heads", "lowest head", "highest head"]
+    return Table.of(headers, rows, HEAD_FIGURES[metric])
 
 
-def _word_table(found: TunedMaps, sites: list[str]) -> str:
+def _word_table(found: TunedMaps, sites: list[str]) -> Table:
     rows = []
     for site in sites:
         for kind in WORD_CLASSES:
@@ -271,29 +271,25 @@ def _word_table(found: TunedMaps, sites: list[str]) -> str:
             ]
             if numbers[1] != "–":
                 rows.append([SITES[site], kind, *numbers])
-    return table(["site", "class", "share of tokens, %", "attention before, %", "after, %"], rows)
+    headers = ["site", "class", "share of tokens, %", "attention before, %", "after, %"]
+    return Table.of(headers, rows, "Attention by class of words")
 
 
-def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
-    lines = []
+def _claims(found: TunedMaps, sites: list[str]) -> Iterator[Text]:
     for site in sites:
         mixed = found.find(site, "after", "heterogeneous")
         if mixed is not None:
-            lines.append(
-                verdict(
-                    0.32 <= mixed.value <= 0.61,
-                    f"{SITES[site]}: 32 to 61 % of the maps are heterogeneous",
-                    f"{cell(mixed)} %",
-                )
+            yield verdict(
+                0.32 <= mixed.value <= 0.61,
+                f"{SITES[site]}: 32 to 61 % of the maps are heterogeneous",
+                f"{cell(mixed)} %",
             )
         known = found.layers(site, "cosine")
         if len(known) > 1:
-            lines.append(
-                verdict(
-                    min(known, key=lambda row: row.value) in known[-2:],
-                    f"{SITES[site]}: the last two layers change most",
-                    ", ".join(f"{row.layer}: {row.value:.2f}" for row in known),
-                )
+            yield verdict(
+                min(known, key=lambda row: row.value) in known[-2:],
+                f"{SITES[site]}: the last two layers change most",
+                ", ".join(f"{row.layer}: {row.value:.2f}" for row in known),
             )
         heads = found.heads(site, "disabled")
         gains = [row for row in heads if row.value < 0]
@@ -302,18 +298,15 @@ def _claims(found: TunedMaps, sites: list[str]) -> list[str]:
         p = float(binomtest(better, len(heads), 0.025, "greater").pvalue)
         best = min(heads, key=lambda row: row.value)
         factor = scale(found.record.metric)
-        lines.append(
-            verdict(
-                p < 0.05,
-                f"{SITES[site]}: disabling some heads raises the score",
-                f"{len(gains)} of {amount(len(heads), 'head')}, most {best.head}: "
-                f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
-                f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; "
-                f"intervals above 0: {better}, of which chance explains {0.025 * len(heads):.1f} "
-                f"(binomial p = {p:.2g})",
-            )
+        yield verdict(
+            p < 0.05,
+            f"{SITES[site]}: disabling some heads raises the score",
+            f"{len(gains)} of {amount(len(heads), 'head')}, most {best.head}: "
+            f"{0.0 - factor * best.value:+.2f}, uncorrected 95 % interval "
+            f"{0.0 - factor * best.high:+.2f} to {0.0 - factor * best.low:+.2f}; "
+            f"intervals above 0: {better}, of which chance explains {0.025 * len(heads):.1f} "
+            f"(binomial p = {p:.2g})",
         )
-    return lines
 
 
 def _heads_figure(found: TunedMaps, metric: str) -> Figure:

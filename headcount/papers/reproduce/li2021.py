@@ -6,13 +6,12 @@ https://arxiv.org/abs/2108.04657
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from headcount.core import InputError, code, table, write_document
+from headcount.core import Document, InputError, Table, Text
 from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
-from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
+from headcount.papers.reproduce.gate_densities import GateRecorder, with_densities
 from headcount.pruning import Method, li2021, michel2019, voita2019, with_options
 from headcount.results import Curve
 from headcount.training import Trained
@@ -28,16 +27,13 @@ WAYS: Mapping[str, tuple[Trained, bool]] = {
 
 def reproduce_li2021(
     experiment: PruningExperiment, keeps: Sequence[int], tune: Mapping[str, Any] | None = None
-) -> Path:
-    """Prune with every method under every budget, and write `li2021.md`.
+) -> Document:
+    """Prune with every method under every budget, and return the document.
 
     Args:
         experiment: the model, its data and the folder.
         keeps: numbers of kept heads among those that may be pruned.
         tune: fields of every training with gates, e.g. `{"updates": 2000}`.
-
-    Returns:
-        The path of the document.
 
     Raises:
         InputError: if a budget can't be met, a training is impossible, or `tune` sets `trained`.
@@ -46,10 +42,8 @@ def reproduce_li2021(
     recorder = GateRecorder(methods["l0"], "l0")
     methods["l0"] = recorder
     found = experiment.curve(methods, keeps, [experiment.settings.seed])
-    text = li2021_document(found, experiment.splits.dev.higher_is_better)
-    rows = recorded_gates(recorder, experiment.state, found.points)
-    densities, figures = write_densities(rows, experiment.out)
-    return write_document(experiment.out / "li2021.md", f"{text}\n{densities}\n", figures)
+    document = li2021_document(found, experiment.splits.dev.higher_is_better)
+    return with_densities(document, recorder, experiment, found.points)
 
 
 def li2021_methods(
@@ -86,7 +80,7 @@ def li2021_methods(
     return found
 
 
-def li2021_document(found: Curve, higher_is_better: bool) -> str:
+def li2021_document(found: Curve, higher_is_better: bool) -> Document:
     """The document: every method's score under every budget, and the paper's claim."""
     points, metric = found.points, found.record.metric
     column, names = score_column(points), [*li2021_methods()]
@@ -109,13 +103,15 @@ def li2021_document(found: Curve, higher_is_better: bool) -> str:
         for keep in points.keeps
     ]
     gap = times * (points.mean(JOINT, column) - points.mean("l0", column))
-    parts = [
-        "# Differentiable subset pruning (Li et al., 2021), with our numbers",
-        f"{unit}; `{column}` of `curve.parquet`, figures in [curve.md](curve.md).",
-        table(["heads kept", *names], rows),
-        "The paper claims that subsets are at least as good as Hard Concrete gates (l0) and keep "
-        "exactly the requested number of heads. Here, joint subset minus l0, mean over the "
-        f"budgets: {change(gap)}.",
-        code(found.record.signature),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        "Differentiable subset pruning (Li et al., 2021), with our numbers",
+        (
+            Text(f"{unit}; {column} of curve.parquet, figures in curve.md."),
+            Table.of(["heads kept", *names], rows, "Scores by budget and method"),
+            Text(
+                "The paper claims that subsets are at least as good as Hard Concrete gates (l0) "
+                "and keep exactly the requested number of heads. Here, joint subset minus l0, mean "
+                f"over the budgets: {change(gap)}."
+            ),
+        ),
+    ).ending((), found.record.signature)

@@ -1,18 +1,19 @@
 """Are Sixteen Heads Really Better than One? Tables 1 to 3 and figures 1 and 2, with our numbers.
 
 One head removed at a time (section 3.2), one head kept per layer (3.3), and the same heads on other
-data (3.4). A change is the score without the heads minus the score of the dense model; bold means
-p < 0.01, uncorrected, as in the paper. Significance is that of the run: paired approximate
-randomization for BLEU, chrF and accuracy (the paper uses a paired bootstrap for BLEU and a t-test
-for accuracy), a paired bootstrap for all else. The only kept head of a layer is chosen on other
-examples than it is measured on: on the first of two data sets, or by each half for the other half.
+data (3.4). A change is the score without the heads minus the score of the dense model; an asterisk
+means p < 0.01, uncorrected, as bold does in the paper. Significance is that of the run: paired
+approximate randomization for BLEU, chrF and accuracy (the paper uses a paired bootstrap for BLEU
+and a t-test for accuracy), a paired bootstrap for all else. The only kept head of a layer is chosen
+on other examples than it is measured on: on the first of two data sets, or by each half for the
+other half.
 
 Reference: Are Sixteen Heads Really Better than One? (Michel et al., 2019),
 https://arxiv.org/abs/1905.10650
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,14 +33,17 @@ from headcount.core import (
     MUTED,
     SITE_COLOURS,
     SITE_MARKERS,
+    Block,
+    Chart,
+    Document,
+    Heading,
     HeadTable,
     Progress,
+    Table,
+    Text,
     amount,
-    code,
     new_figure,
     silent,
-    table,
-    write_document,
 )
 from headcount.importance import (
     Options,
@@ -153,8 +157,8 @@ def reproduce_michel2019(
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     max_tokens: int = MAX_TOKENS,
-) -> Path:
-    """Ablate every head on one or two data sets, and write the document.
+) -> Document:
+    """Ablate every head on one or two data sets, and return the document.
 
     What an unfinished call with the same model, data and options left in the folder is resumed.
 
@@ -167,9 +171,6 @@ def reproduce_michel2019(
         arguments: arguments of the command, for the records.
         progress: function that is called with the progress.
         max_tokens: number of padded tokens in a batch.
-
-    Returns:
-        The path of `michel2019.md`.
 
     Raises:
         InputError: if a folder holds results of another model.
@@ -187,11 +188,11 @@ def reproduce_michel2019(
         found.recorded(arguments or {}).write(folder)
     if (out / "run.json").exists():
         write_report(out)
-    return write_michel2019(out, beside)
+    return read_michel2019(out, beside)
 
 
-def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
-    """Write `michel2019.md` and figures from one or two assessments by ablation.
+def read_michel2019(folder: Path, other_folder: Path | None = None) -> Document:
+    """The document, from the folders of one or two assessments by ablation.
 
     Raises:
         InputError: if a folder holds no such assessment, or the two have different heads.
@@ -206,13 +207,10 @@ def write_michel2019(folder: Path, other_folder: Path | None = None) -> Path:
             Signature.parse(ablated.record.signature),
         )
     other = None if other_folder is None else Ablated.read(other_folder)
-    figures = {"michel2019_figure1": partial(histogram, ablated)}
-    if other is not None:
-        figures["michel2019_figure2"] = partial(two_data_sets, ablated, other)
-    return write_document(folder / "michel2019.md", michel2019_document(ablated, other), figures)
+    return michel2019_document(ablated, other)
 
 
-def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
+def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> Document:
     """The document.
 
     Args:
@@ -221,22 +219,24 @@ def michel2019_document(ablated: Ablated, other: Ablated | None = None) -> str:
             layer is then chosen on the first and measured on this one, as at the end of 3.3.
     """
     record = ablated.record
-    parts = [
-        "# Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
-        f"Task {record.task}, {amount(record.num_examples, 'example')}, {ablated.unit} "
-        f"{ablated.base:.2f}. Published numbers are for other models on other data: the large "
-        "Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU 36.05 on "
-        "newstest2013), and BERT-base on MNLI. Changes are the score without the heads minus the "
-        f"score of the dense model; bold: p < {ALPHA}, uncorrected.",
-        code(str(record.signature)),
-        _one_at_a_time(ablated),
-        _one_left(ablated, other),
-        _two_data_sets(ablated, other),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        "Are Sixteen Heads Really Better than One? (Michel et al., 2019), with our numbers",
+        (
+            Text(
+                f"Task {record.task}, {amount(record.num_examples, 'example')}, {ablated.unit} "
+                f"{ablated.base:.2f}. Published numbers are for other models on other data: the "
+                "large Transformer of WMT 2014 EN-FR (6 layers x 16 heads at three sites, BLEU "
+                "36.05 on newstest2013), and BERT-base on MNLI. Changes are the score without the "
+                f"heads minus the score of the dense model; *: p < {ALPHA}, uncorrected."
+            ),
+            *_one_at_a_time(ablated),
+            *_one_left(ablated, other),
+            *_two_data_sets(ablated, other),
+        ),
+    ).ending((), str(record.signature))
 
 
-def _one_at_a_time(ablated: Ablated) -> str:
+def _one_at_a_time(ablated: Ablated) -> Iterator[Block]:
     change_H, sure_H = ablated.change_H, ablated.p_H < ALPHA
     good = -np.sign(ablated.scale)
     better = int((sure_H & (np.sign(change_H) == good)).sum())
@@ -253,13 +253,18 @@ def _one_at_a_time(ablated: Ablated) -> str:
     ]
     header = ["", "heads", f"change with p < {ALPHA}", "by chance alone"]
     header += ["of these, better without it", "after Holm's correction", "largest change"]
-    grids = [_grid(ablated, site) for site in ablated.sites]
-    return "\n\n".join(
-        ["## One head at a time (section 3.2, figure 1, table 1)", table(header, rows), *grids]
+    yield Heading("One head at a time (section 3.2, figure 1, table 1)")
+    yield Table.of(header, rows, "Number of heads whose removal changes the score")
+    for site in ablated.sites:
+        yield from _grid(ablated, site)
+    yield Chart(
+        "michel2019_figure1",
+        "Heads by the score of the model without them",
+        partial(histogram, ablated),
     )
 
 
-def _grid(ablated: Ablated, site: str) -> str:
+def _grid(ablated: Ablated, site: str) -> Iterator[Block]:
     """Table 1: layers x heads of one site."""
     frame = ablated.frame.assign(change=ablated.change_H, each=ablated.p_H)
     columns = HeadTable(frame)
@@ -269,17 +274,19 @@ def _grid(ablated: Ablated, site: str) -> str:
         for layer, (changes, ps) in enumerate(cells)
     ]
     header = ["layer", *map(str, range(len(rows[0]) - 1))]
-    return f"Change of {ablated.unit}, {SITE_TITLES[site]}:\n\n{table(header, rows)}"
+    title = f"Change of {ablated.unit}, {SITE_TITLES[site]}"
+    yield Text(f"{title}:")
+    yield Table.of(header, rows, title)
 
 
-def _one_left(ablated: Ablated, other: Ablated | None) -> str:
+def _one_left(ablated: Ablated, other: Ablated | None) -> Iterator[Block]:
     measured = other or ablated
-    title = "## One head kept in a layer (section 3.3, tables 2 and 3)"
+    yield Heading("One head kept in a layer (section 3.3, tables 2 and 3)")
     if not (ablated.record.all_but_one and measured.record.all_but_one):
-        return (
-            f"{title}\n\nNot measured: no layer has several heads, or a run left this out "
-            "(--no-one-left)."
+        yield Text(
+            "Not measured: no layer has several heads, or a run left this out (--no-one-left)."
         )
+        return
     found = {one.head: one for one in measured.record.all_but_one}
     rows = []
     for best in ablated.record.single_heads:
@@ -288,10 +295,11 @@ def _one_left(ablated: Ablated, other: Ablated | None) -> str:
         known = [SITE_TITLES[site], str(layer), best.head, here, _within(measured.scale, one)]
         rows.append([*known, *_published(site, layer)])
     header = ["site", "layer", "head kept", "here", "95 % interval", "paper, WMT", "paper, BERT"]
-    return (
-        f"{title}\n\nChange of {ablated.unit} when all heads of the layer but the best are "
-        f"removed; {_chosen(ablated, other)}.\n\n{table(header, rows)}"
+    yield Text(
+        f"Change of {ablated.unit} when all heads of the layer but the best are removed; "
+        f"{_chosen(ablated, other)}."
     )
+    yield Table.of(header, rows, "Change of the score with one head in a layer")
 
 
 def _within(scale: float, one: Effect) -> str:
@@ -320,7 +328,7 @@ def _published(site: str, layer: int) -> tuple[str, str]:
     return tuple(change(each[layer]) if layer < len(each) else "" for each in (wmt, bert))  # type: ignore[return-value]
 
 
-def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
+def _two_data_sets(ablated: Ablated, other: Ablated | None) -> Iterator[Block]:
     rows = [[f"paper, {name}", f"{r:.2f}", "", ""] for name, r in PEARSON.items()]
     note = "No second data set was given (--other-data)."
     if other is not None:
@@ -334,8 +342,15 @@ def _two_data_sets(ablated: Ablated, other: Ablated | None) -> str:
             f"{other.base:.2f}. The interval treats heads as independent draws."
         )
     header = ["", "Pearson's r", "95 % interval", "Spearman's rho"]
-    title = "## Are important heads the same on other data? (section 3.4, figure 2)"
-    return f"{title}\n\n{table(header, rows)}\n\n{note}"
+    yield Heading("Are important heads the same on other data? (section 3.4, figure 2)")
+    yield Table.of(header, rows, "Correlation of the effects of heads on two data sets")
+    yield Text(note)
+    if other is not None:
+        yield Chart(
+            "michel2019_figure2",
+            "The score without each head on two data sets",
+            partial(two_data_sets, ablated, other),
+        )
 
 
 def histogram(ablated: Ablated) -> Figure:

@@ -8,18 +8,17 @@ https://arxiv.org/abs/1905.10650
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 from headcount.compaction import compact
-from headcount.core import Head, ModelError, amount, code, table, write_document
+from headcount.core import Block, Document, Head, Heading, ModelError, Table, Text, Warned, amount
 from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
 from headcount.papers.document import per_cent, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
-from headcount.pruning import Greedy, Method, Random, RankingMethod, Units, method
+from headcount.pruning import Greedy, Method, Random, Units, method
 from headcount.pruning import share as share_of
 from headcount.results import Curve, CurvePoints
 from headcount.speed import Options, Speed, compare_speed
@@ -30,8 +29,8 @@ SEEDS = 5
 
 def reproduce_michel2019_pruning(
     experiment: PruningExperiment, keeps: Sequence[int] = (), quantity: DeltaOf = "score"
-) -> Path:
-    """Prune tenth by tenth, time the model without half its heads, and write the document.
+) -> Document:
+    """Prune tenth by tenth, time the model without half its heads, and return the document.
 
     Args:
         experiment: the model, its data and the folder.
@@ -39,14 +38,11 @@ def reproduce_michel2019_pruning(
         quantity: the quantity whose differences order the heads; the paper uses the score, which
             takes a beam search per head in translation.
 
-    Returns:
-        The path of `michel2019_pruning.md`.
-
     Raises:
         InputError: if a budget can't be met.
     """
     found = michel2019_curve(experiment, keeps, quantity)
-    return write_michel2019_pruning(experiment, found, quantity)
+    return timed_document(experiment, found, quantity)
 
 
 def michel2019_curve(
@@ -60,18 +56,15 @@ def michel2019_curve(
     return experiment.curve(methods, budgets, range(seed, seed + SEEDS))
 
 
-def write_michel2019_pruning(
-    experiment: PruningExperiment, found: Curve, quantity: DeltaOf
-) -> Path:
-    """Time the model without half its heads, and write the document.
+def timed_document(experiment: PruningExperiment, found: Curve, quantity: DeltaOf) -> Document:
+    """Time the model without half its heads, and return the document.
 
     Nothing else should run meanwhile, not even a progress bar: it would be timed, too.
     """
     half = share_of(experiment.units, 0.5)
     chosen = next(each for each in found.points.first_seed("gradient") if each.keep == half)
     speed = _speed(experiment.loaded, chosen.heads)
-    text = pruning_document(found, experiment.splits.dev.higher_is_better, speed, quantity)
-    return write_document(experiment.out / "michel2019_pruning.md", text)
+    return pruning_document(found, experiment.splits.dev.higher_is_better, speed, quantity)
 
 
 def _speed(loaded: Loaded, kept: Sequence[Head]) -> Speed | str:
@@ -92,8 +85,8 @@ def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:
     """
     return {
         "gradient": method("gradient", step=0.1, level="sample", normalise=True),
-        "ablation": RankingMethod(Greedy(1.0, quantity)),
-        "random": RankingMethod(Random()),
+        "ablation": Greedy(1.0, quantity),
+        "random": Random(),
     }
 
 
@@ -111,7 +104,7 @@ def tenths(units: Units) -> list[int]:
 
 def pruning_document(
     found: Curve, higher_is_better: bool, speed: Speed | str, quantity: DeltaOf
-) -> str:
+) -> Document:
     """The document: our numbers beside the published ones; speed, or why it is missing."""
     points = found.points
     rows = [[f"paper, {name}", "gradient", per_cent(part), "–"] for name, part in FREE.items()]
@@ -128,19 +121,22 @@ def pruning_document(
         if has_test
         else "on the examples of the last column, which is therefore optimistic"
     )
-    parts = [
-        "# Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
-        f"Score: {found.record.metric}. The curves are in [curve.md](curve.md).",
-        "## How many heads can be pruned (section 4.2)",
-        table(header, rows),
-        "The paper says 'without noticeable impact'; here that means a loss of at most 1 % of the "
-        f"score, averaged over seeds, {where}. `ablation` orders heads by the differences of the "
-        f"{quantity} without a head{'' if quantity == 'score' else '; the paper uses the score'}.",
-        "## Speed of a model without half its heads (section 5, table 4)",
-        speed if isinstance(speed, str) else _speeds(speed),
-        code(found.record.signature),
-    ]
-    return "\n\n".join(parts) + "\n"
+    papers = "" if quantity == "score" else "; the paper uses the score"
+    return Document(
+        "Pruning (Michel et al., 2019, sections 4 and 5), with our numbers",
+        (
+            Text(f"Score: {found.record.metric}. The curves are in curve.md."),
+            Heading("How many heads can be pruned (section 4.2)"),
+            Table.of(header, rows, "Share of heads that can be pruned by order"),
+            Text(
+                "The paper says 'without noticeable impact'; here that means a loss of at most 1 % "
+                f"of the score, averaged over seeds, {where}. “ablation” orders heads by the "
+                f"differences of the {quantity} without a head{papers}."
+            ),
+            Heading("Speed of a model without half its heads (section 5, table 4)"),
+            *((Text(speed),) if isinstance(speed, str) else _speeds(speed)),
+        ),
+    ).ending((), found.record.signature)
 
 
 def _free_row(points: CurvePoints, method: str, higher_is_better: bool) -> list[str]:
@@ -178,7 +174,7 @@ def _loss(
     return sign * (dense - fmean(values)) / abs(dense) if values else math.nan
 
 
-def _speeds(speed: Speed) -> str:
+def _speeds(speed: Speed) -> Iterator[Block]:
     rows = [
         [
             str(each.case.batch),
@@ -191,8 +187,8 @@ def _speeds(speed: Speed) -> str:
         for each in speed.timings
     ]
     names = ["batch", "case", "paper, %", "here, %", "95 % interval", "ceiling by FLOPs, %"]
-    reported = (f"**Warning**: {warning}." for warning in speed.warnings())
-    return "\n\n".join([table(names, rows), *reported])
+    yield Table.of(names, rows, "Gain in speed by case")
+    yield from map(Warned, speed.warnings())
 
 
 def _gain(ratio: float) -> str:

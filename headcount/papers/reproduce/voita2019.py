@@ -21,7 +21,18 @@ from transformers import PreTrainedModel
 
 from headcount import numbers
 from headcount.analysis import Options, analyze
-from headcount.core import InputError, Progress, amount, code, silent, table, write_document
+from headcount.core import (
+    Block,
+    Chart,
+    Document,
+    Heading,
+    InputError,
+    Progress,
+    Table,
+    Text,
+    amount,
+    silent,
+)
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
 from headcount.importance import assess, correlation, read_assessment
@@ -31,7 +42,6 @@ from headcount.papers.reproduce.voita2019_figures import (
     FUNCTIONS,
     RELATIONS,
     function_maps,
-    has_rare,
     positions,
     rare_maps,
 )
@@ -62,8 +72,8 @@ def reproduce_voita2019(
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     keep_scores: bool = False,
-) -> Path:
-    """Analyse a treebank, measure relevance on a task, and write the document and a report.
+) -> Document:
+    """Analyse a treebank, measure relevance on a task, write a report, and return the document.
 
     What an unfinished call with the same model, data and options left in the folder is resumed.
 
@@ -76,9 +86,6 @@ def reproduce_voita2019(
         arguments: arguments of the command, for the records.
         progress: function that is called with the progress.
         keep_scores: whether scores of an earlier run in the folder are kept.
-
-    Returns:
-        The path of `voita2019.md`.
     """
     loaded = as_loaded(loaded)
     options = options or Options()
@@ -90,7 +97,7 @@ def reproduce_voita2019(
     )
     assessment.recorded(arguments or {}).write(out)
     write_report(out)
-    return write_voita2019(out, treebank)
+    return read_voita2019(out, treebank)
 
 
 def treebank_files(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -124,8 +131,8 @@ def check_only_relevance(folder: Path) -> None:
         )
 
 
-def write_voita2019(folder: Path, treebank: Corpus) -> Path:
-    """Write `voita2019.md` and figures from an analysis of a treebank with relevance.
+def read_voita2019(folder: Path, treebank: Corpus) -> Document:
+    """The document, from the folder of an analysis of a treebank with relevance.
 
     Raises:
         InputError: if the folder holds no analysis, or relevance was not measured.
@@ -136,14 +143,7 @@ def write_voita2019(folder: Path, treebank: Corpus) -> Path:
             f"Expected an analysis with relevance in {folder}, but it has none. Run `headcount "
             f"importance ... --methods relevance --out {folder}` first"
         )
-    offsets = dependent_positions(treebank)
-    figures = {
-        "voita2019_figure1": partial(function_maps, run),
-        "voita2019_figure3": partial(positions, offsets),
-    }
-    if has_rare(run):
-        figures["voita2019_figure5"] = partial(rare_maps, run)
-    return write_document(folder / "voita2019.md", voita2019_document(run, offsets), figures)
+    return voita2019_document(run, dependent_positions(treebank))
 
 
 def dependent_positions(treebank: Corpus) -> dict[str, dict[int, int]]:
@@ -159,7 +159,7 @@ def dependent_positions(treebank: Corpus) -> dict[str, dict[int, int]]:
     return {relation: dict(each) for relation, each in counts.items()}
 
 
-def voita2019_document(run: Analysis, offsets: dict[str, dict[int, int]]) -> str:
+def voita2019_document(run: Analysis, offsets: dict[str, dict[int, int]]) -> Document:
     """The document.
 
     Args:
@@ -173,18 +173,21 @@ def voita2019_document(run: Analysis, offsets: dict[str, dict[int, int]]) -> str
         if found
         else ""
     )
-    parts = [
-        "# Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
-        f"{amount(record.counts.sentences, 'sentence')} of {', '.join(record.corpora)}.{relevance} "
-        "Published numbers are for other models on other data: Transformer-base (6 layers x 8 "
-        "heads at three sites), EN-RU, on WMT and on OpenSubtitles.",
-        code(str(record.signature)),
-        _functions(run),
-        _syntactic(run),
-        _positions(offsets),
-        _rare(run),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        "Analyzing Multi-Head Self-Attention (Voita et al., 2019), with our numbers",
+        (
+            Text(
+                f"{amount(record.counts.sentences, 'sentence')} of {', '.join(record.corpora)}."
+                f"{relevance} Published numbers are for other models on other data: "
+                "Transformer-base (6 layers x 8 heads at three sites), EN-RU, on WMT and on "
+                "OpenSubtitles."
+            ),
+            *_functions(run),
+            *_syntactic(run),
+            *_positions(offsets),
+            *_rare(run),
+        ),
+    ).ending((), str(record.signature))
 
 
 def functions_of(row: HeadRow) -> list[str]:
@@ -192,16 +195,22 @@ def functions_of(row: HeadRow) -> list[str]:
     return [name for name in FUNCTIONS if name in row.roles]
 
 
-def _functions(run: Analysis) -> str:
+def _functions(run: Analysis) -> Iterator[Block]:
     rows = [line for site, heads in run.by_site() for line in _site_lines(site, heads)]
     header = ["site", "function", "heads", "confidence", "relevance", "share of relevance, %"]
-    tested = (
+    yield Heading("Which heads matter, and what they do (sections 4 and 5, figures 1 and 2)")
+    yield Table.of(header, rows, "Heads by function")
+    yield Text(
         "A function passes the paper's threshold and a test, both on the half of the treebank that "
         "did not choose it."
     )
-    notes = [tested, _most_relevant(run), *_with_confidence(run)]
-    title = "## Which heads matter, and what they do (sections 4 and 5, figures 1 and 2)"
-    return f"{title}\n\n{table(header, rows)}\n\n" + "\n".join(f"- {note}" for note in notes)
+    yield Text(_most_relevant(run))
+    yield from map(Text, _with_confidence(run))
+    yield Chart(
+        "voita2019_figure1",
+        "Relevance, confidence and functions of all heads",
+        partial(function_maps, run),
+    )
 
 
 def _site_lines(site: str, heads: list[HeadRow]) -> Iterator[list[str]]:
@@ -244,10 +253,13 @@ def _with_confidence(run: Analysis) -> Iterator[str]:
         )
 
 
-def _syntactic(run: Analysis) -> str:
-    title = "## Syntactic heads (table 1): accuracy of the best head / of the best fixed offset, %"
+def _syntactic(run: Analysis) -> Iterator[Block]:
+    yield Heading(
+        "Syntactic heads (table 1): accuracy of the best head / of the best fixed offset, %"
+    )
     if run.relation_rows is None:
-        return f"{title}\n\nNot measured: the corpus has no trees."
+        yield Text("Not measured: the corpus has no trees.")
+        return
     rows = []
     for (relation, direction), (arrow, wmt, subtitles) in SYNTACTIC.items():
         best = _best(run.relation_rows, relation, direction)
@@ -259,13 +271,13 @@ def _syntactic(run: Analysis) -> str:
         published = [f"{accuracy} / {baseline}" for accuracy, baseline in (wmt, subtitles)]
         rows.append([relation, arrow, *published, here, head, cases, tested])
     header = ["relation", "direction", "WMT", "OpenSubtitles", "here", "head", "cases", "tested"]
-    note = (
-        "As in the paper, `here` is the best of all heads on the whole treebank, which is too high "
-        "by chance. `tested`: the head with the largest gain in one half of the treebank for this "
+    yield Table.of(header, rows, "Accuracy of the best head by relation")
+    yield Text(
+        "As in the paper, “here” is the best of all heads on the whole treebank, which is too high "
+        "by chance. “tested”: the head with the largest gain in one half of the treebank for this "
         "relation, in the direction chosen with it, and its accuracy / the best fixed offset in "
         "the other half."
     )
-    return f"{title}\n\n{table(header, rows)}\n\n{note}"
 
 
 def _tested(run: Analysis, best: RelationResult) -> str:
@@ -293,7 +305,7 @@ def _best(
     return max(rows, key=lambda one: one.accuracy, default=None)
 
 
-def _positions(offsets: dict[str, dict[int, int]]) -> str:
+def _positions(offsets: dict[str, dict[int, int]]) -> Iterator[Block]:
     rows = []
     for relation in RELATIONS:
         counts = offsets.get(relation, {})
@@ -303,13 +315,14 @@ def _positions(offsets: dict[str, dict[int, int]]) -> str:
         ]
         rows.append([relation, f"{total:,}", *places])
     header = ["relation", "cases", "−2", "−1", "+1", "+2"]
-    title = "## Positions of dependents relative to their head (figure 3): share of cases, %"
-    return f"{title}\n\n{table(header, rows)}"
+    yield Heading("Positions of dependents relative to their head (figure 3): share of cases, %")
+    yield Table.of(header, rows, "Share of dependents by position")
+    yield Chart("voita2019_figure3", "Positions of dependents", partial(positions, offsets))
 
 
-def _rare(run: Analysis) -> str:
+def _rare(run: Analysis) -> Iterator[Block]:
     known = [row for row in run.rows if not math.isnan(row.values["rare_share"])]
-    title = "## Rare tokens (figure 5): where the largest weight goes, % of queries"
+    yield Heading("Rare tokens (figure 5): where the largest weight goes, % of queries")
     rows = [
         ["paper, OpenSubtitles", "first layer", "66", "83"],
         ["paper, WMT", "first layer", "–", "> 50"],
@@ -327,7 +340,12 @@ def _rare(run: Analysis) -> str:
             )[:1]
         ]
     header = ["", "head", "to the rarest token", "to one of the two rarest"]
-    return f"{title}\n\n{table(header, rows)}"
+    yield Table.of(header, rows, "Share of queries that look at rare tokens")
+    yield Chart(
+        "voita2019_figure5",
+        "Share of queries that look most at one of the two rarest tokens",
+        partial(rare_maps, run),
+    )
 
 
 def _relevance(row: HeadRow) -> float:

@@ -46,9 +46,14 @@ def function_maps(run: Analysis) -> Figure:
     return figure
 
 
-def rare_maps(run: Analysis) -> Figure:
-    """Share of queries that look most at one of the two rarest tokens, one map per site."""
+def rare_maps(run: Analysis) -> Figure | None:
+    """Share of queries that look most at one of the two rarest tokens, one map per site.
+
+    None if no sentence had a rare enough token to measure.
+    """
     sites = [(site, rows) for site, rows in run.by_site() if not all(map(_rare_is_unknown, rows))]
+    if not sites:
+        return None
     layers = max(row.layer for _, rows in sites for row in rows) + 1
     columns = max(row.index for _, rows in sites for row in rows) + 1
     figure = new_figure(len(sites) * (0.3 * columns + 0.7) + 0.9, 0.3 * layers + 1.0)
@@ -61,11 +66,6 @@ def rare_maps(run: Analysis) -> Figure:
     bar = figure.colorbar(image, ax=list(grid), shrink=0.8, pad=0.02)
     bar.set_label("to one of the two rarest")
     return figure
-
-
-def has_rare(run: Analysis) -> bool:
-    """Whether any sentence had a rare enough token to measure."""
-    return not all(map(_rare_is_unknown, run.rows))
 
 
 def _rare_is_unknown(row: HeadRow) -> bool:

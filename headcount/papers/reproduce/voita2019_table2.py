@@ -10,15 +10,14 @@ Be Pruned (Voita et al., 2019), section 6, table 2, https://arxiv.org/abs/1905.0
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, final
 
-from headcount.core import InputError, Plan, amount, code, short_hash, table, write_document
+from headcount.core import Document, InputError, Plan, Table, Text, amount, short_hash
 from headcount.models import random_copy, revision
 from headcount.papers.document import change, in_unit, scale, score_column
 from headcount.papers.pretraining.recipe import RECIPES
 from headcount.papers.reproduce.experiment import PruningExperiment
-from headcount.papers.reproduce.gate_densities import GateRecorder, recorded_gates, write_densities
+from headcount.papers.reproduce.gate_densities import GateRecorder, with_densities
 from headcount.pruning import (
     Keep,
     Method,
@@ -70,8 +69,8 @@ def reproduce_voita2019_table2(
     tune: Mapping[str, Any] | None = None,
     scratch: Mapping[str, Any] | None = None,
     sweep: int = SWEEP,
-) -> Path:
-    """Prune with gates, train the kept heads from scratch, and write the document.
+) -> Document:
+    """Prune with gates, train the kept heads from scratch, and return the document.
 
     Args:
         experiment: the model, its data and the folder.
@@ -79,9 +78,6 @@ def reproduce_voita2019_table2(
         tune: fields of the training with gates, e.g. `{"updates": 2000}`.
         scratch: fields of the training from scratch, with their values.
         sweep: as in `table2_trainings`.
-
-    Returns:
-        The path of `voita2019_table2.md`.
 
     Raises:
         InputError: if a budget can't be met or a training is impossible.
@@ -92,10 +88,8 @@ def reproduce_voita2019_table2(
     points = table2(experiment.trial, recorder, keeps, fresh, experiment.signature(repr(method)))
     signature = experiment.signature(f"{method!r};{fresh!r}")
     found = experiment.write(points, {TRAINED: method}, signature)
-    text = table2_document(found, experiment.splits.dev.higher_is_better, fresh)
-    rows = recorded_gates(recorder, experiment.state, points)
-    densities, figures = write_densities(rows, experiment.out)
-    return write_document(experiment.out / "voita2019_table2.md", f"{text}\n{densities}\n", figures)
+    document = table2_document(found, experiment.splits.dev.higher_is_better, fresh)
+    return with_densities(document, recorder, experiment, points)
 
 
 def table2_trainings(
@@ -217,7 +211,7 @@ def table2(
     return CurvePoints((*first.points, *second.points))
 
 
-def table2_document(found: Curve, higher_is_better: bool, scratch: FinetuneConfig) -> str:
+def table2_document(found: Curve, higher_is_better: bool, scratch: FinetuneConfig) -> Document:
     """The document: our numbers beside the published ones."""
     points, metric = found.points, found.record.metric
     column, rows, times = score_column(points), [], scale(metric)
@@ -230,23 +224,32 @@ def table2_document(found: Curve, higher_is_better: bool, scratch: FinetuneConfi
         rows.append([kept, str(trained.keep), f"{ours:.2f}", f"{new:.2f}", change(new - ours)])
     names = "/".join(points.dense.kept)
     header = [f"heads ({names})", "total", "from trained", "from scratch", "difference"]
-    parts = [
-        "# Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
-        f"{unit}; `{column}` of `curve.parquet`. From scratch: "
-        f"{amount(scratch.updates, 'update')} of "
-        f"{amount(scratch.batch_tokens * scratch.accumulate, 'token')}; the first row has all "
-        "heads, so it shows what that training reaches. The trained model is the "
-        "given one in the first row, and was trained further with gates in the others.",
-        table(header, rows),
-        *[
-            f"All heads trained for as many updates, without gates: {times * value:.2f}."
-            for value in (each.numbers[column] for each in points.controls.values())
-        ],
-        "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare differences.",
-        table(["", *header], [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]),
-        code(found.record.signature),
-    ]
-    return "\n\n".join(parts) + "\n"
+    published = [*_published("WMT", WMT), *_published("OpenSubtitles", SUBTITLES)]
+    return Document(
+        "Kept heads: from trained and from scratch (Voita et al., 2019, table 2)",
+        (
+            Text(
+                f"{unit}; {column} of curve.parquet. From scratch: "
+                f"{amount(scratch.updates, 'update')} of "
+                f"{amount(scratch.batch_tokens * scratch.accumulate, 'token')}; the first row has "
+                "all heads, so it shows what that training reaches. The trained model is the given "
+                "one in the first row, and was trained further with gates in the others."
+            ),
+            Table.of(header, rows, "Scores by budget"),
+            *(
+                Text(
+                    "All heads trained for as many updates, without gates: "
+                    f"{times * each.numbers[column]:.2f}."
+                )
+                for each in points.controls.values()
+            ),
+            Text(
+                "Published, Transformer-base EN-RU, BLEU on lower-cased tokens: compare "
+                "differences."
+            ),
+            Table.of(["", *header], published, "Published scores by budget"),
+        ),
+    ).ending((), found.record.signature)
 
 
 def _published(corpus: str, rows: Sequence[Published]) -> list[list[str]]:

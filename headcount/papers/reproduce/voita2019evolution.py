@@ -25,14 +25,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import final
 
-from transformers import PreTrainedModel
-
-from headcount.core import Progress, ResumePolicy, amount, silent, table, write_document
-from headcount.corpora import Corpus
+from headcount.core import Document, ResumePolicy, Table, Text, amount
 from headcount.models import Loaded, load
 from headcount.numbers import percent
 from headcount.papers.evolution.document import evolution_document
-from headcount.papers.evolution.evolving import evolve
 from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.evolution.record import QUANTITIES, Evolution, EvolutionOptions
 from headcount.papers.evolution.subjects import CAUSAL, MASKED, TRANSLATION
@@ -246,7 +242,7 @@ EPOCHS: Mapping[ObjectiveName, int] = {"translation": 3, "causal-lm": 6, "masked
 
 BATCH_TOKENS, SAVE_EVERY = 6000, 700
 
-OPTIONS = EvolutionOptions(
+VOITA_OPTIONS = EvolutionOptions(
     measure=QUANTITIES,
     occurrences=400,
     types=100,
@@ -314,39 +310,12 @@ def trained_models(
     return [load(folder / name) for name in trainings]
 
 
-def reproduce_voita2019evolution(
-    models: Sequence[Loaded | PreTrainedModel],
-    corpus: Corpus,
-    out: Path,
-    options: EvolutionOptions = OPTIONS,
-    arguments: dict | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """Measure the models and write `voita2019evolution.md` beside the tables.
-
-    Args:
-        models: models of the three objectives, several seeds each.
-        corpus: text that they read.
-        out: the folder of the run.
-        options: what is measured and how.
-        arguments: the arguments of the command, for the record.
-        progress: called with the stage and the progress.
-
-    Returns:
-        The path of the document.
-    """
-    found = evolve(models, corpus, options, out, progress)
-    found = found.recorded(arguments or {})
-    found.write(out)
-    return write_voita2019evolution(found, out)
-
-
-def write_voita2019evolution(evolution: Evolution, out: Path) -> Path:
-    """Write `voita2019evolution.md` and its figures; returns the path."""
+def voita2019evolution_document(evolution: Evolution) -> Document:
+    """The paper's findings and what the models say, then what all comparisons of layers show."""
     shown = evolution_document(evolution)
-    parts = [findings_table(evolution), ceiling_sentence(evolution), shown.markdown()]
-    text = "\n\n".join(part for part in parts if part)
-    return write_document(out / "voita2019evolution.md", text, shown.charts)
+    tested = findings_table(evolution)
+    blocks = (*((tested,) if tested.rows else ()), Text(ceiling_sentence(evolution)), *shown.blocks)
+    return replace(shown, blocks=tuple(each for each in blocks if each != Text("")))
 
 
 def ceiling_sentence(evolution: Evolution) -> str:
@@ -371,14 +340,14 @@ def ceiling_sentence(evolution: Evolution) -> str:
     )
 
 
-def findings_table(evolution: Evolution) -> str:
+def findings_table(evolution: Evolution) -> Table:
     """The findings of the paper and what the models say, as a table."""
     rows = [
         [each.claim, each.measure, bands(each), each.verdict, f"{each.chance:.3f}"]
         for each in findings(evolution)
     ]
     headers = ["finding", "difference", "band over seeds", "verdict", "chance"]
-    return table(headers, rows) if rows else ""
+    return Table.of(headers, rows, "The paper's findings")
 
 
 def bands(finding: Finding) -> str:

@@ -37,9 +37,8 @@ from headcount.reports.comparison import (
     relation_pairs,
     share_interval,
 )
-from headcount.reports.documents.counts import NEITHER
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
-from headcount.reports.kinds import Leading, counted, leading
+from headcount.reports.kinds import NEITHER, Leading, counted, leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     Analysis,
@@ -229,8 +228,7 @@ def _kinds(one: Analysis, other: Analysis, found: Comparison, names: Names) -> I
     )
     headers = ("what leads them", *names, *(["the same heads"] if found.is_paired else []))
     yield Table.of(headers, rows, "Number of heads of each kind")
-    title = "Heads by role"
-    yield Heading(title)
+    yield Heading("Heads by role")
     roles = (
         (SITE_TITLES.get(site, site), role, str(before), str(after))
         for site, its in found.counts.items()
@@ -273,10 +271,9 @@ def _scores(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
         if name not in SKIPPED and over.rho == over.rho:
             label = MEASURES[name].label if name in MEASURES else name.replace("_", " ")
             rows.append((label, str(over), numbers.correlation(found.by_layer[name].rho)))
-    title = "Rank correlations (Spearman)"
-    yield Heading(title)
+    yield Heading("Rank correlations (Spearman)")
     header = ("number", "head by head, 95 % interval", "means of layers")
-    yield Table.of(header, rows, title)
+    yield Table.of(header, rows)
     yield Text(
         "Models trained independently number their heads by chance: compare their layers, not "
         "their heads."
@@ -296,11 +293,10 @@ def _differ(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
         yield Table.of(("head", *names), rows, "What the heads that differ do")
     else:
         yield Text("None: every head does the same in both.", "lede")
-    title = "Heads whose roles differ"
-    yield Heading(title)
+    yield Heading("Heads whose roles differ")
     changes = ((one.head, _named(one.before), _named(one.after)) for one in found.changes)
     if found.changes:
-        yield Table.of(("head", *names), changes, title)
+        yield Table.of(("head", *names), changes)
     have = "head has" if found.same_roles == 1 else "heads have"
     none = "" if found.changes else "None. "
     yield Text(f"{none}{found.same_roles:,} {have} the same roles in both.")
@@ -316,7 +312,6 @@ def _methods(one: Analysis, other: Analysis, names: Names) -> Iterator[Block]:
         "the kinds of each run were dealt to its heads at random (the expected agreement of "
         "Cohen’s kappa)."
     )
-    title = "What sets the runs apart"
     facts = [_facts(run) for run in (one, other)]
     rows = [
         (name, *(its.get(name, "–") for its in facts))
@@ -324,8 +319,8 @@ def _methods(one: Analysis, other: Analysis, names: Names) -> Iterator[Block]:
         if facts[0].get(name) != facts[1].get(name)
     ]
     if rows:
-        yield Heading(title)
-        yield Table.of(("fact", *names), rows, title)
+        yield Heading("What sets the runs apart")
+        yield Table.of(("fact", *names), rows)
     for name, run in zip(names, (one, other), strict=True):
         yield Heading(f"Signature of {name}")
         yield Code(run.record.signature)

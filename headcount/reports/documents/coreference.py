@@ -28,10 +28,8 @@ _HEADERS = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head ma
 def coreference_document(found: Coreference) -> Document:
     """The document of antecedent selection."""
     record = found.record
-    halves = "Best head of one half of the documents, measured on the other half"
-    best = Table.of(_HEADERS, map(_cells, record.best), halves)
+    best = Table.of(_HEADERS, map(_cells, record.best))
     few = Text("Too few documents for two halves with such mentions.")
-    everywhere = "Highest accuracy on all documents"
     return Document(
         "Which heads point at antecedents",
         (
@@ -45,11 +43,11 @@ def coreference_document(found: Coreference) -> Document:
                 "Among the heads of the mentions before it, is the one with the largest weight the "
                 "head of an antecedent? The baselines choose among the same mentions."
             ),
-            Heading(halves),
+            Heading("Best head of one half of the documents, measured on the other half"),
             best if record.best else few,
             *_names(record.best_names),
-            Heading(everywhere),
-            Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN]), everywhere),
+            Heading("Highest accuracy on all documents"),
+            Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN])),
             Chart(
                 "coreference",
                 "Accuracy of every head",
@@ -79,7 +77,6 @@ def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
     """The part on GAP's questions; empty for other corpora."""
     if not best:
         return ()
-    title = "Which of two names a pronoun means (GAP)"
     headers = ("head", "pronouns", "F1", "95 %", "accuracy", "passages", "F1 of the nearest name")
     rows = (
         (
@@ -92,7 +89,8 @@ def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
         "The head is the one with the highest F1 on one half of the passages; the numbers are "
         "those of the other half."
     )
-    return (Heading(title), Text(chosen), Table.of(headers, rows, title))
+    title = Heading("Which of two names a pronoun means (GAP)")
+    return (title, Text(chosen), Table.of(headers, rows))
 
 
 def _sentence(found: Coreference) -> str:

@@ -1,11 +1,12 @@
 """What pruning left: which heads a pruned model keeps, and every number before and after."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, Warned
-from headcount.reports.documents.counts import kept_table
+from headcount.reports.kinds import NEITHER, counted, leading
+from headcount.reports.names import SITE_TITLES
 from headcount.results import (
     METRICS,
     Analysis,
@@ -32,7 +33,7 @@ def pruned_document(run: Analysis) -> Document | None:
             *_changes(record),
             Heading("Which functions survive"),
             Text("Number of heads by what leads them in the dense model."),
-            kept_table(run, {"pruned": record.kept}, "Functions that survive"),
+            kept_table(run, {"pruned": record.kept}),
             *_survivals(record.functions or ()),
             *map(Warned, (*record.warnings, *pruned_warnings(run.record, record))),
         ),
@@ -85,9 +86,8 @@ def _changes(record: PruneRecord) -> Iterator[Block]:
             against = control.data_sets[key].pruned
             rows.append(_change(against.score, f"{data}, against the control"))
     if rows:
-        title = "Numbers before and after"
-        yield Heading(title)
-        yield Table.of(("number", "dense", "pruned", "change", "95 % interval", "p"), rows, title)
+        yield Heading("Numbers before and after")
+        yield Table.of(("number", "dense", "pruned", "change", "95 % interval", "p"), rows)
 
 
 def _change(change: MetricChange, data: str) -> tuple[str, ...]:
@@ -107,9 +107,8 @@ def _survivals(functions: Sequence[Survival]) -> Iterator[Block]:
         if found.kept is not None
     ]
     if rows:
-        title = "Roles in the pruned model"
-        yield Heading(title)
-        yield Table.of(("role", "heads before", "still have it", "taken over by"), rows, title)
+        yield Heading("Roles in the pruned model")
+        yield Table.of(("role", "heads before", "still have it", "taken over by"), rows)
 
 
 def _facts(record: PruneRecord) -> list[str]:
@@ -123,3 +122,34 @@ def _facts(record: PruneRecord) -> list[str]:
             f"{record.ceiling.value:.2f} times as fast."
         )
     return facts
+
+
+def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:
+    """How many heads of each kind, and of each site, are kept by each choice.
+
+    Args:
+        run: the run over all heads.
+        choices: names of the kept heads, by what chose them.
+    """
+    found = leading(run)
+    kinds = {head: leads.kind.key if leads else None for head, leads in found.items()}
+    groups: list[tuple[str, list[str]]] = [
+        (kind.label, [head for head in kinds if kinds[head] == kind.key])
+        for kind, _ in counted(found.values())
+    ]
+    groups.append((NEITHER, [head for head in kinds if not kinds[head]]))
+    if len(run.sites) > 1:
+        groups += [
+            (SITE_TITLES.get(site, site), [row.head for row in rows])
+            for site, rows in run.by_site()
+        ]
+    rows = (
+        (
+            label,
+            numbers.count(len(heads)),
+            *(numbers.count(len({*heads} & {*choice})) for choice in choices.values()),
+        )
+        for label, heads in groups
+        if heads
+    )
+    return Table.of(("heads", "all", *choices), rows)

@@ -9,6 +9,7 @@ that takes the page's colours, light or dark.
 import base64
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Sequence
@@ -57,7 +58,8 @@ def fill_template(
         scripts: file names of the scripts, which share one function's names.
         data: the data that the scripts find as `data`, in JSON's types.
         package: a package whose files in `templates` are found, too.
-        values: the template's variables. Pages have no cards and no maps to link to by default.
+        values: the template's variables. By default pages have no cards and maps to link to, and
+            all rows of their tables.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
@@ -75,7 +77,7 @@ def fill_template(
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(packed_json(data)),
-        **{"heads": (), "maps": {}, "svg": inline_svg, **values},
+        **{"heads": (), "maps": {}, "many": math.inf, "svg": inline_svg, **values},
     )
     return visible(page)
 

@@ -105,7 +105,7 @@ def compare_view(
         legend=tuple(kind for kind, _ in (*counted(both), *only_second(both))),
         pairs=_pairs(runs, leads) if found.is_paired else (),
         sections=tuple(
-            Section(key, shown.title, SHORT.get(key, shown.title.lower()), shown)
+            Section(key, SHORT.get(key, shown.title.lower()), shown)
             for key, shown in comparison_parts(one, other, found, names).items()
         ),
         warnings=found.warnings,

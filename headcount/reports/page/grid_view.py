@@ -6,8 +6,8 @@ from typing import Literal, final
 
 from headcount import numbers
 from headcount.core import Document, Heading, Text
-from headcount.reports.documents.counts import kept_table
 from headcount.reports.documents.curve import curve_document
+from headcount.reports.documents.pruned import kept_table
 from headcount.reports.kinds import (
     Found,
     Leading,
@@ -244,6 +244,5 @@ def curve_shown(run: Analysis) -> Document | None:
     choices = curve_keepings(run)
     if choices:
         kept = {each.label: each.kept for each in choices}
-        title = f"What {choices[0].method} keeps"
-        blocks += (Heading(title), kept_table(run, kept, title))
+        blocks += (Heading(f"What {choices[0].method} keeps"), kept_table(run, kept))
     return replace(shown, blocks=blocks).ending(found.record.warnings, found.record.signature)

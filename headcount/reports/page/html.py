@@ -7,8 +7,8 @@ from typing import Any, final
 
 from headcount.core import Document, write_text
 from headcount.importance import Assessment
-from headcount.reports.documents.counts import NEITHER, NO_ROLE
-from headcount.reports.kinds import Found, kinds_of, leading
+from headcount.reports.documents.confirmation import NO_ROLE
+from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.reports.page.card_view import Card, cards
@@ -94,6 +94,9 @@ def report_view(run: Analysis) -> Report:
     )
 
 
+MANY = 400
+"""Number of heads above which the page's script makes their table, when it is opened."""
+
 STYLES = (
     "base.css",
     "grid.css",
@@ -137,6 +140,7 @@ def render(report: Report) -> str:
         report=report,
         sections=report.sections,
         heads=frozenset(report.heads),
+        many=MANY,
         maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
     )

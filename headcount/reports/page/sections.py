@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.core import Document
+from headcount.core import Document, Table
 from headcount.importance import Assessment
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
-from headcount.reports.documents.confirmation import confirmation_document
+from headcount.reports.documents.confirmation import chance_document, confirmation_document
 from headcount.reports.documents.coreference import coreference_document
-from headcount.reports.documents.counts import chance_document
 from headcount.reports.documents.curve import curve_document
 from headcount.reports.documents.explanation import explanation_document
 from headcount.reports.documents.layers import layers_document
@@ -42,7 +41,6 @@ from headcount.results import (
     Skills,
     confirm,
 )
-from headcount.vocabulary import ColumnEntry
 
 
 @final
@@ -52,46 +50,26 @@ class Section:
 
     key: str
     """Id of the section, which links end in."""
-    title: str
-    """Heading, also in the contents list."""
     short: str
     """Name in the contents list."""
-    view: object
-    """What the template prints."""
-    template: str = "_document.html.j2"
-    """File in `templates/` that shows it; the view is there as `view`."""
+    view: Document
+    """What it shows, under its title."""
 
 
-MANY = 400
-"""Number of heads above which the page holds no table; its script makes it when it is opened."""
-
-
-@final
-@dataclass(frozen=True)
-class HeadsTable:
-    """The table."""
-
-    columns: tuple[ColumnEntry, ...]
-    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Head, roles and the texts of its numbers; of many heads, the page's script adds them."""
-    num_heads: int
-
-
-def heads(run: Analysis) -> Section:
-    """The section with the table of all heads."""
-    return heads_section(run.rows, len(run.rows) <= MANY)
-
-
-def heads_section(heads: Sequence[HeadRow], is_filled: bool = True) -> Section:
-    """The section with the table of some heads, filled now or when it is opened."""
-    columns = tuple(measures(heads[0].values))
-    rows = tuple(
-        (row.head, ", ".join(row.roles), tuple(c.show(row.values[c.key]) for c in columns))
-        for row in heads
-        if is_filled
+def heads_section(heads: Sequence[HeadRow]) -> Section:
+    """The section with the table of some heads."""
+    columns = measures(heads[0].values)
+    table = Table.of(
+        ("head", "roles", *(each.label for each in columns)),
+        (
+            (row.head, ", ".join(row.roles), *(each.show(row.values[each.key]) for each in columns))
+            for row in heads
+        ),
+        f"Table of all {len(heads)} heads",
+        is_detail=True,
+        abouts=("", "", *(each.about for each in columns)),
     )
-    view = HeadsTable(columns, rows, len(heads))
-    return Section("numbers", "All numbers", "all numbers", view, "_heads.html.j2")
+    return Section("numbers", "all numbers", Document("All numbers", (table,)))
 
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
@@ -122,7 +100,7 @@ def document_of(found: Result[Any], *more: object) -> Document:
 
 def _documented(key: str, short: str, shown: Document | None) -> Section | None:
     """The section that shows a document; None without one."""
-    return shown and Section(key, shown.title, short, shown)
+    return shown and Section(key, short, shown)
 
 
 def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:
@@ -155,7 +133,7 @@ SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
     lambda run: _result("alignment", "translations", run.alignment),
     lambda run: _documented("layers", "layers", layers_document(run)),
     lambda run: _documented("null", "chance", chance_document(run)),
-    heads,
+    lambda run: heads_section(run.rows),
     lambda run: _documented("methods", "methods", methods_document(run)),
 )
 """Builders of all sections; a section of which the run holds nothing is None."""

@@ -305,4 +305,4 @@ def _curve(points: CurvePoints) -> Document:
     label = "score" if "score" in column else "loss"
     says = f"{label.capitalize()} on {'test' if 'test' in column else 'development'} data"
     chart = Chart(column, says, lambda: score_curve(points, column, label))
-    return Document("How many heads can be pruned", (chart, numbers_table(points, column, says)))
+    return Document("How many heads can be pruned", (chart, numbers_table(points, column)))

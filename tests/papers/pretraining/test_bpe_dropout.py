@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from headcount.core import ModelError
 from headcount.papers import RECIPES, Rows, learn_pieces
-from headcount.papers.pretraining.examples import TranslationExamples, encode
+from headcount.papers.pretraining.examples import Encoded, encode
 from headcount.papers.pretraining.tokenizer_training import BpeDropout
 from headcount.training.batches_trainer import NO_PART
 from tests.tiny_tokenizers import wordpiece
@@ -19,15 +19,12 @@ RECIPE = replace(RECIPES["tiny"], bpe_dropout=0.3, max_length=512)
 
 
 @pytest.fixture(scope="module")
-def examples(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> TranslationExamples:
-    return TranslationExamples(encode(pairs, tokenizer, RECIPE, 5), 5)
+def encoded(tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> Encoded:
+    return encode(pairs, tokenizer, RECIPE, 5)
 
 
-def test_text_stays(
-    examples: TranslationExamples, tokenizer: PreTrainedTokenizerFast, pairs: Rows
-) -> None:
+def test_text_stays(encoded: Encoded, tokenizer: PreTrainedTokenizerFast, pairs: Rows) -> None:
     """Different pieces of the same text, on both sides, with one end symbol."""
-    encoded = examples.encoded
     part_EP = np.array([[example, NO_PART] for example in range(len(pairs.rows))])
     for side in (0, 1):
         found = encoded.ids(side, 3, part_EP)
@@ -37,23 +34,23 @@ def test_text_stays(
             assert ids[-1] == usual[-1] and ids.count(ids[-1]) == 1
 
 
-def test_concatenated(examples: TranslationExamples) -> None:
+def test_concatenated(encoded: Encoded) -> None:
     """The first of a pair only loses its end symbol."""
-    (both,) = examples.encoded.ids(0, 7, np.array([[1, 2]]))
-    first, second = examples.encoded.ids(0, 7, np.array([[1, NO_PART], [2, NO_PART]]))
+    (both,) = encoded.ids(0, 7, np.array([[1, 2]]))
+    first, second = encoded.ids(0, 7, np.array([[1, NO_PART], [2, NO_PART]]))
     assert both == [*first[:-1], *second]
 
 
 def test_batches_come_again(
-    examples: TranslationExamples, tokenizer: PreTrainedTokenizerFast, pairs: Rows
+    encoded: Encoded, tokenizer: PreTrainedTokenizerFast, pairs: Rows
 ) -> None:
     """Cuts depend on seed and number, not on earlier cuts; other seeds and numbers differ."""
     part_EP = np.arange(20)[:, None]
-    again = TranslationExamples(encode(pairs, tokenizer, RECIPE, 5), 5)
-    assert again.encoded.ids(1, 9, part_EP) == examples.encoded.ids(1, 9, part_EP)
-    assert again.encoded.ids(1, 8, part_EP) != again.encoded.ids(1, 9, part_EP)
+    again = encode(pairs, tokenizer, RECIPE, 5)
+    assert again.ids(1, 9, part_EP) == encoded.ids(1, 9, part_EP)
+    assert again.ids(1, 8, part_EP) != again.ids(1, 9, part_EP)
     other = encode(pairs, tokenizer, RECIPE, 6)
-    assert other.ids(1, 9, part_EP) != again.encoded.ids(1, 9, part_EP)
+    assert other.ids(1, 9, part_EP) != again.ids(1, 9, part_EP)
 
 
 def test_probabilities_by_hand() -> None:

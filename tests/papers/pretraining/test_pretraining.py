@@ -133,7 +133,7 @@ def test_the_loss_is_a_mean_over_what_is_predicted(
     masks = objective == "masked-lm"
     encoded = encode(rows, trained.loaded.tokenizer, recipe, 5, masks)
     numbered = Batches(encoded.length_NS, 10**6, 1, seed=5)[0]
-    batch = OBJECTIVES[objective].examples(encoded, 5).collate(*numbered)
+    batch = OBJECTIVES[objective].collate(encoded, *numbered)
     labels = batch.pop("labels")
     with torch.inference_mode():
         said = trained.loaded.model(**batch).logits.log_softmax(-1)

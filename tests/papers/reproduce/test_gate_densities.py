@@ -6,18 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.core import Head, styled
+from headcount.core import Document, Head, Table, styled
 from headcount.gates import Stretched
 from headcount.papers import read_gates
 from headcount.papers.reproduce.gate_densities import (
     BINS,
     GateRecorder,
+    GateRow,
     densities_figure,
     densities_section,
     density,
     gate_rows,
     recorded_gates,
-    write_densities,
+    write_gates,
 )
 from headcount.pruning import curve
 from headcount.pruning.curves import Trial
@@ -64,12 +65,16 @@ def test_the_density_is_that_of_all_draws() -> None:
     assert found.sum() == pytest.approx(1)
 
 
+def shares(rows: list[GateRow]) -> tuple[tuple[str, ...], ...]:
+    """The cells of the table."""
+    (found,) = [each for each in densities_section(rows) if isinstance(each, Table)]
+    return found.rows
+
+
 def test_gates_that_decide_are_nowhere_between() -> None:
-    decided = densities_section(gate_rows(POINT, {"enc.0.0": -9.0, "enc.0.1": 9.0}))
-    cells = [each.strip() for each in decided.splitlines()[-1].split("|")[1:-1]]
-    assert cells == ["2", "50.0", "50.0", "0.0", "50.0", "50.0", "0 of 2"]
-    undecided = densities_section(gate_rows(POINT, {"enc.0.0": 0.0, "enc.0.1": 0.2}))
-    cells = [each.strip() for each in undecided.splitlines()[-1].split("|")[1:-1]]
+    (cells,) = shares(gate_rows(POINT, {"enc.0.0": -9.0, "enc.0.1": 9.0}))
+    assert [*cells] == ["2", "50.0", "50.0", "0.0", "50.0", "50.0", "0 of 2"]
+    (cells,) = shares(gate_rows(POINT, {"enc.0.0": 0.0, "enc.0.1": 0.2}))
     assert float(cells[3]) > 20 and cells[-1] == "2 of 2"
 
 
@@ -88,9 +93,12 @@ def test_gates_of_a_training_are_recorded_and_found_again(tmp_path: Path) -> Non
         own = [row for row in rows if row.keep == keep]
         least = min(row.log_a for row in own if row.is_kept)
         assert all(row.log_a <= least for row in own if not row.is_kept)
-    text, figures = write_densities(rows, tmp_path)
-    assert "Densities of gates (figure 6)" in text and list(figures) == ["gate_densities"]
-    assert len(figures["gate_densities"]().axes) == 2
+    document = Document("", tuple(densities_section(rows)))
+    assert "Densities of gates (figure 6)" in document.markdown()
+    assert list(document.charts) == ["gate_densities"]
+    drawn = document.charts["gate_densities"]()
+    assert drawn is not None and len(drawn.axes) == 2
+    write_gates(rows, tmp_path)
     assert read_gates(tmp_path) == tuple(rows)
     assert [point.method for point in points.points].count(ALL) == 1
     assert recorded_gates(GateRecorder(recorder.method, "else"), tmp_path / "state", points) == []
@@ -108,6 +116,7 @@ def test_the_legend_is_inside_the_figure(budgets: int) -> None:
 
 
 def test_points_of_an_earlier_version_have_no_gates(tmp_path: Path) -> None:
-    text, figures = write_densities([], tmp_path)
-    assert "not recorded" in text and figures == {}
+    document = Document("", tuple(densities_section([])))
+    assert "not recorded" in document.markdown() and document.charts == {}
+    write_gates([], tmp_path)
     assert not (tmp_path / "gates.parquet").exists()

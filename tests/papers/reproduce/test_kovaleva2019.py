@@ -25,16 +25,16 @@ def test_disabled_heads_help_if_more_do_than_by_chance(better: int, holds: bool)
         for n in range(80)
         for value, high in [(-0.02, -0.01) if n < better else (0.01, 0.02)]
     ]
-    text = kovaleva2019_document(TunedMaps(RECORD, tuple(rows)))
+    text = kovaleva2019_document(TunedMaps(RECORD, tuple(rows))).markdown()
     (line,) = (line for line in text.splitlines() if "raises the score" in line)
-    assert ("**holds**" in line) == holds
+    assert (": holds (" in line) == holds
     assert f"intervals above 0: {better}, of which chance explains 2.0" in line
 
 
 def test_gains_within_noise_prove_nothing() -> None:
     """Half of the heads seem to help, but every interval holds 0."""
     rows = [row(0, f"enc.0.{n}", "disabled", -0.01 if n < 40 else 0.01) for n in range(80)]
-    text = kovaleva2019_document(TunedMaps(RECORD, tuple(rows)))
+    text = kovaleva2019_document(TunedMaps(RECORD, tuple(rows))).markdown()
     assert not holds(text, "raises the score") and "40 of 80 heads" in text
 
 
@@ -49,7 +49,7 @@ def cells(text: str) -> list[list[str]]:
 
 def holds(text: str, claim: str) -> bool:
     (line,) = (line for line in text.splitlines() if claim in line)
-    return "**holds**" in line
+    return ": holds (" in line
 
 
 HEADS = (row(0, "enc.0.0", "disabled", 0.02), row(0, "enc.0.1", "disabled", -0.04))
@@ -60,7 +60,7 @@ def test_shares_of_patterns(mixed: float, claimed: bool) -> None:
     """Before fine-tuning, after it, and by the classifier."""
     shares = {"before": 0.2, "after": mixed, "trained": 0.7}
     rows = [row(-1, "all", name, each, "heterogeneous") for name, each in shares.items()]
-    text = kovaleva2019_document(TunedMaps(RECORD, (*rows, *HEADS)))
+    text = kovaleva2019_document(TunedMaps(RECORD, (*rows, *HEADS))).markdown()
     assert holds(text, "32 to 61 % of the maps are heterogeneous") == claimed
     (found,) = [line for line in cells(text) if line[1:2] == ["heterogeneous"]]
     assert [each.partition(" (")[0] for each in found[2:]] == [
@@ -81,7 +81,7 @@ def test_the_last_layers_change_most(cosines: tuple[float, ...], claimed: bool) 
         for layer, each in enumerate(cosines)
         for n in range(3)
     ]
-    text = kovaleva2019_document(TunedMaps(RECORD, (*rows, *heads, *HEADS)))
+    text = kovaleva2019_document(TunedMaps(RECORD, (*rows, *heads, *HEADS))).markdown()
     assert holds(text, "the last two layers change most") == claimed
     value = f"{cosines[0]:.2f} ({cosines[0] - 0.03:.2f} to {cosines[0] + 0.03:.2f})"
     ends = [f"enc.0.0 {cosines[0] - 0.05:.2f}", f"enc.0.2 {cosines[0] + 0.05:.2f}"]
@@ -89,5 +89,5 @@ def test_the_last_layers_change_most(cosines: tuple[float, ...], claimed: bool) 
 
 
 def test_the_gain_without_a_head_is_positive() -> None:
-    text = kovaleva2019_document(TunedMaps(RECORD, HEADS))
+    text = kovaleva2019_document(TunedMaps(RECORD, HEADS)).markdown()
     assert "1 of 2 heads, most enc.0.1: +4.00, uncorrected 95 % interval +1.00 to +7.00" in text

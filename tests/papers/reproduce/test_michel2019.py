@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from headcount.core import SITES, Heads, HeadTable, InputError, JsonObject, styled
-from headcount.papers import michel2019_document, write_michel2019
+from headcount.core import (
+    SITES,
+    Document,
+    Heads,
+    HeadTable,
+    InputError,
+    JsonObject,
+    Table,
+    styled,
+)
+from headcount.papers import michel2019_document, read_michel2019
 from headcount.papers.reproduce.michel2019 import ONE_LEFT_WMT, Ablated, histogram, two_data_sets
 from headcount.results import ImportanceRecord
 from tests.reports.drawn import assert_whole
@@ -50,26 +59,26 @@ def ablated(deltas: list[float] = DELTAS, **fields: Any) -> Ablated:
     return Ablated(table.frame, found.decode(ImportanceRecord))
 
 
-def lines(text: str, start: str) -> list[list[str]]:
-    """Cells of the table rows that start with a cell."""
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in row] for row in rows if row[0].strip() == start]
+def lines(document: Document, start: str) -> list[list[str]]:
+    """Table rows that start with a cell."""
+    tables = (each for each in document.blocks if isinstance(each, Table))
+    return [[*row] for each in tables for row in each.rows if row[0] == start]
 
 
 def test_a_fall_of_accuracy_is_a_negative_change_in_points() -> None:
-    text = michel2019_document(ablated())
-    assert "accuracy in points 84.00" in text and "872 examples" in text
-    assert lines(text, "here")[0] == ["here", "5", "3", "0.05", "1", "2", "−13.10"]
-    assert lines(text, "0")[0] == ["0", "**−2.00**", "**+1.00**", "–"]
-    assert lines(text, "1")[0] == ["1", "−0.40", "0.00", "**−13.10**"]
+    found = michel2019_document(ablated())
+    assert "accuracy in points 84.00" in found.markdown() and "872 examples" in found.markdown()
+    assert lines(found, "here")[0] == ["here", "5", "3", "0.05", "1", "2", "−13.10"]
+    assert lines(found, "0")[0] == ["0", "−2.00*", "+1.00*", "–"]
+    assert lines(found, "1")[0] == ["1", "−0.40", "0.00", "−13.10*"]
 
 
 def test_a_rise_of_the_loss_is_a_positive_change() -> None:
     facts = {"quantity": "loss", "replacement": "zero", "p_each": EACH}
-    text = michel2019_document(ablated(ablation=facts))
-    assert "loss 0.40" in text
-    assert lines(text, "here")[0][2:5] == ["3", "0.05", "1"]  # without one head the loss drops
-    assert lines(text, "0")[0][1:3] == ["**+0.02**", "**−0.01**"]
+    found = michel2019_document(ablated(ablation=facts))
+    assert "loss 0.40" in found.markdown()
+    assert lines(found, "here")[0][2:5] == ["3", "0.05", "1"]  # without one head the loss drops
+    assert lines(found, "0")[0][1:3] == ["+0.02*", "−0.01*"]
 
 
 def test_perplexity_rises_where_a_head_helps() -> None:
@@ -83,25 +92,28 @@ def test_the_head_that_is_left_is_chosen_on_one_data_set_and_measured_on_the_oth
     rows = lines(michel2019_document(ablated(), other), "Encoder self-attention")
     site = "Encoder self-attention"
     within = "−7.00 to −7.00"
-    assert rows[0] == [site, "0", "enc.0.1", "**−7.00**", within, "−1.31", "−0.01"]
+    assert rows[0] == [site, "0", "enc.0.1", "−7.00*", within, "−1.31", "−0.01"]
     assert rows[1][3:] == ["−20.00", "−20.00 to −20.00", "−0.16", "+0.10"]
-    assert lines(michel2019_document(ablated()), "Encoder self-attention")[0][3] == "**−2.00**"
+    assert lines(michel2019_document(ablated()), "Encoder self-attention")[0][3] == "−2.00*"
 
 
 def test_the_head_that_is_left_is_chosen_by_one_half_and_measured_on_the_other() -> None:
     best = alone(0, "enc.0.1", 0.05, 0.005) | {"low": 0.03, "halves": ["enc.0.1", "enc.0.0"]}
-    text = michel2019_document(ablated(single_heads=[best]))
-    assert "each half of the examples chose a head that was measured on the other half" in text
-    row = lines(text, "Encoder self-attention")[0]
-    assert row[2:5] == ["enc.0.1", "**−5.00**", "−5.00 to −3.00"]
-    assert "so its numbers are optimistic" in michel2019_document(ablated())
+    found = michel2019_document(ablated(single_heads=[best]))
+    assert (
+        "each half of the examples chose a head that was measured on the other half"
+        in found.markdown()
+    )
+    row = lines(found, "Encoder self-attention")[0]
+    assert row[2:5] == ["enc.0.1", "−5.00*", "−5.00 to −3.00"]
+    assert "so its numbers are optimistic" in michel2019_document(ablated()).markdown()
 
 
 def test_without_whole_layers_the_section_says_so() -> None:
-    text = michel2019_document(ablated(all_but_one=[]))
-    assert "Not measured: no layer has several heads, or a run left this out" in text
-    text = michel2019_document(ablated(), ablated(all_but_one=[]))
-    assert "Not measured" in text
+    found = michel2019_document(ablated(all_but_one=[]))
+    assert "Not measured: no layer has several heads, or a run left this out" in found.markdown()
+    found = michel2019_document(ablated(), ablated(all_but_one=[]))
+    assert "Not measured" in found.markdown()
 
 
 def test_two_data_sets() -> None:
@@ -111,9 +123,13 @@ def test_two_data_sets() -> None:
         "1.00 to 1.00",
         "1.00",
     ]
-    assert "No second data set was given" in michel2019_document(ablated())
+    assert "No second data set was given" in michel2019_document(ablated()).markdown()
     equal = ablated([0.0] * len(DELTAS))
-    assert lines(michel2019_document(ablated(), equal), "here")[1][1:] == ["–", "– to –", "–"]
+    assert lines(michel2019_document(ablated(), equal), "here")[1][1:] == [
+        "–",
+        "– to –",
+        "–",
+    ]
 
 
 def test_figures_of_three_sites_are_whole() -> None:
@@ -148,20 +164,20 @@ def test_published_numbers_are_those_of_the_paper() -> None:
 
 def test_a_folder_without_ablation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no importance.json. Run `headcount importance"):
-        write_michel2019(tmp_path)
+        read_michel2019(tmp_path)
     (tmp_path / "importance.json").write_text(
         json.dumps({"files": {}, "task": "t", "num_examples": 7, "methods": ["norm"]}),
         encoding="utf-8",
     )
     with pytest.raises(InputError, match="by ablation in .*, got one by norm"):
-        write_michel2019(tmp_path)
+        read_michel2019(tmp_path)
 
 
 def test_numbers_that_do_not_exist_are_dashes() -> None:
     left = [alone(0, "enc.0.0", 0.03, 0.5) | {"delta": None, "p_each": None}]
-    text = michel2019_document(ablated(score=None, all_but_one=left, single_heads=left))
-    assert "accuracy in points nan" in text
-    assert lines(text, "Encoder self-attention")[0][3] == "–"
+    found = michel2019_document(ablated(score=None, all_but_one=left, single_heads=left))
+    assert "accuracy in points nan" in found.markdown()
+    assert lines(found, "Encoder self-attention")[0][3] == "–"
 
 
 def test_ablations_measured_in_another_way_are_refused(tmp_path: Path) -> None:
@@ -171,4 +187,4 @@ def test_ablations_measured_in_another_way_are_refused(tmp_path: Path) -> None:
         HeadTable(found.frame).write(tmp_path / name / "heads.parquet")
         found.record.write(tmp_path / name)
     with pytest.raises(InputError, match="zero\\), got others \\(classification, loss, zero"):
-        write_michel2019(tmp_path / "one", tmp_path / "other")
+        read_michel2019(tmp_path / "one", tmp_path / "other")

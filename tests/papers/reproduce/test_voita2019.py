@@ -10,7 +10,7 @@ import pytest
 
 from headcount.core import InputError
 from headcount.corpora import Corpus, Sentence, Tree
-from headcount.papers import voita2019_document, write_voita2019
+from headcount.papers import read_voita2019, voita2019_document
 from headcount.papers.reproduce.voita2019 import (
     SYNTACTIC,
     check_only_relevance,
@@ -45,7 +45,7 @@ def test_positions_are_counted_from_the_head() -> None:
 def test_the_document(tmp_path: Path) -> None:
     folder = write_run(tmp_path, Wish(layers=3, heads=4, importance=True))
     run = read_run(folder)
-    text = voita2019_document(run, {"nsubj": {-1: 3, -4: 1}})
+    text = voita2019_document(run, {"nsubj": {-1: 3, -4: 1}}).markdown()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     nsubj = next(row for row in rows if row[:2] == ["nsubj", "v→s"])
     scores = [
@@ -75,7 +75,7 @@ def test_the_tested_head_is_that_of_one_half(tmp_path: Path) -> None:
     lucky = replace(chosen, head="enc.1.2", share=0.9, first_gain=0.1)
     nothing = replace(chosen, head="enc.1.1", first_gain=math.nan)
     profiles = {each.head: (each,) for each in (lucky, chosen, nothing)}
-    found = cells(voita2019_document(changed(run, traits=profiles), {}))
+    found = cells(voita2019_document(changed(run, traits=profiles), {}).markdown())
     (row,) = [each for each in found if each[:2] == ["nsubj", "v→s"]]
     assert row[-1] == "44 / 31 (enc.0.1, role)"
 
@@ -92,7 +92,7 @@ def test_relevance_by_function_and_of_the_best_head_of_each_layer(tmp_path: Path
         )
         for row, own, share, rank in zip(run.rows, roles, relevance, rare, strict=True)
     )
-    text = voita2019_document(changed(run, rows=heads), {})
+    text = voita2019_document(changed(run, rows=heads), {}).markdown()
     rows = {row[1]: row for row in cells(text) if len(row) == 6 and row[0].startswith("Encoder")}
     shares = {name: (row[2], row[4], row[5]) for name, row in rows.items()}
     assert shares == {
@@ -115,7 +115,8 @@ def test_other_scores_are_not_replaced(tmp_path: Path) -> None:
 
 def test_without_trees_the_table_says_so(tmp_path: Path) -> None:
     wish = Wish(layers=2, heads=3, relations=False, importance=True)
-    assert "the corpus has no trees" in voita2019_document(read_run(write_run(tmp_path, wish)), {})
+    text = voita2019_document(read_run(write_run(tmp_path, wish)), {}).markdown()
+    assert "the corpus has no trees" in text
 
 
 def test_without_relevance_it_is_refused(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_without_relevance_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="Expected an analysis with relevance in .*, but it has none"
     ):
-        write_voita2019(folder, Corpus.from_sentences(["a"]))
+        read_voita2019(folder, Corpus.from_sentences(["a"]))
 
 
 def test_all_directions_of_the_table_are_measured_ones() -> None:
@@ -138,6 +139,7 @@ def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
     run = read_run(folder)
     shares = [row.values["rare2_share"] for row in run.rows]
     figure = rare_maps(run)
+    assert figure is not None
     cells = [
         value
         for axes in figure.axes
@@ -146,9 +148,12 @@ def test_the_map_of_rare_tokens(tmp_path: Path) -> None:
     ]
     drawn = np.concatenate(cells[: len(shares) // 4])
     assert sorted(drawn) == pytest.approx(sorted(shares))
-    path = write_voita2019(folder, Corpus.from_sentences(["a"]))
+    path = folder / "voita2019.md"
+    read_voita2019(folder, Corpus.from_sentences(["a"])).write(path)
     assert "figures/voita2019_figure5.svg" in path.read_text(encoding="utf-8")
     assert (folder / "figures" / "voita2019_figure5.pdf").exists()
     table = pd.read_parquet(folder / "heads.parquet").assign(rare2_share=np.nan)
     table.to_parquet(folder / "heads.parquet", index=False)
-    assert "figure5.svg" not in write_voita2019(folder, Corpus.from_sentences(["a"])).read_text()
+    read_voita2019(folder, Corpus.from_sentences(["a"])).write(path)
+    assert "figure5.svg" not in path.read_text(encoding="utf-8")
+    assert not (folder / "figures" / "voita2019_figure5.pdf").exists()

@@ -20,8 +20,8 @@ from headcount.papers.evolution.mutual_information import ESTIMATES
 from headcount.papers.reproduce.voita2019evolution import (
     CAUSAL,
     MASKED,
-    OPTIONS,
     TRANSLATION,
+    VOITA_OPTIONS,
     ceiling_sentence,
 )
 
@@ -152,11 +152,12 @@ def test_noise_is_undecided_or_fails() -> None:
 
 def test_quantities_that_are_missing_test_nothing() -> None:
     assert findings(Evolution(RECORD, (), ())) == []
-    assert papers.findings_table(Evolution(RECORD, (), ())) == ""
+    assert papers.findings_table(Evolution(RECORD, (), ())).rows == ()
 
 
 def test_the_document_shows_findings_curves_and_figures(tmp_path: Path) -> None:
-    path = papers.write_voita2019evolution(evolution(), tmp_path)
+    path = tmp_path / "voita2019evolution.md"
+    papers.voita2019evolution_document(evolution()).write(path)
     text = path.read_text(encoding="utf-8")
     assert "| A causal language model forgets the past" in text and "in both seeds" in text
     assert "miller-madow 1.8" in text and "; left-out 1.8" in text
@@ -176,11 +177,11 @@ def test_the_document_says_how_near_information_is_to_its_ceiling() -> None:
 
 def test_information_of_the_reproduction_does_not_saturate() -> None:
     """States are bounded, each token can have clusters of its own, and clusters many states."""
-    assert isinstance(OPTIONS, EvolutionOptions) and OPTIONS.clusters is not None
-    states = OPTIONS.types * OPTIONS.occurrences
-    assert states <= 40_000 and states / OPTIONS.clusters >= 2 * OPTIONS.types
-    assert OPTIONS.types >= 100 and OPTIONS.clusters >= 2 * OPTIONS.types
-    assert OPTIONS.nearest < OPTIONS.occurrences
+    assert isinstance(VOITA_OPTIONS, EvolutionOptions) and VOITA_OPTIONS.clusters is not None
+    states = VOITA_OPTIONS.types * VOITA_OPTIONS.occurrences
+    assert states <= 40_000 and states / VOITA_OPTIONS.clusters >= 2 * VOITA_OPTIONS.types
+    assert VOITA_OPTIONS.types >= 100 and VOITA_OPTIONS.clusters >= 2 * VOITA_OPTIONS.types
+    assert VOITA_OPTIONS.nearest < VOITA_OPTIONS.occurrences
 
 
 def test_missing_models_have_trainings() -> None:

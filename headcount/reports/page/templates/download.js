@@ -141,7 +141,7 @@ function offerDownloads(root) {
   }
   for (const table of root.querySelectorAll("table")) {
     const title = titleOf(table);
-    const rows = table.id === "all-heads" ? headRows : () => tableRows(table);
+    const rows = table.matches(".sortable") ? headRows : () => tableRows(table);
     const buttons = getters(title, ["CSV", () => download(fileName(title, "csv"), new Blob(["\ufeff", csv(rows())], { type: "text/csv" }))]);
     atHeading(table, buttons);
   }

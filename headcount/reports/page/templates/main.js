@@ -52,7 +52,7 @@ for (const link of document.querySelectorAll(".contents > ul a")) {
 }
 const contents = document.querySelector(".contents");
 new ResizeObserver(() => document.documentElement.style.setProperty("--contents", `${contents.offsetHeight}px`)).observe(contents);
-const allHeads = document.getElementById("all-heads");
+const allHeads = document.querySelector(".sortable");
 allHeads.closest("details").addEventListener("toggle", () => { if (!allHeads.tBodies[0].rows.length) fillHeads(allHeads); });
 offerDownloads(document.querySelector(".story"));
 

@@ -33,16 +33,14 @@ from headcount.corpora.mentions import (
     kind_by_tag,
     kind_without_parse,
 )
-from headcount.corpora.sentence import Sentence, as_words
+from headcount.corpora.sentence import Layout, Sentence, Span, as_words
 from headcount.corpora.table import numbered_lines
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
 WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 
 
-def _span(
-    row: dict[str, str], column: str, words: list[re.Match[str]], origin: str
-) -> tuple[int, int]:
+def _span(row: dict[str, str], column: str, spans: Sequence[Span], origin: str) -> tuple[int, int]:
     """First and last word of a pronoun or name."""
     text, offset = row[column], row[f"{column}-offset"]
     if not offset.isdecimal() or not row["Text"].startswith(text, int(offset)):
@@ -51,7 +49,7 @@ def _span(
             "the line."
         )
     first, last = int(offset), int(offset) + len(text)
-    its = [place for place, word in enumerate(words) if word.start() < last and word.end() > first]
+    its = [place for place, (start, end) in enumerate(spans) if start < last and end > first]
     return its[0], its[-1]
 
 
@@ -363,11 +361,11 @@ def _read_gap(path: Path) -> Iterator[Document]:
 
 
 def _passage(row: dict[str, str], origin: str) -> Document:
-    found = list(WORD.finditer(row["Text"]))
-    words = tuple(word[0] for word in found)
+    layout = Layout.split(row["Text"], WORD)
+    words = layout.words
     means_a, means_b = (row[f"{name}-coref"].upper() == "TRUE" for name in "AB")
     entities = {"Pronoun": "it", "A": "it" if means_a else "A", "B": "it" if means_b else "B"}
-    spans = [(*_span(row, name, found, origin), entity) for name, entity in entities.items()]
+    spans = [(*_span(row, name, layout.spans, origin), entity) for name, entity in entities.items()]
     order = sorted(range(3), key=spans.__getitem__)
     mentions = tuple(
         Mention(start, end, end, entity, "pronoun" if words[end].lower() in PRONOUNS else "proper")
@@ -375,6 +373,5 @@ def _passage(row: dict[str, str], origin: str) -> Document:
     )
     pronoun, first, second = (order.index(place) for place in range(3))
     question = NameQuestion(pronoun, (first, second), (means_a, means_b))
-    places = tuple(word.span() for word in found)
-    written = (Sentence(row["Text"], words, origin=origin, spans=places),)
+    written = (Sentence(layout.text, words, origin=origin, spans=layout.spans),)
     return Document(row["ID"], (words,), mentions, origin, question, written)

@@ -229,11 +229,10 @@ def answer(
     def of_prompt(prompt: Prompt) -> tuple[bool, float, Outputs]:
         kept = dict[LayerId, Tensor]()
 
-        def hear(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
+        def hear(layer: AttentionLayer, output_BQHD: Tensor) -> None:
             kept[layer.layer_id] = output_BQHD[0, -1].clone()
-            return None if removal is None else removal.returned(layer, output_BQHD)
 
-        with running(loaded, gates=None if removal is None else removal.gates, returned=hear):
+        with running(loaded, removal=removal, returned=hear):
             ids_BT = torch.tensor([prompt.clean], device=input_device(model))
             logits_V = model(input_ids=ids_BT, use_cache=False, **last_logits(model)).logits[0, -1]
         probability = float(logits_V.float().softmax(-1)[prompt.answer])

@@ -11,7 +11,6 @@ counted: a named entity of three words counts three times.
 Reference: BERT (Devlin et al., 2019), section 5.3, https://arxiv.org/abs/1810.04805
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -31,8 +30,8 @@ from headcount.corpora import (
     Table,
 )
 from headcount.models import Loaded
-from headcount.tasks.classification import Counts, accuracies, class_numbers, macro_f1s
-from headcount.tasks.metrics import IGNORED, TokenTask
+from headcount.tasks.classification import class_numbers
+from headcount.tasks.metrics import COUNTED, IGNORED, TokenTask
 from headcount.tasks.options import TokenMetric
 from headcount.tasks.task import (
     Evaluation,
@@ -146,7 +145,7 @@ class TokenClassification(TokenTask):
 
     def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
         """The metric of many sums of counts."""
-        return _SCORES[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
+        return COUNTED[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
 
     def _asked(
         self, table: Table, encoded: list[Encoded], loaded: Loaded
@@ -199,10 +198,3 @@ def _class_of(table: Table, loaded: Loaded) -> dict[str, int]:
     flat = Table({"label": [*first_of]}, [*first_of.values()], names)
     numbers = class_numbers(flat, config).tolist()
     return dict(zip(first_of, numbers, strict=True))
-
-
-_SCORES: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
-    "accuracy": accuracies,
-    "macro-f1": macro_f1s,
-}
-"""The metrics of many counts."""

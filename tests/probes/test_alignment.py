@@ -127,7 +127,7 @@ def by_the_book(
             "input_ids": torch.tensor([one.ids]),
             "decoder_input_ids": torch.tensor([one.decoder_ids]),
         }
-        merged = one.merged or [*range(len(pair.source_words))]
+        merged = one.merged or [*range(len(pair.source.words))]
         number_of.append(merged)
         sources = range(max(merged) + 1 + end)
         source_of = [*one.source_of[:-1], sources[-1]] if end else one.source_of

@@ -26,7 +26,7 @@ from headcount.cli.data_arguments import Inputs, LearningArguments, field_values
 from headcount.cli.frame import Flat, Measuring, ResultCommand
 from headcount.core import InputError, ResumePolicy, amount
 from headcount.corpora import Corpus, named_columns
-from headcount.papers import RECIPES, FollowOptions, PretrainingConfig
+from headcount.papers import RECIPES, FollowOptions, PretrainingConfig, PretrainingOptions
 from headcount.training import FinetuneConfig, check_further_training
 
 LEFT_OUT = {
@@ -53,25 +53,13 @@ class Train(Measuring[PretrainingConfig, "papers.Trained"]):
     """Folder for the model, its checkpoints and its record."""
     dev: tuple[str, ...] = ()
     """Files of the development set, used to choose among checkpoints."""
-    hold_out: tuple[int, ...] = ()
-    """Draw a development set, or development and test sets, of these sizes from --data into --out;
-    they share no sentence with the rest."""
     columns: tuple[str, ...] = ()
     """Columns as ROLE=NAME, or ROLE=NUMBER (from 0) where the file has no header."""
     recipe: Literal["tiny", "small", "base"] = "small"
     """Recipe: size of the model and settings of the training."""
     set: tuple[str, ...] = ()
     """Change fields of the recipe, as FIELD=VALUE, e.g. epochs=3 batch_tokens=8000."""
-    pieces: str | None = None
-    """Model whose vocabulary to use; by default a vocabulary is learned from --data."""
-    start: str | None = None
-    """Model of the same shape to start from, with its vocabulary; random weights by default."""
-    save_every: int = 1000
-    """Number of steps between two checkpoints."""
-    patience: int | None = None
-    """Number of checkpoints without a better --dev score before stopping; never by default."""
-    seed: int = 1
-    """Seed of weights, order, dropout, masks and held-out sets."""
+    how: Flat[PretrainingOptions] = field(default_factory=PretrainingOptions)
     resume: bool = False
     """Resume an interrupted training in --out."""
     overwrite: bool = False
@@ -83,7 +71,7 @@ class Train(Measuring[PretrainingConfig, "papers.Trained"]):
         """Check everything that needs no model."""
         self.prepare()
         check_data((*self.data, *self.dev))
-        for model in filter(None, (self.pieces, self.start)):
+        for model in filter(None, (self.how.pieces, self.how.start)):
             check_model(model)
 
     def prepare(self) -> PretrainingConfig:
@@ -95,13 +83,8 @@ class Train(Measuring[PretrainingConfig, "papers.Trained"]):
             data=self.data,
             dev=self.dev or None,
             columns=named_columns(self.columns),
-            hold_out=self.hold_out,
-            pieces=self.pieces,
-            start=self.start,
-            seed=self.seed,
-            save_every=self.save_every,
-            patience=self.patience,
             device=self.device,
+            **vars(self.how),
         )
 
     def measure(self, read: PretrainingConfig, progress: Report) -> "papers.Trained":

@@ -33,6 +33,7 @@ from .pretraining.pretraining import train as train
 from .pretraining.recipe import RECIPES as RECIPES
 from .pretraining.recipe import ModelRecipe as ModelRecipe
 from .pretraining.recipe import PretrainingConfig as PretrainingConfig
+from .pretraining.recipe import PretrainingOptions as PretrainingOptions
 from .pretraining.rows import Rows as Rows
 from .pretraining.rows import hold_out as hold_out
 from .pretraining.rows import read_pairs as read_pairs
@@ -85,7 +86,7 @@ from .reproduce.voita2019evolution import findings as findings
 from .reproduce.voita2019evolution import findings_table as findings_table
 from .reproduce.voita2019evolution import trained_models as trained_models
 from .reproduce.voita2019evolution import voita2019evolution_document as voita2019evolution_document
+from .tuned_maps import WORD_CLASSES as WORD_CLASSES
+from .tuned_maps import attention_to_words as attention_to_words
 from .tuned_maps import compare_maps as compare_maps
 from .tuned_maps import map_rows as map_rows
-from .word_classes import WORD_CLASSES as WORD_CLASSES
-from .word_classes import attention_to_words as attention_to_words

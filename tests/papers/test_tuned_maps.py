@@ -18,8 +18,7 @@ from headcount.papers.pattern_classifier import (
     generated_map,
     train_pattern_classifier,
 )
-from headcount.papers.tuned_maps import kappa
-from headcount.papers.word_classes import WORD_CLASSES, attention_to_words, classes_of
+from headcount.papers.tuned_maps import WORD_CLASSES, attention_to_words, classes_of, kappa
 from headcount.statistics import Bootstrap
 from tests import saved, tiny
 from tests.cli.conftest import SAMPLE

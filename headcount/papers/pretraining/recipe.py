@@ -139,10 +139,50 @@ RECIPES = {
 ObjectiveName = Literal["translation", "masked-lm", "causal-lm"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PretrainingOptions:
+    """How a training runs, in Python and as options of the command.
+
+    Raises:
+        InputError: for values that can't be combined.
+    """
+
+    hold_out: tuple[int, ...] = ()
+    """Draw a development set, or development and test sets, of these sizes from --data into --out;
+    they share no sentence with the rest."""
+    pieces: str | None = None
+    """Model whose vocabulary to use; by default a vocabulary is learned from --data."""
+    start: str | None = None
+    """Model of the same shape to start from, with its vocabulary; random weights by default."""
+    save_every: int = 1000
+    """Number of steps between two checkpoints, each with a score on the development set."""
+    patience: int | None = None
+    """Number of checkpoints without a better --dev score before stopping; never by default."""
+    seed: int = 1
+    """Seed of weights, order, dropout, masks and held-out sets."""
+
+    def __post_init__(self) -> None:
+        if self.save_every < 1:
+            raise InputError(f"Expected save_every of at least 1 step, got {self.save_every}.")
+        if len(self.hold_out) > 2 or any(size < 1 for size in self.hold_out):
+            raise InputError(
+                "Expected sizes of one or two held-out sets (development, test), each at least 1, "
+                f"got {self.hold_out}."
+            )
+        if self.start is not None and self.pieces is not None:
+            raise InputError(
+                "A model that training starts from keeps its pieces. Drop one of --start and "
+                "--pieces."
+            )
+        check_seed(self.seed)
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"Expected patience of at least 1 evaluation, got {self.patience}.")
+
+
 @final
 @dataclass(frozen=True)
-class PretrainingConfig:
-    """What is trained, and on which data.
+class PretrainingConfig(PretrainingOptions):
+    """What is trained, on which data, and how.
 
     Raises:
         InputError: for values that can't be combined.
@@ -156,47 +196,21 @@ class PretrainingConfig:
     """Development set, given like `data`."""
     columns: Columns | None = None
     """Names or numbers of the columns, if files are tables."""
-    hold_out: tuple[int, ...] = ()
-    """Sizes of a development set and optionally a test set to draw from `data`."""
-    pieces: str | None = None
-    """Model whose tokenizer is used; None to learn the pieces from the data."""
-    start: str | None = None
-    """Model of the same shape whose weights and tokenizer to start from; None for new ones."""
-    seed: int = 1
-    """Seed of weights, batches, dropout, masks and the draw of held-out sets."""
-    save_every: int = 1000
-    """Steps between two checkpoints, each with an evaluation on the development set."""
-    patience: int | None = None
-    """Evaluations without a better score after which training stops; None for never."""
     device: str = "cpu"
     """Device to train on: `cpu` or `cuda`."""
 
     def __post_init__(self) -> None:
-        if self.save_every < 1:
-            raise InputError(f"Expected save_every of at least 1 step, got {self.save_every}.")
+        super().__post_init__()
         if self.dev is not None and self.hold_out:
             raise InputError(
                 "Expected a development set that is given or held out, got both. Drop one of "
                 "--dev and --hold-out."
-            )
-        if len(self.hold_out) > 2 or any(size < 1 for size in self.hold_out):
-            raise InputError(
-                "Expected sizes of one or two held-out sets (development, test), each at least 1, "
-                f"got {self.hold_out}."
-            )
-        if self.start is not None and self.pieces is not None:
-            raise InputError(
-                "A model that training starts from keeps its pieces. Drop one of --start and "
-                "--pieces."
             )
         if self.recipe.swapped and self.objective != "translation":
             raise InputError(
                 f"Expected swapped=0 for {self.objective}, which would predict the swapped tokens, "
                 f"got {self.recipe.swapped}. Only a translation's source can be swapped."
             )
-        check_seed(self.seed)
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"Expected patience of at least 1 evaluation, got {self.patience}.")
         if self.patience is not None and self.dev is None and not self.hold_out:
             raise InputError(
                 "Expected a development set for early stopping, got none. Give one with --dev or "

@@ -36,8 +36,13 @@ from headcount.models import Loaded, revision, signature
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
 from headcount.papers.pattern_classifier import PATTERNS, train_pattern_classifier
 from headcount.papers.records import TunedMaps, TunedRecord, TunedRow
-from headcount.papers.tuned_maps import compare_maps, map_rows, word_rows
-from headcount.papers.word_classes import WORD_CLASSES, attention_to_words
+from headcount.papers.tuned_maps import (
+    WORD_CLASSES,
+    attention_to_words,
+    compare_maps,
+    map_rows,
+    word_rows,
+)
 from headcount.reports import SITE_TITLES
 from headcount.statistics import Bootstrap, few_clusters
 from headcount.tasks import COLUMNS, Task
@@ -325,9 +330,8 @@ def _heads_figure(found: TunedMaps, metric: str) -> Figure:
         for head, value in places.items():
             numbers[head.layer, head.index] = value
         plain_grid(axes, *shape)
-        signed = metric == "disabled"
         how: dict[str, Any] = {"cmap": "Blues", "vmin": 0, "vmax": 1}
-        if signed:
+        if metric == "disabled":
             how = {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
         image = axes.imshow(numbers, aspect="auto", **how)
         axes.set_title(SITE_TITLES.get(site, site))

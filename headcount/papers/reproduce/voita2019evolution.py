@@ -20,6 +20,7 @@ with the evenness of clusters. The finding is
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import comb
 from pathlib import Path
 from statistics import fmean
@@ -83,30 +84,27 @@ _Band = tuple[float, float, int, float]
 """Smallest and largest difference over seeds, their number, and what chance explains."""
 
 
-def _identity(evolution: Evolution, quantity: str) -> _Band | None:
-    last = _last(evolution, quantity, "input")
-    if last is None:
+def _best_kept(against: str, sign: int, evolution: Evolution, quantity: str) -> _Band | None:
+    """Translation less the best other in the last layer; all three objectives must be there.
+
+    The sign is -1 if the lowest number is the best.
+    """
+    curves = evolution.curves(quantity, against)
+    if not {TRANSLATION, CAUSAL, MASKED} <= set(curves):
         return None
-    others = [max(pair) for pair in zip(last[CAUSAL], last[MASKED], strict=False)]
-    return _between(last[TRANSLATION], others)
+    ours, causal, masked = (
+        [sign * each for each in curves[name][max(curves[name])]]
+        for name in (TRANSLATION, CAUSAL, MASKED)
+    )
+    return _between(ours, [max(pair) for pair in zip(causal, masked, strict=False)])
 
 
-def _position(evolution: Evolution, quantity: str) -> _Band | None:
-    last = _last(evolution, quantity, "position")
-    if last is None:
+def _gained(against: str, sign: int, evolution: Evolution, quantity: str) -> _Band | None:
+    """What a causal language model gains from the first to the last layer, times the sign."""
+    curves = evolution.curves(quantity, against).get(CAUSAL)
+    if curves is None:
         return None
-    others = [min(pair) for pair in zip(last[CAUSAL], last[MASKED], strict=False)]
-    return _between(others, last[TRANSLATION])
-
-
-def _past(evolution: Evolution, quantity: str) -> _Band | None:
-    curves = evolution.curves(quantity, "input").get(CAUSAL)
-    return None if curves is None else _within(_less(curves[min(curves)], curves[max(curves)]))
-
-
-def _future(evolution: Evolution, quantity: str) -> _Band | None:
-    curves = evolution.curves(quantity, "output").get(CAUSAL)
-    return None if curves is None else _within(_less(curves[max(curves)], curves[min(curves)]))
+    return _within([sign * each for each in _less(curves[max(curves)], curves[min(curves)])])
 
 
 def _rebuilt(evolution: Evolution, quantity: str) -> _Band | None:
@@ -159,14 +157,6 @@ def _rarest_less_most_frequent(evolution: Evolution, quantity: str) -> list[floa
     return _less(rare, frequent)
 
 
-def _last(evolution: Evolution, quantity: str, against: str) -> dict[str, list[float]] | None:
-    """The values of all seeds in the last layer, by objective; None unless all three are there."""
-    curves = evolution.curves(quantity, against)
-    if not {TRANSLATION, CAUSAL, MASKED} <= set(curves):
-        return None
-    return {objective: layers[max(layers)] for objective, layers in curves.items()}
-
-
 def _less(larger: Iterable[float], smaller: Iterable[float]) -> list[float]:
     return [one - other for one, other in zip(larger, smaller, strict=True)]
 
@@ -191,26 +181,26 @@ CLAIMS: Sequence[tuple[str, str, Sequence[str], Callable[[Evolution, str], _Band
         "Translation keeps the identity of tokens best",
         "information about the input token in the last layer: translation less the best other",
         ESTIMATES,
-        _identity,
+        partial(_best_kept, "input", 1),
     ),
     (
         "Translation keeps the position of tokens best",
         "distance in position of the nearest states in the last layer, in tokens: the lowest other "
         "less translation",
         ("neighbours",),
-        _position,
+        partial(_best_kept, "position", -1),
     ),
     (
         "A causal language model forgets the past",
         "information about the input token: first layer less last layer",
         ESTIMATES,
-        _past,
+        partial(_gained, "input", -1),
     ),
     (
         "A causal language model builds the future",
         "information about the next token: last layer less first layer",
         ESTIMATES,
-        _future,
+        partial(_gained, "output", 1),
     ),
     (
         "A masked language model loses the token, then rebuilds it",

@@ -1,7 +1,6 @@
 """Contributions by weights and norms equal the textbook's, and add up to the module's output."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -40,7 +39,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus([path])
 
 
-def work(loaded: Loaded, corpus: Corpus, max_tokens: int = 4096) -> Iterator[Batch]:
+def work(loaded: Loaded, corpus: Corpus, max_tokens: int = 4096) -> Batches:
     encoder = loaded.encoder()
     return Batches(corpus, encoder, take_census(corpus, encoder), max_tokens=max_tokens)
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, final
 
 from headcount.core import InputError, ModelError, amount, check_known
 from headcount.corpora import Encoder, LabelledTokens, encode_text, label_source
-from headcount.explanation.cases import Case, Look, Reading, Row
 from headcount.explanation.prompts import ExplainOptions, Prompt
+from headcount.explanation.runs import Case, Look, Reading, Row
 from headcount.models import Loaded
 from headcount.tasks import fitting
 

@@ -2,7 +2,7 @@
 
 Every reduction is one over keys (or queries) of the weights A. Its size is batch x heads x tokens,
 never tokens x tokens. A measure declares the reductions that it needs; the others are not computed.
-A kernel of the tap computes them (`tap/asked.py`), and `AttentionReducer` (reducer.py) says what
+A kernel of the tap computes them (`tap/listener.py`), and `AttentionReducer` (reducer.py) says what
 they are of a batch's tokens.
 """
 

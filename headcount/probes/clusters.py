@@ -39,12 +39,12 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
+from headcount.corpora import Batch, Batches, Census, Corpus, Encoder, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
 from headcount.results import Clusters, ClustersRecord, HeadPlace
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, input_device, without_cache
+from headcount.tap import Block, FunctionListener, Tap, evaluating, input_device, without_cache
 
 SMOOTHING = 0.001
 """Share of the uniform distribution that is mixed in."""
@@ -147,7 +147,7 @@ def cluster(
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     check_memory(loaded, longest, census.num_rows, most)
-    work = units(corpus, encoder, census, max_tokens=most, pool=options.pool)
+    work = Batches(corpus, encoder, census, max_tokens=most, pool=options.pool).units()
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     watch.lap("measure")
     distances = {site: each.mean().numpy() for site, each in sums.items()}
@@ -236,7 +236,7 @@ def _sums(
         nonlocal num_sentences
         sums = {site: Divergence(size) for site, size in sizes.items()}
         keeper = _Keeper(loaded.heads, sums)
-        with Tap(model, loaded.anatomy, keeper):
+        with Tap(model, loaded.anatomy, FunctionListener(keeper.block)):
             for batch in batches:
                 there = batch.to(input_device(model))
                 for queries in _stripes(there, len(loaded.heads), options.max_weights):
@@ -265,7 +265,7 @@ def _stripes(batch: Batch, num_heads: int, max_weights: int) -> Iterator[slice]:
 
 @final
 class _Keeper:
-    """The tap's listener: keeps some queries' weights of all heads, which are then compared."""
+    """Keeps some queries' weights of all heads, from the tap's blocks, which are then compared."""
 
     def __init__(self, heads: Heads, sums: Mapping[str, Divergence]) -> None:
         self._sums, self._first = sums, dict[LayerId, int]()
@@ -279,9 +279,6 @@ class _Keeper:
     def start(self, batch: Batch, queries: slice) -> None:
         """Announce the batch of the next forward pass, and which of its queries to keep."""
         self._batch, self._queries, self._kept = batch, queries, {}
-
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
 
     def block(self, block: Block) -> None:
         """Keep the queries of a block that are to be compared."""
@@ -304,9 +301,6 @@ class _Keeper:
         part = weights[:, :, first - start : last - start].transpose(0, 1)
         kept = self._kept[site]
         kept[heads, block.rows, queries] = part.to(kept.device)
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
 
     def compare(self) -> None:
         """Add the divergences between the heads of each site."""

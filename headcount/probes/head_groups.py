@@ -34,7 +34,7 @@ from headcount.tap import AttentionLayer, Block
 
 @final
 class GroupedMaps:
-    """The tap's listener: adds up attention between groups of tokens, block by block.
+    """Adds up attention between groups of tokens, block by block of the tap.
 
     Weights are summed over the keys of a group and averaged over its queries.
 
@@ -57,9 +57,6 @@ class GroupedMaps:
         batch, groups, _ = sums_BGN.shape
         self.maps_BHGG = sums_BGN.new_zeros(batch, self._num_heads, groups, groups)
 
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
-
     def block(self, block: Block) -> None:
         """Add a block."""
         if (start := self._start.get(block.layer.layer_id)) is None:
@@ -69,9 +66,6 @@ class GroupedMaps:
         map_BHGG = means_BGQ[:, None] @ (weights_BHQK @ self._sums_BNG[block.rows, None])
         start += block.heads.start or 0
         self.maps_BHGG[block.rows, start : start + map_BHGG.shape[1]] += map_BHGG
-
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
 
 
 def arrange(
@@ -97,14 +91,10 @@ def arrange(
     order_H = np.argsort(leaves)
     xy_H2 = scaled(distance_HH, seed)
     return [
-        HeadPlace(
-            head=head,
-            group=first_group + in_order.index(int(group_H[index])),
-            order=int(order_H[index]),
-            x=float(xy_H2[index, 0]),
-            y=float(xy_H2[index, 1]),
+        HeadPlace(head, first_group + in_order.index(group), order, *xy)
+        for head, group, order, xy in zip(
+            heads, group_H.tolist(), order_H.tolist(), xy_H2.tolist(), strict=True
         )
-        for index, head in enumerate(heads)
     ]
 
 
@@ -140,13 +130,8 @@ def layer_test(
     same, other = _means(layers, distance_HH)
     drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
     p = p_at_least(other - same, np.array([o - s for s, o in drawn]))
-    return LayerTest(
-        site=site,
-        same_layer=same,
-        other_layers=other,
-        p=float("nan") if np.isnan(other - same) else p,
-        permutations=permutations,
-    )
+    p = float("nan") if np.isnan(other - same) else p
+    return LayerTest(site, same, other, p, permutations)
 
 
 def _means(

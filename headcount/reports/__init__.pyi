@@ -13,7 +13,6 @@ from .documents.confirmation import confirmation_document as confirmation_docume
 from .documents.curve import curve_of as curve_of
 from .documents.curve import numbers_table as numbers_table
 from .documents.explanation_summary import explanation_summary as explanation_summary
-from .documents.worth import worth_document as worth_document
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads
@@ -21,10 +20,10 @@ from .names import SITE_TITLES as SITE_TITLES
 from .page.assets import fill_template as fill_template
 from .page.compare_view import write_comparison as write_comparison
 from .page.html import Report as Report
+from .page.html import document_page as document_page
 from .page.html import render as render
 from .page.html import report_view as report_view
 from .page.html import write_documents as write_documents
-from .page.html import write_page as write_page
 from .page.html import write_report as write_report
 from .page.opening import Given as Given
 from .page.opening import story as story

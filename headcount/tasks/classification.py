@@ -32,8 +32,7 @@ from transformers import PreTrainedConfig
 from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, image_digests
 from headcount.models import Loaded, image_encoder
-from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.options import ClassMetric
 from headcount.tasks.task import (
     Answers,
     Distils,
@@ -57,7 +56,7 @@ class ClassTask(Task, ABC):
     num_classes: int
     """Number of classes of the model."""
 
-    def _read(
+    def _read_classes(
         self, loaded: Loaded, data: Data, columns: Columns | None, metric: str, limit: int | None
     ) -> Table:
         """The table of the data, once the model fits it and the metric can be computed.
@@ -66,11 +65,8 @@ class ClassTask(Task, ABC):
             CorpusError: if all examples have one class and the metric needs two.
         """
         check_choice("a metric", metric, ClassMetric)
-        check_fits(loaded.model, self.name)
-        check_chooses(loaded)
         self.metric, self.higher_is_better = metric, True
-        table = read_examples(self.name, data, columns, limit)
-        self.sha256, self.num_examples = table.sha256, len(table)
+        table = self._read(loaded, data, columns, limit, check_chooses)
         self.gold_N = class_numbers(table, loaded.model.config)
         self.num_classes = loaded.model.config.num_labels or 0
         if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
@@ -334,6 +330,7 @@ class Classification(ClassTask):
     """
 
     name: ClassVar[str] = "classification"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_rows")
 
     def __init__(
         self,
@@ -343,7 +340,7 @@ class Classification(ClassTask):
         metric: ClassMetric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        table = self._read(loaded, data, columns, metric, limit)
+        table = self._read_classes(loaded, data, columns, metric, limit)
         check_knows_padding(loaded)
         self._by_number = by_number(table, loaded.model.config)
         self._rows, self.num_truncated = encoded_pairs(loaded, table)
@@ -362,7 +359,7 @@ class Classification(ClassTask):
         """A batch of texts with their classes."""
         inputs = padded_inputs([self._rows[index] for index in index_E], self._pad_id)
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, labels, index_E)
 
 
 def check_knows_padding(loaded: Loaded) -> None:
@@ -399,6 +396,7 @@ class ImageClassification(ClassTask):
     """
 
     name: ClassVar[str] = "image-classification"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_paths")
 
     def __init__(
         self,
@@ -408,12 +406,12 @@ class ImageClassification(ClassTask):
         metric: ClassMetric = "accuracy",
         limit: int | None = None,
     ) -> None:
-        table = self._read(loaded, data, columns, metric, limit)
+        table = self._read_classes(loaded, data, columns, metric, limit)
         self._paths = [Path(cell) for cell in table["image"]]
         cells = "".join(map(str, zip(image_digests(table["image"]), table["label"], strict=True)))
         self.sha256 = hashlib.sha256(cells.encode()).hexdigest()
         self._encoder = image_encoder(loaded)
-        self._held: dict[int, Tensor] = {}
+        self._held: dict[Path, Tensor] = {}
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -422,15 +420,14 @@ class ImageClassification(ClassTask):
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of images with their classes."""
-        pixels = torch.stack([self._pixels(int(index)) for index in index_E])
+        pixels = torch.stack([self._pixels(self._paths[index]) for index in index_E])
         labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-        rows = torch.arange(len(index_E))
-        return TaskBatch({"pixel_values": pixels}, labels, rows, torch.from_numpy(index_E))
+        return TaskBatch.of({"pixel_values": pixels}, labels, index_E)
 
-    def _pixels(self, index: int) -> Tensor:
-        if index in self._held:
-            return self._held[index]
-        (pixels,) = self._encoder.pixels([self._paths[index]])
+    def _pixels(self, path: Path) -> Tensor:
+        if path in self._held:
+            return self._held[path]
+        (pixels,) = self._encoder.pixels([path])
         if (len(self._held) + 1) * pixels.nbytes <= HELD:
-            self._held[index] = pixels
+            self._held[path] = pixels
         return pixels

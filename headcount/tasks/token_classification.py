@@ -33,8 +33,7 @@ from headcount.corpora import (
 from headcount.models import Loaded
 from headcount.tasks.classification import Counts, accuracies, class_numbers, macro_f1s
 from headcount.tasks.metrics import IGNORED, TokenTask
-from headcount.tasks.options import TokenMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.options import TokenMetric
 from headcount.tasks.task import (
     Evaluation,
     Losses,
@@ -66,6 +65,7 @@ class TokenClassification(TokenTask):
     """
 
     name: ClassVar[str] = "token-classification"
+    by_example: ClassVar[tuple[str, ...]] = ("_ids", "_labels", "_right_NC")
 
     def __init__(
         self,
@@ -76,17 +76,10 @@ class TokenClassification(TokenTask):
         limit: int | None = None,
     ) -> None:
         check_choice("a metric", metric, TokenMetric)
-        check_fits(loaded.model, self.name)
-        self.num_classes = loaded.model.config.num_labels or 0
-        if self.num_classes < 2:
-            raise ModelError(
-                f"Expected a model that chooses one of several classes, got {loaded.name} with "
-                f"{amount(self.num_classes, 'label')}."
-            )
         self.metric, self.higher_is_better = metric, True
+        table = self._read(loaded, data, columns, limit, _check_chooses)
+        self.num_classes = loaded.model.config.num_labels or 0
         self.outcome_shape = (2, self.num_classes)
-        table = read_examples(self.name, data, columns, limit)
-        self.sha256 = table.sha256
         encoded = loaded.encoder().sources(
             [
                 Sentence(text, words=words, origin=origin)
@@ -103,7 +96,6 @@ class TokenClassification(TokenTask):
         self.num_unasked = self.num_words - int(self._right_NC.sum())
         """Number of words that are not asked."""
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -122,7 +114,7 @@ class TokenClassification(TokenTask):
         """A batch of sentences, with labels at the first pieces of words."""
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
         labels = {"labels": padded([self._labels[index] for index in index_E], IGNORED)}
-        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, labels, index_E)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Summed cross-entropy of each sentence's words, and its words by class.
@@ -179,6 +171,15 @@ class TokenClassification(TokenTask):
                 )
             rows.append(row)
         return rows, right_NC
+
+
+def _check_chooses(loaded: Loaded) -> None:
+    """Check that a model has several classes to choose from."""
+    if (count := loaded.model.config.num_labels or 0) < 2:
+        raise ModelError(
+            f"Expected a model that chooses one of several classes, got {loaded.name} with "
+            f"{amount(count, 'label')}."
+        )
 
 
 def _class_of(table: Table, loaded: Loaded) -> dict[str, int]:

@@ -72,10 +72,8 @@ def test_the_encoder_of_a_compact_model_is_a_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_frozen_stays_frozen(name: str) -> None:
-    model, anatomy = examined(name)
-    plan = some_heads(anatomy, None)
+    (model, _), (plan, smaller) = examined(name), compacted(name, None)
     still = {key for key, each in model.named_parameters() if not each.requires_grad}  # positions
-    smaller = compact(model, plan)
     assert {key for key, each in smaller.named_parameters() if not each.requires_grad} == still
     frozen = copy.deepcopy(model).requires_grad_(False)
     assert not any(each.requires_grad for each in compact(frozen, plan).parameters())

@@ -291,7 +291,7 @@ def test_what_can_not_be_aligned_is_refused(
 def test_options_are_checked() -> None:
     with pytest.raises(InputError, match=re.escape("Expected a regular expression for elements")):
         AlignmentOptions(elements="[")
-    with pytest.raises(CorpusError, match="Expected at least 1 token a batch"):
+    with pytest.raises(InputError, match="Expected max_tokens of at least 1"):
         AlignmentOptions(max_tokens=0)
 
 

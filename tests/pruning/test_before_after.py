@@ -13,7 +13,7 @@ from headcount.artifact.head_card import card
 from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance import score_deltas
-from headcount.pruning import BeforeAfter
+from headcount.pruning import changes
 from headcount.pruning.before_after import drop, evaluate_gated, slices
 from headcount.results import (
     ChoiceRecord,
@@ -85,7 +85,7 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     before = evaluate(loaded.model, task)
     plan = Plan.keeping(loaded.heads, [])
     after = evaluate_gated(loaded, plan, task)
-    found = BeforeAfter(task, before, after).changes(slices(task, task))
+    found = changes(task, before, after, slices(task, task))
     assert (found.score.before, found.score.after) == (task.score(before), task.score(after))
     delta = sign * (found.score.before - found.score.after)
     if name == "causal-gpt2":  # a few classes may all be unchanged
@@ -103,13 +103,13 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
             assert getattr(part.loss, when) == pytest.approx(sum(lost) / sum(count))
             assert getattr(part.score, when) == pytest.approx(task.score(of, index_S))
 
-        changes = (part.score, part.loss)
+        both = (part.score, part.loss)
         lost_2S = np.stack([after.loss_N[index_S], before.loss_N[index_S]])
         slow = (
             score_deltas(task, [after], before, index_N=index_S)[0],
             loss_deltas(lost_2S[:1], lost_2S[1], before.count_N[index_S])[0],
         )
-        for change, one in zip(changes, slow, strict=True):
+        for change, one in zip(both, slow, strict=True):
             assert (change.drop, change.p) == pytest.approx((one.delta, one.p))
             assert np.isnan([change.low, change.high]).all(), "three examples have no interval"
     assert len(found.slices) == 6

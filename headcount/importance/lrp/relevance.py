@@ -41,6 +41,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
 from headcount.importance.choices import Rules
+from headcount.importance.gradients import open_gates
 from headcount.importance.lrp.propagation import Lrp, listener
 from headcount.tap import (
     Anatomy,
@@ -57,7 +58,6 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Choice,
     Classification,
-    Drawn,
     ImageClassification,
     MaskedLanguageModelling,
     Regression,
@@ -91,7 +91,6 @@ def start_of(task: Task) -> Start:
     Raises:
         InputError: If the kind of task is unknown.
     """
-    task = task.whole if isinstance(task, Drawn) else task
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
         raise InputError(
@@ -234,12 +233,7 @@ def _of_batch(
     per_step: bool,
 ) -> Iterator[tuple[Tensor, dict[LayerId, Tensor]]]:
     """Relevance of every example and head, with the number of steps it covers."""
-    gates = {
-        layer.layer_id: torch.ones(
-            batch.num_examples, layer.num_heads, device=input_device(model), dtype=model.dtype
-        ).requires_grad_()
-        for layer in anatomy.layers
-    }
+    gates = open_gates(model, anatomy, lambda layer: (batch.num_examples,))
     leaves = list(gates.values())
     with torch.enable_grad():
         spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import Document, write_text
+from headcount.importance import Assessment
 from headcount.reports.documents.confirmation import NO_ROLE
 from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
@@ -16,7 +17,7 @@ from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.opening import Opening, Start, opening, starts, title_of
 from headcount.reports.page.sections import Section, heads_document, sections_of
 from headcount.reports.sentences import absent, model_and_data, nothing_sentence, nothing_words
-from headcount.results import Analysis, HeadRow, Record, Result, read_run
+from headcount.results import Analysis, Result, head_rows, read_run
 from headcount.vocabulary import ROLES, TRAITS, RoleEntry, TraitEntry, kind_of_role, roles_named
 
 
@@ -230,37 +231,29 @@ def write_report(
     return path
 
 
-def document_page(
-    document: Document, record: Record | None = None, rows: Sequence[HeadRow] = ()
-) -> str:
+def document_page(document: Document, found: Result[Any] | None = None) -> str:
     """The page of a document as a string.
 
     Args:
         document: what it shows.
-        record: the record of what was measured, which names the model and the data.
-        rows: heads of which it shows every number below.
+        found: what was measured, whose record names the model and the data. Of an assessment, the
+            page shows every number of every head below.
     """
-    model, data = model_and_data(record) if record else ("", "")
+    model, data = model_and_data(found.record) if found else ("", "")
+    rows = head_rows(found.heads) if isinstance(found, Assessment) else ()
     return fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),
         scripts=("elements.js", "table.js"),
         data={},
         title=document.title,
-        by=record.COMMAND if record else "",
+        by=found.record.COMMAND if found else "",
         model=model,
         data_names=data,
         document=document,
         sections=(Section("numbers", "", heads_document(rows)),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
     )
-
-
-def write_page(
-    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
-) -> None:
-    """Write the page of a document, see `document_page`."""
-    write_text(path, document_page(document, record, rows))
 
 
 def write_documents(
@@ -278,4 +271,4 @@ def write_documents(
         formats: formats of the figures.
     """
     document.write(folder / found.DOCUMENTS[0], formats)
-    write_page(folder / found.DOCUMENTS[1], document, found.record)
+    write_text(folder / found.DOCUMENTS[1], document_page(document, found))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from headcount.core import Document, Table
+from headcount.importance import Assessment
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
 from headcount.reports.documents.clusters import clusters_document
@@ -71,6 +72,7 @@ def heads_document(heads: Sequence[HeadRow]) -> Document:
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
     Alignment: alignment_document,
+    Assessment: worth_document,
     Clusters: clusters_document,
     Coreference: coreference_document,
     Curve: curve_document,
@@ -99,18 +101,15 @@ def _result(found: Result[Any] | None, *more: object) -> Document | None:
     return None if found is None else document_of(found, *more)
 
 
-def _worth(run: Analysis) -> Document | None:
-    if (found := run.importance) is None:
-        return None
-    shown = worth_document(found, run.heads)
-    return shown and shown.ending(found.warnings, found.signature)
-
-
 def _confirmed(run: Analysis) -> Document | None:
     """Roles on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
         return None
     return confirmation_document(confirm(run, run.confirming))
+
+
+def _worth(run: Analysis) -> Document | None:
+    return _result(run.importance and Assessment(run.importance, run.heads))
 
 
 def _clusters(run: Analysis) -> Document | None:

@@ -11,19 +11,18 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.analysis import HeadGates, SiteAttention, WordAttention, word_attention
-from headcount.core import SITES, Chart, Document, InputError, write_text
+from headcount.core import SITES, Chart, Document, HeadTable, InputError, write_text
 from headcount.explanation import spelled
-from headcount.importance import Assessment
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.documents.curve import numbers_table
 from headcount.reports.documents.explanation import WRITES, what_is_predicted
-from headcount.reports.documents.worth import worth_document
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.html import document_page, render, render_card, report_view
+from headcount.reports.page.sections import DOCUMENTS, document_of
 from headcount.reports.sentences import short_name
-from headcount.results import Analysis, CurvePoints, Explained, read_run
+from headcount.results import Analysis, CurvePoints, Explained, Result, read_run
 from headcount.vocabulary import EFFECTS
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
@@ -257,14 +256,15 @@ def notebook_html(result: object) -> str:
     """What a notebook displays of a result: HTML that needs no network."""
     if isinstance(result, Analysis):
         return show_analysis(result)._repr_html_()
-    shown, record = None, None
     if isinstance(result, CurvePoints):
         shown = _curve(result)
-    elif isinstance(result, Assessment):
-        shown, record = worth_document(result.record, result.heads), result.record
-    if shown is None:
-        raise InputError(f"Expected a result that can be drawn, got a {type(result).__name__}.")
-    return framed(shown.title, document_page(shown, record), HEIGHT)
+        return framed(shown.title, document_page(shown), HEIGHT)
+    if isinstance(result, Result) and type(result) in DOCUMENTS:
+        shown = document_of(result)
+        return framed(shown.title, document_page(shown, result), HEIGHT)
+    if isinstance(result, Result):  # a paper's
+        return HeadTable(result.frame)._repr_html_()
+    raise InputError(f"Expected a result that can be drawn, got a {type(result).__name__}.")
 
 
 def show_analysis(analysis: Analysis | str | Path) -> Shown:

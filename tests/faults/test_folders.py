@@ -44,7 +44,7 @@ def _curve(folder: Path) -> None:
 
 
 def _pruned(folder: Path) -> None:
-    card(PruneRecord.read(folder))
+    card(PruneRecord.read(folder)).markdown()
     Certificate.read(folder).of_now(folder)
     Plan.read(folder / "plan.json").check_heads(HEADS)
 

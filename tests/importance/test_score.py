@@ -6,7 +6,6 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
-from headcount.reports.page.method_notes import WORTH_NOTES
 
 import headcount
 from headcount.importance import (
@@ -20,6 +19,7 @@ from headcount.importance import (
     score_of,
 )
 from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
+from headcount.reports.documents.methods import WORTH_NOTES
 from headcount.reports.names import MEASURES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context

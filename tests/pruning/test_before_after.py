@@ -36,7 +36,7 @@ HEADS = Heads({"encoder.self": (2, 2)})
 
 def card_of(**record: Any) -> str:
     """The card of a record that has little else."""
-    return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record))
+    return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record)).markdown()
 
 
 def test_the_card_says_whose_heads_are_named() -> None:
@@ -191,7 +191,7 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     p_of = {cells[1].strip(): cells[-2].strip() for cells in rows}
     assert (p_of["bleu"], p_of["loss"]) == ("–", "0.040")
-    assert "p < 0.05 where the interval leaves 0 out" in text
+    assert "p &lt; 0.05 where the interval leaves 0 out" in text
 
 
 def test_functions() -> None:

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
 from headcount.numbers import correlation, percent
 from headcount.reports.documents.layers import layer_curves, layer_means, panels
-from headcount.reports.documents.syntax import relations, syntax_of
+from headcount.reports.documents.syntax import best_heads, relations
 from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
@@ -52,7 +52,7 @@ def test_offsets_of_the_most_positional_heads(run: Analysis):
 
 
 def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
-    rows = (tested := syntax_of(run)) and tested.rows[:20]
+    rows = best_heads(run)[:20]
     figure = relations(run)
     assert figure is not None and rows
     (axes,) = figure.axes

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
+from headcount.core import Chart, Document, Heading, InputError, Text, Warned
 from headcount.reports import render, report_view, write_report
 from headcount.reports.documents.curve import curve_document, numbers_table
 from headcount.reports.documents.pruned import kept_table, pruned_document
@@ -31,6 +31,7 @@ from headcount.results import (
 )
 from tests.cli.conftest import headcount
 from tests.reports.conftest import Open
+from tests.reports.labelled import tables_of
 from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
@@ -57,11 +58,6 @@ def pruned(dense: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(dense: Path, pruned: Path) -> Analysis:
     return read_run(dense, pruned)
-
-
-def tables_of(shown: Document | None) -> dict[str, Table]:
-    """The tables of a document, by what they hold."""
-    return {each.label: each for each in shown.blocks if isinstance(each, Table)} if shown else {}
 
 
 def lede(shown: Document | None) -> str:

@@ -16,7 +16,7 @@ from headcount.core import (
     Table,
     Text,
     amount,
-    new_figure,
+    panel_grid,
 )
 from headcount.reports.names import SITE_TITLES
 from headcount.results import Clusters, LayerTest
@@ -24,7 +24,7 @@ from headcount.vocabulary import roles_named
 
 SHOWN = 10
 """Number of pairs and of groups in a table."""
-_PANEL = 3.4
+_PANEL = (3.4, 3.4)
 """Width and height of one site's map, in inches."""
 _NAMED = 26
 """Largest number of rows of a map that have their names beside them: more would overlap."""
@@ -121,9 +121,8 @@ def cluster_map(clusters: Clusters, roles: Mapping[str, Sequence[str]] | None = 
         head = Head.parse(place.head)
         by_site.setdefault(head.site, []).append((head, place.x, place.y))
     colours = _colours(clusters, roles)
-    figure = new_figure(_PANEL * len(by_site) + 0.4, _PANEL + 0.9)
-    grid = figure.subplots(1, len(by_site), squeeze=False)
-    for axes, (site, places) in zip(grid.flat, by_site.items(), strict=True):
+    figure, grid = panel_grid(len(by_site), len(by_site), _PANEL, (0.4, 0.9))
+    for axes, (site, places) in zip(grid, by_site.items(), strict=True):
         axes.set_title(SITE_TITLES.get(site, site))
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_xticks([])
@@ -175,15 +174,14 @@ def _shade(share: float) -> str:
 def distance_matrix(clusters: Clusters) -> Figure:
     """Distances between all heads of each site, in the order of the hierarchy: dark is near."""
     sites = dict.fromkeys(Head.parse(place.head).site for place in clusters.places)
-    figure = new_figure(_PANEL * len(sites) + 1.0, _PANEL + 0.5)
-    grid = figure.subplots(1, len(sites), squeeze=False)
+    figure, grid = panel_grid(len(sites), len(sites), _PANEL, (1.0, 0.5))
     distance = {
         frozenset((row["head_a"], row["head_b"])): row["distance"]
         for row in clusters.distances.to_dict("records")
     }
     largest = max(distance.values(), default=1.0)
     image = None
-    for axes, site in zip(grid.flat, sites, strict=True):
+    for axes, site in zip(grid, sites, strict=True):
         places = [each for each in clusters.places if Head.parse(each.head).site == site]
         heads = [each.head for each in sorted(places, key=lambda each: each.order)]
         rows = [[distance.get(frozenset((a, b)), 0.0) for b in heads] for a in heads]
@@ -195,6 +193,6 @@ def distance_matrix(clusters: Clusters) -> Figure:
         axes.tick_params(length=0, pad=1)
         axes.set_title(SITE_TITLES.get(site, site))
     if image is not None:
-        bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.8)
+        bar = figure.colorbar(image, ax=grid, shrink=0.8)
         bar.set_label("distance in nats per query")
     return figure

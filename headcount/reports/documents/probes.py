@@ -92,9 +92,9 @@ def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
     return {
         each.head: ProbeHead(
             each.head,
-            _signed(each.from_dependent),
-            _signed(each.from_head),
-            f"{_signed(each.contribution)} nats",
+            numbers.nats(each.from_dependent, "+"),
+            numbers.nats(each.from_head, "+"),
+            f"{numbers.nats(each.contribution, '+')} nats",
             numbers.rank(place, len(ordered)),
         )
         for place, each in enumerate(ordered)
@@ -132,7 +132,3 @@ def _cells(row: ProbeRow) -> tuple[str, ...]:
         f"{100 * row.value:.1f} %",
         f"{100 * row.low:.1f} to {100 * row.high:.1f} %",
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")

@@ -7,8 +7,6 @@ half. Version 0.1 tested no relations: numbers of its runs are of all sentences.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,46 +16,10 @@ from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amo
 from headcount.results import Analysis, RelationResult, TraitStrength
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, Thresholds, relation_target
 
-_TITLE = "A head for each relation"
 
-
-@final
-@dataclass(frozen=True)
-class Syntax:
-    """The relations of a corpus, the largest gain first."""
-
-    rows: tuple[TraitStrength, ...]
-    """The trait of the head that was chosen for each."""
-    summary: str
-    untested: str
-    """Relations with too few cases, in a sentence; empty without any."""
-    how: str
-    """Which sentences chose the heads, and which ones the numbers are of."""
-
-
-def syntax_of(run: Analysis) -> Syntax | None:
-    """A head for each relation; None without trees."""
-    traits = _relations(run)
-    if not traits:
-        return None
-    best = sorted(chosen(run).values(), key=lambda trait: trait.chance - trait.share)
-    few = len({trait.trait for trait in traits}) - len(best)
-    limits = run.record.thresholds
-    if run.traits is None:
-        enough = f"{numbers.of(len(best), 'relation has', 'relations have')} enough cases."
-        summary = enough if best else _summary(best, limits)
-        how = (
-            "The analysis is of version 0.1, which tested no relations: each head is the best one "
-            "on the sentences that it is measured on, so its share is optimistic."
-        )
-    else:
-        summary = _summary(best, limits)
-        how = (
-            "One half of the corpus chose each head; its share and that of the best fixed position "
-            "are of the other half."
-        )
-    left_out = f"{numbers.of(few, 'relation has', 'relations have')} too few cases to test."
-    return Syntax(tuple(best), summary, left_out if few else "", how)
+def best_heads(run: Analysis) -> list[TraitStrength]:
+    """The trait of the head that was chosen for each relation, the largest gain first."""
+    return sorted(chosen(run).values(), key=lambda trait: trait.chance - trait.share)
 
 
 def chosen(run: Analysis) -> dict[str, TraitStrength]:
@@ -129,9 +91,23 @@ def _summary(best: list[TraitStrength], limits: Thresholds) -> str:
 
 def syntax_document(run: Analysis) -> Document | None:
     """A head for each relation, with its numbers; None without trees."""
-    found = syntax_of(run)
-    if found is None:
+    traits, best = _relations(run), best_heads(run)
+    if not traits:
         return None
+    summary = _summary(best, run.record.thresholds)
+    how = (
+        "One half of the corpus chose each head; its share and that of the best fixed position "
+        "are of the other half."
+    )
+    if run.traits is None and best:
+        summary = f"{numbers.of(len(best), 'relation has', 'relations have')} enough cases."
+        how = (
+            "The analysis is of version 0.1, which tested no relations: each head is the best one "
+            "on the sentences that it is measured on, so its share is optimistic."
+        )
+    if few := len({trait.trait for trait in traits}) - len(best):
+        few_have = numbers.of(few, "relation has", "relations have")
+        summary += f" {few_have} too few cases to test."
     headers = ("relation", "head", "finds", "share", "fixed position", "points", "cases", "verdict")
     rows = (
         (
@@ -143,25 +119,18 @@ def syntax_document(run: Analysis) -> Document | None:
             numbers.count(row.cases),
             numbers.UNKNOWN if row.verdict == "none" else row.verdict,
         )
-        for row in found.rows
+        for row in best
     )
-    table = (Text(found.how), Table.of(headers, rows, _TITLE)) if found.rows else ()
-    return Document(
-        "Syntax: a head for each relation",
-        (
-            Text(f"{found.summary} {found.untested}".strip(), "lede"),
-            *table,
-            Chart("relations", "Share of each relation's cases", lambda: relations(run)),
-        ),
-    )
+    table = (Text(how), Table.of(headers, rows, "A head for each relation")) if best else ()
+    chart = Chart("relations", "Share of each relation's cases", lambda: relations(run))
+    return Document("Syntax: a head for each relation", (Text(summary, "lede"), *table, chart))
 
 
 def relations(run: Analysis, limit: int = 20) -> Figure | None:
     """A head for each relation against the best fixed position; None without trees."""
-    found = syntax_of(run)
-    if found is None or not found.rows:
+    rows = best_heads(run)[:limit]
+    if not rows:
         return None
-    rows = found.rows[:limit]
     names = [in_short(row) for row in rows]
     figure, axes = named_rows(names, (5.6, 0.24), "share of the relation's cases")
     places = np.arange(len(rows))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from headcount.core import ACCENT, INK, LINE, MUTED, SITES, Head, new_figure, plain_grid
+from headcount.core import ACCENT, INK, LINE, MUTED, SITES, Head, new_figure, panel_grid, plain_grid
 from headcount.reports.kinds import Leading, counted, leading, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.results import Analysis, HeadRow
@@ -162,10 +162,9 @@ def share_map(shares: Mapping[str, float], label: str, text: Callable[[float], s
         head = Head.parse(name)
         by_site.setdefault(head.site, {})[head.layer, head.index] = share
     sites = [site for site in SITES if site in by_site]
-    figure = new_figure(4.2 * len(sites), 3.2)
-    grid = figure.subplots(1, len(sites), squeeze=False)
+    figure, grid = panel_grid(len(sites), len(sites), (4.2, 3.2), (0.0, 0.0))
     image = None
-    for axes, site in zip(grid.flat, sites, strict=True):
+    for axes, site in zip(grid, sites, strict=True):
         its = by_site[site]
         shape = tuple(1 + max(each[axis] for each in its) for axis in (0, 1))
         shown = np.full(shape, np.nan)
@@ -177,6 +176,6 @@ def share_map(shares: Mapping[str, float], label: str, text: Callable[[float], s
         axes.plot(first[1], first[0], "s", ms=13, mfc="none", mec=ACCENT, mew=1.4)
         axes.set_title(f"{SITE_TITLES.get(site, site)}: best {text(its[first])}")
     if image is not None:
-        bar = figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.8)
+        bar = figure.colorbar(image, ax=grid, shrink=0.8)
         bar.set_label(label)
     return figure

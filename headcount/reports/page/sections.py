@@ -56,20 +56,18 @@ class Section:
     """What it shows, under its title."""
 
 
-def heads_section(heads: Sequence[HeadRow]) -> Section:
-    """The section with the table of some heads."""
+def heads_document(heads: Sequence[HeadRow]) -> Document:
+    """Every number of some heads."""
     columns = measures(heads[0].values)
-    table = Table.of(
-        ("head", "roles", *(each.label for each in columns)),
-        (
-            (row.head, ", ".join(row.roles), *(each.show(row.values[each.key]) for each in columns))
-            for row in heads
-        ),
-        f"Table of all {len(heads)} heads",
-        is_detail=True,
-        abouts=("", "", *(each.about for each in columns)),
+    rows = (
+        (row.head, ", ".join(row.roles), *(each.show(row.values[each.key]) for each in columns))
+        for row in heads
     )
-    return Section("numbers", "all numbers", Document("All numbers", (table,)))
+    headers = ("head", "roles", *(each.label for each in columns))
+    abouts = ("", "", *(each.about for each in columns))
+    title = f"Table of all {len(heads)} heads"
+    table = Table.of(headers, rows, title, is_detail=True, abouts=abouts)
+    return Document("All numbers", (table,))
 
 
 DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
@@ -98,47 +96,47 @@ def document_of(found: Result[Any], *more: object) -> Document:
     return shown.ending(found.record.warnings, found.record.signature)
 
 
-def _documented(key: str, short: str, shown: Document | None) -> Section | None:
-    """The section that shows a document; None without one."""
-    return shown and Section(key, short, shown)
+def _result(found: Result[Any] | None, *more: object) -> Document | None:
+    """The document of a result beside the analysis; None without it."""
+    return None if found is None else document_of(found, *more)
 
 
-def _result(key: str, short: str, found: Result[Any] | None, *more: object) -> Section | None:
-    """The section that shows the document of a result beside the analysis; None without it."""
-    return None if found is None else _documented(key, short, document_of(found, *more))
-
-
-def _confirmed(run: Analysis) -> Section | None:
-    """The section on other texts; None unless an analysis of such was named."""
+def _confirmed(run: Analysis) -> Document | None:
+    """Roles on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
         return None
-    return _documented(
-        "confirmed", "other texts", confirmation_document(confirm(run, run.confirming))
-    )
+    return confirmation_document(confirm(run, run.confirming))
 
 
-SECTIONS: tuple[Callable[[Analysis], Section | None], ...] = (
-    lambda run: _result("skills", "skills", run.skills),
-    lambda run: _result("explained", "prediction", run.explained),
-    lambda run: _result("worth", "worth", run.importance and Assessment(run.importance, run.heads)),
-    lambda run: _documented("curve", "pruning", curve_shown(run)),
-    lambda run: _documented("pruned", "before and after", pruned_document(run)),
-    _confirmed,
-    lambda run: _documented("syntax", "syntax", syntax_document(run)),
-    lambda run: _result("probes", "probes", run.probes),
-    lambda run: _result(
-        "clusters", "same places", run.clusters, {row.head: row.roles for row in run.rows}
-    ),
-    lambda run: _result("coreference", "antecedents", run.coreference),
-    lambda run: _result("alignment", "translations", run.alignment),
-    lambda run: _documented("layers", "layers", layers_document(run)),
-    lambda run: _documented("null", "chance", chance_document(run)),
-    lambda run: heads_section(run.rows),
-    lambda run: _documented("methods", "methods", methods_document(run)),
+def _worth(run: Analysis) -> Document | None:
+    return _result(run.importance and Assessment(run.importance, run.heads))
+
+
+def _clusters(run: Analysis) -> Document | None:
+    return _result(run.clusters, {row.head: row.roles for row in run.rows})
+
+
+SECTIONS: tuple[tuple[str, str, Callable[[Analysis], Document | None]], ...] = (
+    ("skills", "skills", lambda run: _result(run.skills)),
+    ("explained", "prediction", lambda run: _result(run.explained)),
+    ("worth", "worth", _worth),
+    ("curve", "pruning", curve_shown),
+    ("pruned", "before and after", pruned_document),
+    ("confirmed", "other texts", _confirmed),
+    ("syntax", "syntax", syntax_document),
+    ("probes", "probes", lambda run: _result(run.probes)),
+    ("clusters", "same places", _clusters),
+    ("coreference", "antecedents", lambda run: _result(run.coreference)),
+    ("alignment", "translations", lambda run: _result(run.alignment)),
+    ("layers", "layers", layers_document),
+    ("null", "chance", chance_document),
+    ("numbers", "all numbers", lambda run: heads_document(run.rows)),
+    ("methods", "methods", methods_document),
 )
-"""Builders of all sections; a section of which the run holds nothing is None."""
+"""Id and short name of each section, and its document; None where the run holds nothing of it."""
 
 
 def sections_of(run: Analysis) -> tuple[Section, ...]:
     """The sections for which the run holds something."""
-    return tuple(found for build in SECTIONS if (found := build(run)) is not None)
+    found = ((key, short, document(run)) for key, short, document in SECTIONS)
+    return tuple(Section(key, short, shown) for key, short, shown in found if shown)

@@ -113,9 +113,8 @@ function scoresPart(title, scores) {
 }
 
 function probePart(probe) {
-  const lines = [["from the word", probe.from_dependent, ""], ["from its head", probe.from_head, ""], ["adds", probe.contribution, probe.rank]];
-  const rows = lines.map(([label, text, rank]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, text), h("td", {}, rank)));
-  return part("Its weights in the attention probe", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
+  const scores = [["from the word", probe.from_dependent, ""], ["from its head", probe.from_head, ""], ["adds", probe.contribution, probe.rank]];
+  return scoresPart("Its weights in the attention probe", scores.map(([label, text, rank]) => ({ label, text, rank })));
 }
 
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));

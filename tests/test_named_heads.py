@@ -9,7 +9,7 @@ import headcount
 from headcount.core import InputError
 from headcount.explanation import ExplainOptions
 from headcount.pruning.context import protected_heads
-from headcount.serve.asking import parse_question
+from headcount.serve.live_model import parse_question
 from tests import tiny
 from tests.tasks.loaded import loaded
 

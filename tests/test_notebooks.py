@@ -17,9 +17,10 @@ from headcount import importance, tasks
 from headcount.core import Head, InputError, Plan
 from headcount.corpora import Corpus, Sentence, Tree
 from headcount.models import Loaded
+from headcount.papers import Evolution
 from headcount.pruning import BudgetSpec, Compensation, Pruned, PruneSettings
 from headcount.reports import Shown, show_analysis, show_card
-from headcount.results import Analysis, CurvePoints, PruneRecord, Role
+from headcount.results import Analysis, Curve, CurvePoints, PruneRecord, Result, Role, Sensitivity
 from tests.reports.run_folder import Wish, write_run
 from tests.tasks.loaded import TRANSLATIONS, loaded
 
@@ -71,6 +72,22 @@ def test_displays_are_offline_and_say_what_matters(
         assert is_offline(html), name
         assert all(word in html for word in words), (name, html[:500])
     assert len(shown["card"][0]) < 200_000 and len(shown["table"][0]) < 10_000
+
+
+@pytest.mark.filterwarnings("ignore:.* has no hashes of the files")
+@pytest.mark.parametrize(
+    ("kind", "folder", "words"),
+    [
+        (importance.Assessment, "run", "What each head is worth"),
+        (Curve, "curve", "heads kept"),
+        (Sensitivity, "0.2/sensitivity", "separator"),
+        (Evolution, "0.2/evolve", "<table"),
+    ],
+)
+def test_every_result_is_displayed(kind: type[Result[Any]], folder: str, words: str) -> None:
+    """Its document; a paper's result, whose document the pages do not know, as its first table."""
+    html = unescape(kind.read(DATA / folder)._repr_html_())
+    assert is_offline(html) and words in html
 
 
 def test_an_assessment_lists_the_heads_worth_most(assessment: importance.Assessment) -> None:

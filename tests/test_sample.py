@@ -193,9 +193,9 @@ def test_word_alignments_join_words_of_the_pairs() -> None:
     pairs = pairs_of_words(Corpus(DATA / "sample.tsv"), split_punctuation=True)
     gold = read_links(DATA / "sample.links", len(pairs))
     for pair, links in zip(pairs, gold, strict=True):
-        links.check(len(pair.source_words), len(pair.target_words))
+        links.check(len(pair.source.words), len(pair.target.words))
         linked = {target for _, target in links.possible}
-        alone = [word for place, word in enumerate(pair.target_words) if place not in linked]
+        alone = [word for place, word in enumerate(pair.target.words) if place not in linked]
         assert set(alone) <= {","}, f"{pair.origin}: {alone}"
     sure = sum(len(links.sure) for links in gold)
     assert (sure, sum(len(links.possible) for links in gold)) == (2058, 2058 + 238)

@@ -15,18 +15,19 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
-from headcount.analysis.profiles import profile_table, with_rows
+from headcount.analysis.profiles import (
+    head_table,
+    offset_table,
+    profile_table,
+    relation_table,
+    timings_of,
+    warnings_of,
+    with_rows,
+)
 from headcount.analysis.pseudo_targets import translated
 from headcount.analysis.repeated_tokens import repeated_profiles
 from headcount.analysis.roles import Conditions, find_roles, judged, tendencies
 from headcount.analysis.streaming import CorpusUnits, Totals, run
-from headcount.analysis.tables import (
-    head_table,
-    offset_table,
-    relation_table,
-    timings_of,
-    warnings_of,
-)
 from headcount.core import (
     MAX_TOKENS,
     HeadTable,
@@ -43,19 +44,16 @@ from headcount.corpora import (
     FIRST_TOKENS,
     AnyEncoder,
     Batch,
-    Census,
+    Batches,
     Corpus,
     Encoder,
     Frequencies,
-    ImageEncoder,
     baselines_of,
-    batches,
     check_batch_sizes,
     check_is_corpus,
     halves_of,
     sentences_within,
     take_census,
-    units,
 )
 from headcount.measures import Confidence, Sums, confidence_variant, measures_of
 from headcount.models import (
@@ -98,7 +96,7 @@ def measure(
         measures = measures_of(loaded.anatomy, corpus.inputs)
     census = take_census(corpus, encoder)
     check_memory(loaded, census.longest, census.num_rows, MAX_TOKENS, measured=True)
-    work = units(corpus, encoder, census)
+    work = Batches(corpus, encoder, census).units()
     its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
     of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
     totals = sum(spread(of_unit, work), start=Totals())
@@ -163,7 +161,8 @@ class _Analyzing:
         if (limit := options.limit_tokens) is not None:
             corpus = corpus.within(sentences_within(corpus, self.encoder, limit))
         self.corpus = self._timed("translate", lambda: self._with_targets(corpus))
-        self.census = self._timed("census", self._census)
+        count = partial(take_census, self.corpus, self.encoder)
+        self.census = self._timed("census", lambda: count(lambda n: progress("reading", n, 0)))
         longest = self.census.longest
         check_memory(loaded, longest, self.census.num_rows, options.max_tokens, measured=True)
         self.chosen = chosen(options.kernel, loaded.model, self.anatomy, longest)
@@ -196,11 +195,6 @@ class _Analyzing:
             state=self.out / "state",
             save_every=self.options.save_every,
             progress=lambda done: self.progress("translating", done, 0),
-        )
-
-    def _census(self) -> Census:
-        return take_census(
-            self.corpus, self.encoder, lambda done: self.progress("reading", done, 0)
         )
 
     def analysis(self) -> Analysis:
@@ -256,8 +250,8 @@ class _Analyzing:
         self.timings[f"{name}_s"] = round(time.perf_counter() - start, 3)
         return result
 
-    def _batches(self, corpus: Corpus, encoder: AnyEncoder, max_tokens: int) -> Iterator[Batch]:
-        return batches(
+    def _batches(self, corpus: Corpus, encoder: AnyEncoder, max_tokens: int) -> Batches:
+        return Batches(
             corpus,
             encoder,
             self.census,
@@ -268,15 +262,8 @@ class _Analyzing:
 
     def _units(self) -> Iterator[Iterator[Batch]]:
         """The batches of each unit of the corpus."""
-        return units(
-            self.corpus,
-            self.encoder,
-            self.census,
-            max_tokens=self.options.max_tokens,
-            pool=self.options.pool,
-            frequencies=self.frequencies,
-            halves=self.halves,
-        )
+        every = self._batches(self.corpus, self.encoder, self.options.max_tokens)
+        return replace(every, halves=self.halves).units()
 
     def _measure(self, loaded: Loaded, stage: str) -> tuple[Totals, Totals]:
         """The sums over the corpus, and the amounts that this run read, of all processes."""
@@ -311,7 +298,7 @@ class _Analyzing:
             return none
         few, asked = Corpus.from_sentences(chosen), roles if chooses else {}
         self.progress("examples", 0, len(asked))
-        if isinstance(self.encoder, ImageEncoder):
+        if not self.encoder.inputs.is_text:
             if not chooses:
                 return none
             batches = self._batches(few, self.encoder, self.options.max_tokens)

@@ -6,7 +6,6 @@ over all patches, and the rows of some patches, all of them in a small grid.
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from typing import final
 
@@ -19,7 +18,7 @@ from transformers import PreTrainedModel
 from headcount.analysis.patch_profiles import displacement_of, spot_of
 from headcount.analysis.streaming import forward
 from headcount.core import Grid, Head
-from headcount.corpora import Batch, ImageEncoder
+from headcount.corpora import AnyEncoder, Batch, ImageEncoder
 from headcount.measures import Places
 from headcount.numbers import percent
 from headcount.results import Example, Role
@@ -40,26 +39,18 @@ MEAN = "all patches"
 def image_examples(
     model: PreTrainedModel,
     anatomy: Anatomy,
-    encoder: ImageEncoder,
+    encoder: AnyEncoder,
     batches: Iterable[Batch],
     roles: Mapping[str, Sequence[Role]],
 ) -> dict[str, list[Example]]:
     """Up to three examples for every head, by head name."""
+    assert isinstance(encoder, ImageEncoder)
     listener = _Drawing(encoder, roles)
     forward(model, anatomy, batches, listener)
     return {
-        head: [shown.example for shown in sorted(listener.found[head], key=lambda one: -one.score)]
+        head: [example for _, example in sorted(listener.found[head], key=lambda one: -one[0])]
         for head in roles
     }
-
-
-@final
-@dataclass(frozen=True)
-class _Shown:
-    """An example and how well it shows what the head does."""
-
-    score: float
-    example: Example
 
 
 @final
@@ -67,7 +58,7 @@ class _Drawing:
     """A listener that keeps the best examples of every head."""
 
     def __init__(self, encoder: ImageEncoder, roles: Mapping[str, Sequence[Role]]) -> None:
-        self.found: dict[str, list[_Shown]] = {head: [] for head in roles}
+        self.found: dict[str, list[tuple[float, Example]]] = {head: [] for head in roles}
         self._encoder, self._grid, self._roles = encoder, encoder.grid, roles
         self._labels = tuple(encoder.grid.labels())
         self._queries = sampled(encoder.grid)
@@ -92,7 +83,7 @@ class _Drawing:
         role = self._roles[head][0] if self._roles[head] else None
         score, caption = _show(self._grid, weights_QK, role)
         found = self.found[head]
-        if len(found) == NUM_EXAMPLES and score <= min(one.score for one in found):
+        if len(found) == NUM_EXAMPLES and score <= min(each for each, _ in found):
             return
         special = self._grid.special
         shown = [weights_QK[:special][:1], weights_QK[special:].mean(0, keepdim=True)]
@@ -109,8 +100,8 @@ class _Drawing:
             image=self._pictures[row],
             largest=tuple(largest_Q.round(4).tolist()),
         )
-        found.append(_Shown(score, example))
-        found.sort(key=lambda one: -one.score)
+        found.append((score, example))
+        found.sort(key=lambda one: -one[0])
         del found[NUM_EXAMPLES:]
 
 

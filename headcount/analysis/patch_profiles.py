@@ -9,6 +9,7 @@ is the larger of chance and of the mean weight on the patches beside it.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -17,13 +18,14 @@ import torch
 from headcount.analysis.profile_cells import (
     Cells,
     ProfileRow,
+    chosen_rows,
     class_cells,
     look_cells,
     profile_rows,
     ratio,
 )
 from headcount.analysis.streaming import Totals
-from headcount.core import Grid, Head, LayerId
+from headcount.core import Grid, LayerId
 from headcount.measures import DISPLACEMENTS, PATCH_TRAITS, PatchLooks, PatchSpots, PatchTraits
 from headcount.vocabulary import IMAGE_TRAITS, TRAITS
 
@@ -97,13 +99,10 @@ class PatchLayer:
         if not existing:
             return
         order = torch.tensor([DISPLACEMENTS.index(each) for each in existing])
-        chosen = looks.hits[0][:, order].max(-1).indices.tolist()
-        made = {n: list(at_displacement(looks, existing[n]).each()) for n in set(chosen)}
-        for index, n in enumerate(chosen):
-            where = displacement_words(*existing[n])
-            yield ProfileRow(
-                Head(*self.place, index), TRAITS["place"], made[n][index], direction=where
-            )
+        best = [existing[n] for n in looks.hits[0][:, order].max(-1).indices.tolist()]
+        named = [{"direction": displacement_words(*each)} for each in best]
+        cells_at = partial(at_displacement, looks)
+        yield from chosen_rows(self.place, TRAITS["place"], best, cells_at, named)
 
     def _classes(self, traits: PatchTraits) -> Iterator[ProfileRow]:
         nulls_2TH = line_nulls(traits)
@@ -113,12 +112,9 @@ class PatchLayer:
 
     def _spot(self, spots: PatchSpots, grid: Grid) -> Iterator[ProfileRow]:
         chosen = spots.weight[0].argmax(-1).tolist()
-        made = {patch: list(on_spot(spots, grid, patch).each()) for patch in set(chosen)}
-        for index, patch in enumerate(chosen):
-            where = spot_words(*divmod(patch, grid.columns))
-            yield ProfileRow(
-                Head(*self.place, index), TRAITS["spot"], made[patch][index], direction=where
-            )
+        named = [{"direction": spot_words(*divmod(patch, grid.columns))} for patch in chosen]
+        cells_at = partial(on_spot, spots, grid)
+        yield from chosen_rows(self.place, TRAITS["spot"], chosen, cells_at, named)
 
 
 def on_spot(spots: PatchSpots, grid: Grid, patch: int) -> Cells:

@@ -1,8 +1,8 @@
 """The cells of a profile: one trait of some heads, with its null and what is attainable."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,8 @@ from headcount.measures import Looks, PatchLooks, PatchTraits, Traits
 from headcount.results import PROFILE_COLUMNS, Cell
 from headcount.statistics import ClusteredRates
 from headcount.vocabulary import TraitEntry
+
+K = TypeVar("K", bound=Hashable)
 
 
 @final
@@ -103,6 +105,19 @@ def profile_rows(
     """
     for index, cell in enumerate(cells.each() if cells else ()):
         yield ProfileRow(Head(*place, index), entry, cell, **more)
+
+
+def chosen_rows(
+    place: LayerId,
+    entry: TraitEntry,
+    chosen: Sequence[K],
+    cells_of: Callable[[K], Cells],
+    named: Sequence[Mapping[str, Any]],
+) -> Iterator[ProfileRow]:
+    """A row of one trait for each head, of what the head chose on the first half of the corpus."""
+    made = {each: list(cells_of(each).each()) for each in {*chosen}}
+    for index, (each, more) in enumerate(zip(chosen, named, strict=True)):
+        yield ProfileRow(Head(*place, index), entry, made[each][index], **more)
 
 
 def look_cells(

@@ -128,12 +128,20 @@ def _greedy(
     mask_BN = (torch.arange(ids_BN.shape[1]) < lengths_B[:, None]).long()
     # Twice the source plus a margin is ample for a translation and ends repetitions.
     longest = 2 * ids_BN.shape[1] + 16
+    device, longest = input_device(model), min(longest, encoder.max_length or longest)
+    inputs = {"input_ids": ids_BN.to(device), "attention_mask": mask_BN.to(device)}
+    return greedy(model, encoder, inputs, longest)
+
+
+def greedy(
+    model: PreTrainedModel, encoder: Encoder, inputs: Mapping[str, torch.Tensor], longest: int
+) -> tuple[str, ...]:
+    """The greedy translations of some sources, each of a largest number of tokens."""
     out_BN = model.generate(  # type: ignore[operator]
-        input_ids=ids_BN.to(input_device(model)),
-        attention_mask=mask_BN.to(input_device(model)),
+        **inputs,
         num_beams=1,
         do_sample=False,
-        max_new_tokens=min(longest, encoder.max_length or longest),
+        max_new_tokens=longest,
         **language_in_generation(encoder.tokenizer),
     )
     texts = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)

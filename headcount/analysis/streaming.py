@@ -341,10 +341,8 @@ class CorpusUnits:
         self._save = partial(save_state, run_key=run_key)
         self._files = UnitFiles(file, self._load, self._save)
         self._save_every, self._progress = save_every, progress
-        self._read, self._done = (
-            Totals(),
-            sum(self._files[each].num_sentences for each in self._files),
-        )
+        self._read = Totals()
+        self._done = sum(self._files[each].num_sentences for each in self._files)
 
     def measured(self, units: Iterator[Iterator[Batch]]) -> tuple[Totals, Totals]:
         """The sums over all units, and the amounts that this run read, of all processes.

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headcount.analysis.examples import GroupedMap
+from headcount.analysis.pseudo_targets import greedy
 from headcount.core import Head, InputError, LayerId
 from headcount.corpora import (
     TOKEN_TYPES,
@@ -24,7 +25,6 @@ from headcount.corpora import (
     check_languages_set,
     label_source,
     label_target,
-    language_in_generation,
 )
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block, evaluating, input_device, tapped, without_cache
@@ -185,15 +185,7 @@ def translate(loaded: Loaded, source: LabelledTokens, gates: HeadGates | None = 
     longest = min(2 * len(source.ids) + 16, _limit(loaded) - 2)  # read with its start and end
     with evaluating(model), torch.inference_mode():
         with tapped(model, None, gates, loaded.anatomy):
-            out_BN = model.generate(  # type: ignore[operator]
-                **model_inputs(loaded, source),
-                num_beams=1,
-                do_sample=False,
-                max_new_tokens=longest,
-                **language_in_generation(encoder.tokenizer),
-            )
-    text = encoder.tokenizer.batch_decode(out_BN, skip_special_tokens=True)[0]
-    return " ".join(text.split())
+            return greedy(model, encoder, model_inputs(loaded, source), longest)[0]
 
 
 def model_inputs(

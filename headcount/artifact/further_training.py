@@ -15,14 +15,13 @@ from typing import Any, final
 import torch
 
 from headcount.artifact.comparing import Data
-from headcount.artifact.head_card import write_head_card
-from headcount.artifact.making import certify, heads_record
+from headcount.artifact.making import certify, heads_record, write_head_card
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored
 from headcount.core import MAX_TOKENS, ModelError, Plan, Progress, brief_repr, name_of, silent
 from headcount.models import Loaded, check_is_loaded, is_compact, place_of, plan_for, revision
-from headcount.pruning import BeforeAfter
+from headcount.pruning import changes, few_in
 from headcount.results import (
     ChoiceRecord,
     DataSetChange,
@@ -31,7 +30,6 @@ from headcount.results import (
     PruneRecord,
 )
 from headcount.speed import cache_record
-from headcount.statistics import few_examples
 from headcount.tap import body_path
 from headcount.tasks import Evaluation, Task, TaskSplits, check_examples_fit, evaluate
 from headcount.training import (
@@ -213,12 +211,8 @@ class FurtherTraining:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence if a compact model will get no certificate, and for each small data set."""
-        few = [
-            sentence
-            for name, task in self.splits.measured.items()
-            for sentence in few_examples(task.num_examples, f"{name} example")
-        ]
-        return (*([self._origin] if isinstance(self._origin, str) else []), *few)
+        origin = [self._origin] if isinstance(self._origin, str) else []
+        return (*origin, *few_in(self.splits.measured))
 
     def run(self) -> "FurtherTrained":
         """Measure, train, and measure again.
@@ -280,7 +274,7 @@ class FurtherTraining:
         task = self.splits.measured[name]
 
         def change(beside: str) -> DataSetChange:
-            return BeforeAfter(task, earlier[beside][name], after[name]).changes(seed=self.seed)
+            return changes(task, earlier[beside][name], after[name], seed=self.seed)
 
         return FinetuneChange(change("before"), change("teacher") if "teacher" in earlier else None)
 

@@ -141,24 +141,30 @@ def run_session(loaded: Any, given: Mapping[str, Tensor]) -> Inputs:
         return dict(zip(names, map(torch.from_numpy, loaded.run(None, feed)), strict=True))
 
 
-@final
-class _Forward(nn.Module):
-    """The model as a function of positional inputs that returns a tuple of tensors."""
+class _Graph(nn.Module):
+    """A function of a model and of positional inputs, which have names."""
 
-    def __init__(self, model: PreTrainedModel, names: list[str]) -> None:
+    def __init__(self, model: PreTrainedModel, names: Sequence[str]) -> None:
         super().__init__()
         self.model, self.names = model, names
 
+    def given(self, inputs: Sequence[Tensor]) -> Inputs:
+        """The inputs by their names."""
+        return dict(zip(self.names, inputs, strict=True))
+
+
+@final
+class _Forward(_Graph):
+    """The model as a function of positional inputs that returns a tuple of tensors."""
+
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The outputs in the order of `outputs`."""
-        return tuple(outputs(run_tiny(self.model, dict(zip(self.names, inputs, strict=True)))))
+        return tuple(outputs(run_tiny(self.model, self.given(inputs))))
 
 
 def _axes(name: str, tensor: Tensor) -> dict[int, Any]:
     """The dynamic axes of an input: rows and tokens, but not pixels or sound features."""
-    if tensor.is_floating_point():
-        return {0: torch.export.Dim.DYNAMIC}
-    return {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    return dict.fromkeys((0,) if tensor.is_floating_point() else (0, 1), torch.export.Dim.DYNAMIC)
 
 
 def _output_names(model: PreTrainedModel, inputs: Inputs) -> list[str]:
@@ -348,18 +354,18 @@ def _write_decoder(
 
 
 @final
-class _Encoder(nn.Module):
+class _Encoder(_Graph):
     """The encoder, and the keys and values that cross-attention makes of its output."""
 
     def __init__(
         self, model: PreTrainedModel, names: Sequence[str], cross: Sequence[LayerCache]
     ) -> None:
-        super().__init__()
-        self.model, self.names, self.cross = model, names, cross
+        super().__init__(model, names)
+        self.cross = cross
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Keys and values of every layer that has some."""
-        given = dict(zip(self.names, inputs, strict=True))
+        given = self.given(inputs)
         model: Any = self.model
         encoded = model.get_encoder()(**given)
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
@@ -375,7 +381,7 @@ class _Encoder(nn.Module):
 
 
 @final
-class _Decoder(nn.Module):
+class _Decoder(_Graph):
     """One step: the logits of the last token, and the cache with the tokens of the step."""
 
     def __init__(
@@ -385,13 +391,13 @@ class _Decoder(nn.Module):
         own: Sequence[LayerCache],
         cross: Sequence[LayerCache],
     ) -> None:
-        super().__init__()
-        self.model, self.names, self.own, self.cross = model, names, own, cross
+        super().__init__(model, names)
+        self.own, self.cross = own, cross
         self.accepted = signature(model.forward).parameters
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The logits of the last token, then keys and values of every layer that has some."""
-        given = dict(zip(self.names, inputs, strict=True))
+        given = self.given(inputs)
         model, mask = self.model, given["attention_mask"]
         options: dict[str, Any] = {"attention_mask": mask, "use_cache": True}
         if self.cross:

@@ -60,15 +60,8 @@ def old_names(plan: Plan, heads: Heads) -> dict[str, str]:
     }
 
 
-@final
-@dataclass(frozen=True)
-class Again:
-    """Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
-
-    corpus: Corpus
-    """The corpus."""
-    options: "analysis.Options"
-    """The options."""
+Again = tuple[Corpus, "analysis.Options"]
+"""Corpus and options of the dense model's analysis, with which the pruned one is analysed."""
 
 
 def read_roles(folder: Path, loaded: Loaded) -> Roles:
@@ -107,7 +100,7 @@ def read_again(folder: Path, files: Sequence[str | Path], loaded: Loaded) -> Aga
     frequencies = _file_of(record, places)
     options = analysis.Options(frequencies=frequencies, thresholds=record.thresholds)
     _check_same_frequencies(signed.get("frequencies"), options.frequencies, folder, loaded)
-    return Again(corpus, options)
+    return corpus, options
 
 
 def analysed_corpus(folder: Path, files: Sequence[str | Path]) -> Corpus:
@@ -234,9 +227,6 @@ class DenseAnalysis:
             names = old_names(pruned.plan, self.heads)
             roles = {}
             if len(pruned.compact.heads):  # possibly no head is kept
-                again = self.again
-                roles = analysis.analyze(
-                    pruned.compact, again.corpus, again.options, progress=progress
-                ).roles
+                roles = analysis.analyze(pruned.compact, *self.again, progress=progress).roles
             now = {names[head]: [role.role for role in each] for head, each in roles.items()}
         return tuple(survivals(pruned.plan, self.heads, self.roles, now))

@@ -1,7 +1,3 @@
-from .formats import read_pattern as read_pattern
-from .formats import read_scores as read_scores
-from .formats import write_pattern as write_pattern
-from .formats import write_scores as write_scores
 from .groups import check_cache_plan as check_cache_plan
 from .groups import plan_for_cache as plan_for_cache
 from .groups import streamable as streamable
@@ -9,10 +5,14 @@ from .judging import Answered as Answered
 from .judging import answered as answered
 from .judging import judged as judged
 from .judging import streaming_masks as streaming_masks
-from .options import CacheOptions as CacheOptions
-from .options import ScoreName as ScoreName
+from .plan import CacheOptions as CacheOptions
 from .plan import CachePlan as CachePlan
 from .plan import Group as Group
+from .plan import ScoreName as ScoreName
+from .plan import read_pattern as read_pattern
+from .plan import read_scores as read_scores
+from .plan import write_pattern as write_pattern
+from .plan import write_scores as write_scores
 from .planning import cut as cut
 from .planning import plan_cache as plan_cache
 from .planning import plan_of as plan_of

@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor, nn
+from torch import Tensor
 
 from headcount.cache.plan import CachePlan
 from headcount.cache.questions import AskedText, Question
@@ -35,7 +35,7 @@ from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
 from headcount.skills import last_logits
 from headcount.statistics import Bootstrap, Estimate, wilson_interval
-from headcount.tap import Anatomy, AnyModel, dispatching, evaluating, examined, input_device
+from headcount.tap import Anatomy, AnyModel, Call, dispatching, evaluating, examined, input_device
 
 
 @contextmanager
@@ -61,34 +61,21 @@ def streaming_masks(
     whole, anatomy = examined(model, anatomy)
     splits = {module: split for _, module, split in splits_of(plan, whole, anatomy)}
 
-    def attend(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        mask, split = attention_mask, splits.get(module)
-        if split is None:
-            return fused(module, query, key, value, mask, kwargs), None
-        split.check(module, key, mask)
+    def attend(call: Call) -> Tensor:
+        query, key, mask = call.query, call.key, call.mask
+        if (split := splits.get(call.module)) is None:
+            return fused(call)
+        split.check(call)
         if mask is None:
             mask = query.new_ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool)
         narrow = streaming_mask(mask, plan.sink, plan.recent)
-        outputs = [
-            fused(
-                module,
-                part.of_heads(query),
-                part.of_groups(key),
-                part.of_groups(value),
-                seen,
-                kwargs,
-            )
-            for part, seen in ((split.full, mask), (split.streaming, narrow))
-            if len(part.heads)
-        ]
-        return split.joined(outputs), None
+        return split.joined(
+            [
+                fused(part.of(call, seen))
+                for part, seen in ((split.full, mask), (split.streaming, narrow))
+                if len(part.heads)
+            ]
+        )
 
     with dispatching(whole, attend, anatomy.implementation or "sdpa"):
         yield
@@ -137,12 +124,9 @@ def answered(
         steps: called with the number of texts so far, and of all.
     """
     masked = nullcontext() if plan is None else streaming_masks(loaded, plan)
-    found = list[tuple[bool, float]]()
     with evaluating(loaded.model), torch.inference_mode(), masked:
-        answers = spread(lambda text: [*_answers(loaded.model, text)], texts)
-        for number, each in enumerate(answers, 1):
-            found += each
-            steps(number, len(texts))
+        answers = spread(lambda text: [*_answers(loaded.model, text)], texts, steps)
+        found = [*chain.from_iterable(answers)]
     right, losses = zip(*found, strict=True)
     return Answered(right, losses)
 

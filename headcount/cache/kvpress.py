@@ -28,6 +28,7 @@ from headcount.core import ModelError, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills import last_logits
 from headcount.tap import (
+    Call,
     arguments_heard,
     dispatching,
     evaluating,
@@ -53,16 +54,14 @@ def kvpress_scores(
     Raises:
         ModelError: if the model does not rotate its queries and keys as most models do.
     """
-    rotated, found = MeanRotated(loaded), list[Tensor]()
+    rotated = MeanRotated(loaded)
 
     def of_text(ids_N: Tensor) -> Tensor:
         read_text(loaded, ids_N)
         return torch.cat([rotated.scores[module].cpu() for module in rotated.modules])
 
     with rotated.hearing():
-        for score_G in spread(of_text, texts):
-            found.append(score_G)
-            steps(len(found), len(texts))
+        found = [*spread(of_text, texts, steps)]
     return torch.stack(found).mean(0).double().numpy()
 
 
@@ -103,18 +102,10 @@ class MeanRotated:
         if isinstance(angles, tuple) and len(angles) == 2:
             self._angles[module] = angles
 
-    def _attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        found = self._scores(module, query.float(), key.float(), kwargs.get("scaling"))
-        self.scores[module] = found
-        return plain_attention(module, query, key, value, attention_mask, **kwargs)
+    def _attend(self, call: Call) -> Tensor:
+        query, key = call.query.float(), call.key.float()
+        self.scores[call.module] = self._scores(call.module, query, key, call.kwargs.get("scaling"))
+        return plain_attention(call)
 
     def _scores(
         self, module: nn.Module, query: Tensor, key: Tensor, scaling: float | None

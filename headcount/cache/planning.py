@@ -14,8 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.cache.groups import group_counts, groups_of, plan_for_cache, streamable
 from headcount.cache.judging import answered, judged
-from headcount.cache.options import CacheOptions
-from headcount.cache.plan import CachePlan, Group
+from headcount.cache.plan import CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
 from headcount.core import ModelError, Progress, amount, name_of, silent

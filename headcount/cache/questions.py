@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.cache.options import CacheOptions
+from headcount.cache.plan import CacheOptions
 from headcount.core import InputError, amount
 from headcount.models import Loaded
 from headcount.results import NEXT

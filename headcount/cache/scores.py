@@ -31,7 +31,7 @@ from torch import Tensor
 
 from headcount.cache.groups import groups_of, layers_of
 from headcount.cache.kvpress import kvpress_scores, read_text
-from headcount.cache.options import CacheOptions, ScoreName
+from headcount.cache.plan import CacheOptions, ScoreName
 from headcount.core import (
     InputError,
     LayerId,
@@ -178,16 +178,14 @@ def distance_scores(
     Raises:
         ModelError: if the model has no output projection that could be found.
     """
-    moved, found = StreamingDistance(loaded, sink, recent), list[Tensor]()
+    moved = StreamingDistance(loaded, sink, recent)
 
     def of_text(ids_N: Tensor) -> Tensor:
         with Tap(loaded.model, loaded.anatomy, moved):
             read_text(loaded, ids_N)
         return torch.cat([moved.sums[layer.layer_id].cpu() for layer in layers_of(loaded.anatomy)])
 
-    for sums_G in spread(of_text, texts):
-        found.append(sums_G)
-        steps(len(found), len(texts))
+    found = spread(of_text, texts, steps)
     return sum(found, torch.tensor(0.0)).numpy() / sum(map(len, texts))
 
 

@@ -1,10 +1,11 @@
 """Split: attention of one layer in two calls, of groups with all keys and of groups that stream."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -12,7 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from headcount.cache.groups import check_cache_plan, layers_of
 from headcount.cache.plan import CachePlan
 from headcount.core import ModelError, amount
-from headcount.tap import Anatomy, AttentionLayer, device_of
+from headcount.tap import Anatomy, AttentionLayer, Call, device_of
 
 
 @final
@@ -34,6 +35,11 @@ class Part:
     def of_groups(self, tensor: Tensor) -> Tensor:
         """Their part of keys or values, [batch, group, token, dim]."""
         return _taken(tensor, 1, self._groups)
+
+    def of(self, call: Call, mask: Tensor | None) -> Call:
+        """The call of these heads alone, with a mask of theirs."""
+        query, key, value = self.of_heads(call.query), *map(self.of_groups, (call.key, call.value))
+        return replace(call, query=query, key=key, value=value, mask=mask)
 
     def of_heads(self, tensor: Tensor) -> Tensor:
         """Their part of queries, [batch, head, token, dim]."""
@@ -88,20 +94,21 @@ class Split:
         """Outputs of both parts, [batch, query, head, dim], with the heads in their order."""
         return _taken(torch.cat(list(outputs), 2), 2, self._order)
 
-    def check(self, module: nn.Module, key: Tensor, mask: Tensor | None) -> None:
+    def check(self, call: Call) -> None:
         """Check that an attention call has the layer's groups, and one boolean mask for all heads.
 
         Raises:
             ModelError: if it has not.
         """
+        kind, key, mask = type(call.module).__name__, call.key, call.mask
         if key.shape[1] != self.num_groups:
             raise ModelError(
-                f"Expected {amount(self.num_groups, 'key head')} in {type(module).__name__}, as "
+                f"Expected {amount(self.num_groups, 'key head')} in {kind}, as "
                 f"when the model was examined, got {key.shape[1]}. Its cache can't stream."
             )
         if mask is not None and (mask.dtype != torch.bool or mask.shape[1] != 1):
             raise ModelError(
-                f"Expected a boolean mask that all heads of {type(module).__name__} share, got one "
+                f"Expected a boolean mask that all heads of {kind} share, got one "
                 f"of {str(mask.dtype).removeprefix('torch.')} for {mask.shape[1]}. Pass the "
                 "tokenizer's attention_mask, [row, token]."
             )
@@ -124,25 +131,17 @@ def splits_of(
             yield layer, module, Split(full, layer.num_heads, device)
 
 
-def fused(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Bool[Tensor, "batch one query key"] | None,
-    kwargs: dict[str, Any],
-    is_causal: bool = False,
-) -> Tensor:
+def fused(call: Call, is_causal: bool = False) -> Tensor:
     """Attention by torch's fused function, [batch, query, head, dim].
 
     Raises:
         ModelError: for arguments that it does not know.
     """
     for name in ("softcap", "s_aux", "position_bias"):
-        if kwargs.get(name) is not None:
+        if call.kwargs.get(name) is not None:
             raise ModelError(
                 f"Expected attention that torch's fused function computes, got `{name}` from "
-                f"{type(module).__name__}. Its cache can't stream."
+                f"{type(call.module).__name__}. Its cache can't stream."
             )
-    known = {name: kwargs[name] for name in ("scaling", "dropout") if name in kwargs}
-    return sdpa_attention_forward(module, query, key, value, mask, is_causal=is_causal, **known)[0]
+    known = {name: each for name, each in call.kwargs.items() if name in ("scaling", "dropout")}
+    return sdpa_attention_forward(*call.tensors, is_causal=is_causal, **known)[0]

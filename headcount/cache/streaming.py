@@ -8,7 +8,7 @@ pass is the same in every layer.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -22,7 +22,7 @@ from headcount.cache.groups import cache_index
 from headcount.cache.plan import CachePlan
 from headcount.cache.split import Part, Split, fused, splits_of
 from headcount.core import InputError, amount
-from headcount.tap import Anatomy, AnyModel, dispatching, examined
+from headcount.tap import Anatomy, AnyModel, Call, dispatching, examined
 
 BLOCK = 512
 """Number of queries that are read at once: a prompt's queries see as many keys and a window."""
@@ -396,36 +396,27 @@ class _Attention:
             )
         self._announced = layer
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attention of transformers' kind."""
-        mask, split = attention_mask, self.splits.get(module)
+    def attend(self, call: Call) -> Tensor:
+        """Attention over the layer's cache; that of transformers where no group streams."""
+        query, mask, split = call.query, call.mask, self.splits.get(call.module)
         if split is None:
-            return sdpa_attention_forward(module, query, key, value, mask, **kwargs)
+            return sdpa_attention_forward(*call.tensors, **call.kwargs)[0]
         layer, self._announced = self._announced, None
-        if layer is None or layer.split is not split or key.shape[2] != query.shape[2]:
+        if layer is None or layer.split is not split or call.key.shape[2] != query.shape[2]:
             raise InputError(f"Expected a call with the streaming cache, got one without. {_HOW}")
-        split.check(module, key, mask)
+        split.check(call)
         reading, outputs = self._reading_of(layer, query, mask), list[Tensor]()
         if split.full.groups:
-            full = split.full.of_heads(query)
-            is_causal = mask is None and query.shape[2] > 1
             keys, values = layer.full
-            outputs.append(fused(module, full, keys, values, mask, kwargs, is_causal))
+            full = replace(call, query=split.full.of_heads(query), key=keys, value=values)
+            outputs.append(fused(full, is_causal=mask is None and query.shape[2] > 1))
         narrow = split.streaming.of_heads(query)
         parts = [
-            fused(module, narrow[:, :, window.queries], keys, values, window.mask, kwargs)
-            for window, keys, values in layer.seen(reading)
+            fused(Call(call.module, narrow[:, :, at.queries], keys, values, at.mask, call.kwargs))
+            for at, keys, values in layer.seen(reading)
         ]
         outputs.append(torch.cat(parts, 1))
-        return split.joined(outputs), None
+        return split.joined(outputs)
 
     def _reading_of(self, layer: StreamingLayer, query: Tensor, mask: Tensor | None) -> Reading:
         """What the pass reads, found at its first layer that streams."""

@@ -1,6 +1,5 @@
 """The command line: `headcount COMMAND ...`. Commands only call the library."""
 
-import errno
 import os
 import sys
 from ast import literal_eval
@@ -16,20 +15,18 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console, quietly
 from headcount.cli.frame import Command
-from headcount.cli.stopping import stoppable
+from headcount.cli.stopping import advice, stoppable
 from headcount.core import (
     SHARING,
     InputError,
     amount,
     check_known,
     check_single_process,
-    ended,
     is_alone,
     is_main_process,
     leave,
     meet,
     processes,
-    reason,
     release,
     shortened,
     taking_over,
@@ -81,7 +78,6 @@ _SPEC = "COMPLETION_SPEC = "
 def completion(
     shell: str,
     commands: Mapping[str, type],
-    everywhere: Mapping[str, str],
     values: Mapping[tuple[str, str], Sequence[str]],
 ) -> str:
     """The script for a shell.
@@ -89,7 +85,6 @@ def completion(
     Args:
         shell: One of `SHELLS`.
         commands: The class of each command, by name.
-        everywhere: The help of each option that every command takes, by option.
         values: The values of options that their type does not list, by command and option.
     """
     script, arguments = StringIO(), ["--tyro-print-completion", shell]
@@ -99,12 +94,10 @@ def completion(
     except SystemExit as done:
         assert not done.code
     lines = script.getvalue().splitlines()
-    return "\n".join(_with(line, everywhere, values) for line in lines) + "\n"
+    return "\n".join(_with(line, values) for line in lines) + "\n"
 
 
-def _with(
-    line: str, everywhere: Mapping[str, str], values: Mapping[tuple[str, str], Sequence[str]]
-) -> str:
+def _with(line: str, values: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """A line of the script; the one with options gets more of them, and help without line breaks.
 
     A line break in the help of an option would be a word to complete.
@@ -119,7 +112,7 @@ def _with(
                     option |= {"type": "choice", "choices": [*values[name, flag]]}
         command["options"] += [
             {"flags": [flag], "description": help_, "type": "flag"}
-            for flag, help_ in everywhere.items()
+            for flag, help_ in EVERYWHERE.items()
         ]
     return f"{_SPEC}{_in_lines(spec)!r}"
 
@@ -199,98 +192,8 @@ QUESTION = "Which attention heads do the work, and how many can be pruned?"
 
 USAGE = "usage: headcount COMMAND [ARGUMENTS]  (see headcount COMMAND --help)"
 
-DISK_IS_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-REFUSED = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOTDIR,
-    errno.EEXIST,
-    errno.ENAMETOOLONG,
-    errno.EBUSY,
-    errno.EXDEV,
-    errno.ELOOP,
-    errno.EISDIR,
-)
-
-
-NO_MEMORY = "DefaultCPUAllocator: "
-"""What torch says, in a RuntimeError, if the machine has no memory left."""
-
 LONGEST = 300
 """Largest number of characters of an argument in an error of the parser."""
-
-CLOSED = (
-    *("Connection closed by peer", "Connection reset by peer", "Broken pipe"),
-    "Connection was likely closed",
-)
-"""What gloo and torch's store say if another process of a run ended."""
-LATE = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
-"""What torch.distributed and gloo say if another process was waited for in vain."""
-
-
-def advice(error: BaseException) -> str | None:
-    """The advice for one of these errors; None for any other."""
-    return full_disk(error) or full_memory(error) or refused_path(error) or lost_process(error)
-
-
-def full_disk(error: BaseException) -> str | None:
-    """The advice for an error that a full disk caused, directly or through another error.
-
-    It is recognised by the system's message, whichever library was writing: libraries in other
-    languages raise their own exceptions with that message in them.
-    """
-    lines = [
-        line for line in str(error).splitlines() if any(words in line for words in DISK_IS_FULL)
-    ]
-    if lines:
-        return (
-            f"The disk is full ({lines[0]}). Free some space, then run the command again, with "
-            "--resume if it has that option. Earlier files are unchanged, and complete checkpoints "
-            "are kept."
-        )
-    came_of = error.__cause__ or error.__context__
-    return None if came_of is None else full_disk(came_of)
-
-
-def full_memory(error: BaseException) -> str | None:
-    """The advice for an error that full memory caused, of a GPU or of the machine."""
-    torch, words = sys.modules.get("torch"), reason(error)
-    is_full = isinstance(error, MemoryError) or NO_MEMORY in str(error)
-    if not is_full and (torch is None or not isinstance(error, torch.OutOfMemoryError)):
-        return None
-    return (
-        f"The device is out of memory ({words}). Lower --max-tokens or "
-        "batch_tokens if the command has them, or use --dtype bfloat16; add --resume if it has "
-        "that."
-    )
-
-
-def refused_path(error: BaseException) -> str | None:
-    """The advice for an error about a file or folder that can't be read or made."""
-    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
-        return f"{error}. Remove the link, or name another path."
-    if not (isinstance(error, OSError) and error.filename and error.errno in REFUSED):
-        return None
-    return (
-        f"{os.fspath(error.filename)} can't be used ({error.strerror}). Name another path, or "
-        "change its permissions."
-    )
-
-
-def lost_process(error: BaseException) -> str | None:
-    """The advice for an error of a process that outlives another one of its run."""
-    if is_alone():
-        return None
-    if found := [words for words in CLOSED if words in str(error)]:
-        return str(ended(found[0]))
-    if any(words in str(error) for words in LATE):
-        return (
-            f"Another process of this run did not come or did not answer ({reason(error)}). Look "
-            "whether all were started, then start all of them again, with --resume if the command "
-            "has that option."
-        )
-    return None
 
 
 def command_class(name: str) -> type[Command]:
@@ -460,7 +363,7 @@ def _completion(shells: Sequence[str]) -> str:
     check_known("a shell", shell, SHELLS)
     methods = [*pruning.METHOD_OPTIONS]
     values = {("prune", "--method"): methods, ("curve", "--methods"): ["all", *methods]}
-    return completion(shell, {name: command_class(name) for name in COMMANDS}, EVERYWHERE, values)
+    return completion(shell, {name: command_class(name) for name in COMMANDS}, values)
 
 
 def _write_csv(folder: Path) -> None:

@@ -97,6 +97,8 @@ def print_document(shown: Document, console: Console) -> None:
     """Print a document without its charts: warnings are coloured, the signature is dim."""
     for block in shown.blocks:
         if isinstance(block, Table):
+            if block.is_detail:
+                console.print(block.label, soft_wrap=True)
             printed = RichTable(box=None, pad_edge=False)
             for header, is_number in zip(block.headers, block.is_number, strict=True):
                 printed.add_column(header, justify="right" if is_number else "left")

@@ -1,7 +1,7 @@
 """Arguments that commands for training and pruning share: data sets, fields, methods' options."""
 
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -30,16 +30,12 @@ def field_values(kind: type, options: Sequence[str]) -> dict[str, Any]:
     for option in options:
         name, equals, text = option.partition("=")
         if not equals or name not in declared:
-            raise _unknown(option, declared)
+            raise InputError(
+                f"Expected NAME=VALUE with a NAME out of {', '.join(declared)}, got {option!r}."
+                f"{did_you_mean(name, declared)}"
+            )
         found[name] = _value(name, declared[name], text)
     return found
-
-
-def _unknown(option: str, names: Mapping[str, object]) -> InputError:
-    return InputError(
-        f"Expected NAME=VALUE with a NAME out of {', '.join(names)}, got {option!r}."
-        f"{did_you_mean(option.partition('=')[0], names)}"
-    )
 
 
 _NUMBERS = {int: "a whole number", float: "a number", str: "text"}

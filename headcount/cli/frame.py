@@ -262,9 +262,13 @@ class ResultCommand(Measuring[Read, Res]):
     def forget(self) -> None:
         """Delete the parts that an interrupted run would resume from, if the command keeps any."""
 
+    def _finish(self, read: Read, found: Res) -> None:
+        """Store, show and publish what was measured, with the arguments of the command."""
+        super()._finish(read, found.recorded(recorded(self)))
+
     def store(self, found: Res) -> None:
         """Write tables and record."""
-        found.recorded(recorded(self)).write(self.out)
+        found.write(self.out)
         self.forget()
 
     def publish(self, read: Read, found: Res) -> Path | None:

@@ -27,7 +27,6 @@ from headcount.cli.frame import (
     document_of,
     naming_report,
 )
-from headcount.cli.score import rewrite_page
 from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
 from headcount.corpora import Corpus
 from headcount.models import TrustOptions
@@ -63,10 +62,7 @@ class Report(Command):
             and (self.out / command.RESULT.files()[-1]).exists()
         ]
         has_analysis = (self.out / results.RunRecord.FILE).exists()
-        has_scores = (self.out / results.ImportanceRecord.FILE).exists()
-        if has_scores and not has_analysis:
-            console.print(f"Page: {rewrite_page(self.out)}", soft_wrap=True)
-        if has_analysis or not (written or has_scores) or self.pruned or self.confirm:
+        if has_analysis or not written or self.pruned or self.confirm:
             check_is_run(self.out)
             self._confirm(console)
             pruned = None if self.pruned is None else Path(models.place_of(str(self.pruned)))
@@ -209,8 +205,7 @@ class Demo(TrustOptions, Command):
             options = analysis.Options(null=True)
             analyzed = analysis.analyze(loaded, corpus, options, self.out, progress)
             analyzed.write(self.out)
-            assessment = importance.assess(loaded, task, chosen, self.out, progress)
-        importance.write_assessment(assessment, loaded.heads, self.out)
+            importance.assess(loaded, task, chosen, self.out, progress).write(self.out)
         smaller = SMALLER.get(self.model)
         pruned = None if smaller is None else Path(models.place_of(smaller))
         given = reports.Given(self.model, str(self.out))

@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+from rich.console import Console
 
 from headcount import analysis, importance, models, papers, pruning, results, tasks
 from headcount.cli.arguments import ResumableArguments, TaskArguments, check_data, recorded
-from headcount.cli.console import Report, plain_console, print_warnings, show_comparison
+from headcount.cli.console import (
+    Report,
+    plain_console,
+    print_document,
+    print_warnings,
+    show_comparison,
+)
 from headcount.cli.data_arguments import TrialArguments, check_calibration, field_values
-from headcount.cli.frame import Command, Flat, Measuring, PaperCommand
+from headcount.cli.frame import Command, Flat, Measuring, PaperCommand, document_of
 from headcount.cli.paper_commands import (
     Clark2019,
     Coenen2019,
@@ -21,12 +28,15 @@ from headcount.cli.paper_commands import (
     Kovaleva2019,
     Voita2019Evolution,
 )
-from headcount.cli.score import print_assessment
 from headcount.core import Document, InputError, ResumePolicy, claim, start_over
 from headcount.corpora import Corpus, check_frequencies
 from headcount.importance import DeltaOf, ScoreTest
 from headcount.pruning import CALIBRATION
 from headcount.training import FinetuneConfig
+
+
+def _print_assessment(folder: Path, console: Console) -> None:
+    print_document(document_of(importance.Assessment.read(folder)), console)
 
 
 @dataclass(frozen=True)
@@ -220,8 +230,9 @@ class Michel2019(PaperArguments, PaperCommand["tuple[models.Loaded, list[tasks.T
 
     def show(self, read: "tuple[models.Loaded, list[tasks.Task]]", found: Document) -> None:
         """Print the assessments; write and print the document."""
+        console = plain_console(soft_wrap=False)
         for folder in reversed(self.folders):
-            print_assessment(folder, plain_console(soft_wrap=False))
+            _print_assessment(folder, console)
         super().show(read, found)
 
     def _pruned(self) -> int:
@@ -319,7 +330,7 @@ class Voita2019(PaperArguments, PaperCommand["tuple[models.Loaded, tasks.Task]"]
         """Print the warnings and the scores; write and print the document."""
         console = plain_console(soft_wrap=False)
         print_warnings(results.RunRecord.read(self.out).warnings, console)
-        print_assessment(self.out, console)
+        _print_assessment(self.out, console)
         super().show(read, found)
 
     def _table2(self) -> int:

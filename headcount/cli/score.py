@@ -3,9 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from rich.console import Console
 
 from headcount import importance, models, reports, results, statistics, tasks
 from headcount.cli.arguments import (
@@ -15,60 +12,22 @@ from headcount.cli.arguments import (
     check_no_unused_options,
     recorded,
 )
-from headcount.cli.console import Report, plain_console, print_document, print_warnings
+from headcount.cli.console import Report, plain_console, print_warnings
 from headcount.cli.frame import Flat, Measuring, ResultCommand
 from headcount.cli.next_steps import after_importance, group_size
-from headcount.core import Document, InputError, ResumePolicy, check_is_folder, check_seed
+from headcount.core import InputError, ResumePolicy, check_is_folder, check_seed
 from headcount.importance import Options
-
-if TYPE_CHECKING:
-    from headcount.core import HeadTable
-
-
-def print_worth(record: "results.ImportanceRecord", table: "HeadTable", console: Console) -> None:
-    """Print what heads are worth, and which score predicts that."""
-    print_document(_document(record, table), console)
-
-
-def _document(record: "results.ImportanceRecord", table: "HeadTable") -> Document:
-    """What heads are worth, with the warnings and the signature."""
-    shown = reports.worth_document(record, table)
-    assert shown is not None  # an assessment has scores
-    return shown.ending(record.warnings, record.signature)
-
-
-def print_assessment(folder: Path, console: Console) -> None:
-    """Print the assessment in the folder of a run."""
-    print_worth(*_read(folder), console)
-
-
-def rewrite_page(folder: Path) -> Path:
-    """Write the page of scores where no analysis is again; returns its path."""
-    return _write_page(folder, *_read(folder))
-
-
-def _read(folder: Path) -> "tuple[results.ImportanceRecord, HeadTable]":
-    table = results.read_head_table(folder)
-    assert table is not None  # written with the assessment
-    return results.ImportanceRecord.read(folder), table
-
-
-def _write_page(folder: Path, record: "results.ImportanceRecord", table: "HeadTable") -> Path:
-    page = folder / results.ImportanceRecord.PAGE
-    reports.write_page(page, _document(record, table), record, results.head_rows(table))
-    return page
 
 
 @dataclass(frozen=True)
 class Importance(
     ResumableArguments,
     TaskArguments,
-    Measuring["tuple[models.Loaded, tasks.Task]", "importance.Assessed"],
+    ResultCommand["tuple[models.Loaded, tasks.Task]", "importance.Assessment"],
 ):
     """Score every head on a task, by ablation and other scores."""
 
-    RECORD = results.ImportanceRecord.FILE
-    HAS_TABLES = True
+    RESULT = importance.Assessment
 
     out: Path = field(kw_only=True)
     """Folder for the results; an analysis in it gains columns and a section in its report."""
@@ -104,38 +63,28 @@ class Importance(
 
     def measure(
         self, read: "tuple[models.Loaded, tasks.Task]", progress: Report
-    ) -> "importance.Assessed":
+    ) -> "importance.Assessment":
         """Score the heads."""
-        (loaded, task), how = read, self.how
-        found = importance.assess(loaded, task, how, self.out, progress, self.max_tokens)
-        return importance.assessed(found, loaded.heads, self.out, recorded(self), self.against)
-
-    def store(self, found: "importance.Assessed") -> None:
-        """Write the scores and the record."""
-        table, _, record = found
-        importance.write_scores(self.out, table, record)
+        (loaded, task), how, against = read, self.how, self.against
+        return importance.assess(
+            loaded, task, how, self.out, progress, self.max_tokens, against=against
+        )
 
     def publish(
-        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"
-    ) -> Path:
-        """Write the page of an analysis again, or one of the scores alone."""
-        table, _, record = found
-        if (self.out / results.RunRecord.FILE).exists():
-            return reports.write_report(self.out)
-        return _write_page(self.out, record, table)
-
-    def show(self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed") -> None:
-        """Print what heads are worth."""
-        table, _, record = found
-        print_worth(record, table, plain_console(soft_wrap=False))
+        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessment"
+    ) -> Path | None:
+        """Write document, page and figures, then the page of any analysis again."""
+        page = super().publish(read, found)
+        has_analysis = (self.out / results.RunRecord.FILE).exists()
+        return reports.write_report(self.out) if has_analysis else page
 
     def next_steps(
-        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessed"
+        self, read: "tuple[models.Loaded, tasks.Task]", found: "importance.Assessment"
     ) -> Iterable[str]:
         """How to find out how many heads can be pruned."""
-        (loaded, _), (_, agreement, _) = read, found
-        score, size = agreement.pruning_score(), group_size(loaded)
-        return after_importance(self, len(loaded.heads), score, size)
+        (loaded, _), agreement = read, found.record.agreement
+        score = None if agreement is None else agreement.pruning_score()
+        return after_importance(self, len(loaded.heads), score, group_size(loaded))
 
     def _check_no_unused_options(self) -> None:
         """Raise an error for options of methods that are not requested."""

@@ -2,15 +2,21 @@
 
 A command that does not end at once (it computes outside of Python, or saves) has some seconds to:
 schedulers kill it after 10 or more. What it wrote stays complete.
+
+Advice: what a user can do about an error of the system, such as a full disk, which ends a command.
 """
 
+import errno
 import os
 import signal
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread, current_thread, main_thread
 from types import FrameType
 from typing import final
+
+from headcount.core import ended, is_alone, reason
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals by Ctrl-C, by `kill`, and by a terminal that is closed; Windows lacks the last one."""
@@ -98,3 +104,94 @@ def _impatient(numbers: Collection[int]) -> Iterator[None]:
         os.close(writing)
         watching.join()
         os.close(reading)
+
+
+DISK_IS_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+REFUSED = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.EBUSY,
+    errno.EXDEV,
+    errno.ELOOP,
+    errno.EISDIR,
+)
+
+
+NO_MEMORY = "DefaultCPUAllocator: "
+"""What torch says, in a RuntimeError, if the machine has no memory left."""
+
+CLOSED = (
+    *("Connection closed by peer", "Connection reset by peer", "Broken pipe"),
+    "Connection was likely closed",
+)
+"""What gloo and torch's store say if another process of a run ended."""
+UNANSWERED = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
+"""What torch.distributed and gloo say if another process was waited for in vain."""
+
+
+def advice(error: BaseException) -> str | None:
+    """The advice for one of these errors; None for any other."""
+    return full_disk(error) or full_memory(error) or refused_path(error) or lost_process(error)
+
+
+def full_disk(error: BaseException) -> str | None:
+    """The advice for an error that a full disk caused, directly or through another error.
+
+    It is recognised by the system's message, whichever library was writing: libraries in other
+    languages raise their own exceptions with that message in them.
+    """
+    lines = [
+        line for line in str(error).splitlines() if any(words in line for words in DISK_IS_FULL)
+    ]
+    if lines:
+        return (
+            f"The disk is full ({lines[0]}). Free some space, then run the command again, with "
+            "--resume if it has that option. Earlier files are unchanged, and complete checkpoints "
+            "are kept."
+        )
+    came_of = error.__cause__ or error.__context__
+    return None if came_of is None else full_disk(came_of)
+
+
+def full_memory(error: BaseException) -> str | None:
+    """The advice for an error that full memory caused, of a GPU or of the machine."""
+    torch, words = sys.modules.get("torch"), reason(error)
+    is_full = isinstance(error, MemoryError) or NO_MEMORY in str(error)
+    if not is_full and (torch is None or not isinstance(error, torch.OutOfMemoryError)):
+        return None
+    return (
+        f"The device is out of memory ({words}). Lower --max-tokens or "
+        "batch_tokens if the command has them, or use --dtype bfloat16; add --resume if it has "
+        "that."
+    )
+
+
+def refused_path(error: BaseException) -> str | None:
+    """The advice for an error about a file or folder that can't be read or made."""
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):
+        return f"{error}. Remove the link, or name another path."
+    if not (isinstance(error, OSError) and error.filename and error.errno in REFUSED):
+        return None
+    return (
+        f"{os.fspath(error.filename)} can't be used ({error.strerror}). Name another path, or "
+        "change its permissions."
+    )
+
+
+def lost_process(error: BaseException) -> str | None:
+    """The advice for an error of a process that outlives another one of its run."""
+    if is_alone():
+        return None
+    if found := [words for words in CLOSED if words in str(error)]:
+        return str(ended(found[0]))
+    if any(words in str(error) for words in UNANSWERED):
+        return (
+            f"Another process of this run did not come or did not answer ({reason(error)}). Look "
+            "whether all were started, then start all of them again, with --resume if the command "
+            "has that option."
+        )
+    return None

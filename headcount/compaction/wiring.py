@@ -10,7 +10,7 @@ Projection: the output projection W_O of an attention layer, read and written he
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int64
@@ -22,6 +22,7 @@ from headcount.core import ModelError
 from headcount.tap import (
     Anatomy,
     AttentionLayer,
+    Call,
     device_of,
     dispatching,
     evaluating,
@@ -156,27 +157,19 @@ class _Tracer:
         self.outputs: dict[nn.Module, Tensor] = {}
         self.found: dict[str, _Found] = {}
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        path = self.paths[module][0]
+    def attend(self, call: Call) -> Tensor:
+        path = self.paths[call.module][0]
         inside = {
             name: tensor
             for each, tensor in self.outputs.items()
             for name in self.paths[each]
             if name.startswith(f"{path}.")
         }
-        roles = {"query": query, "key": key, "value": value}
+        roles = {"query": call.query, "key": call.key, "value": call.value}
         self.found[path] = {role: _needed(tensor, inside) for role, tensor in roles.items()}
         self.outputs.clear()
         with torch.no_grad():
-            return plain_attention(module, query, key, value, attention_mask, **kwargs)
+            return plain_attention(call)
 
     def cut(self, module: nn.Module, output: Tensor) -> Tensor:
         """Cut the graph behind a linear map."""

@@ -120,13 +120,25 @@ class Table:
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    label: str
-    """What the rows are, for those who can't see the table."""
+    label: str = ""
+    """What the rows are, for those who can't see the table, and where it is folded; by default
+    the heading above says it."""
+    is_detail: bool = False
+    """Whether pages and Markdown fold it under its label."""
+    abouts: tuple[str, ...] = ()
+    """Meaning of each column, of a table that pages sort by any of them."""
 
     @classmethod
-    def of(cls, headers: Iterable[str], rows: Iterable[Sequence[str]], label: str) -> "Table":
+    def of(
+        cls,
+        headers: Iterable[str],
+        rows: Iterable[Sequence[str]],
+        label: str = "",
+        is_detail: bool = False,
+        abouts: Iterable[str] = (),
+    ) -> "Table":
         """A table of any sequences."""
-        return cls(tuple(headers), tuple(map(tuple, rows)), label)
+        return cls(tuple(headers), tuple(map(tuple, rows)), label, is_detail, tuple(abouts))
 
     @cached_property
     def is_number(self) -> tuple[bool, ...]:
@@ -175,7 +187,8 @@ class Document:
     def ending(self, warnings: Iterable[str], signature: str) -> "Document":
         """The document, without empty paragraphs, and the warnings and signature of its result."""
         blocks = (each for each in self.blocks if not isinstance(each, Text) or each.text)
-        return replace(self, blocks=(*blocks, *map(Warned, warnings), Code(signature)))
+        signed = [Code(signature)] if signature else []
+        return replace(self, blocks=(*blocks, *map(Warned, warnings), *signed))
 
     def as_part(self) -> tuple[Block, ...]:
         """The blocks as a part of another document, under the title."""
@@ -227,7 +240,9 @@ class Document:
 def _markdown(block: Block) -> str:
     if isinstance(block, Table):
         rows = [[literal(cell) for cell in row] for row in block.rows]
-        return table([literal(each) for each in block.headers], rows, block.is_number)
+        shown = table([literal(each) for each in block.headers], rows, block.is_number)
+        summary = f"<details><summary>{literal(block.label)}</summary>"
+        return f"{summary}\n\n{shown}\n\n</details>" if block.is_detail else shown
     if isinstance(block, Heading):
         return f"{'#' * block.level} {literal(block.text)}"
     if isinstance(block, Warned):

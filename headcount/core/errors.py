@@ -15,3 +15,7 @@ class ModelError(InputError):
 
 class UnsuitedError(ModelError):
     """One of several methods can't choose heads of this model."""
+
+
+class OtherRunError(InputError):
+    """A state belongs to a run with another model, data or options."""

@@ -90,6 +90,23 @@ def panel_grid(
     return figure, list(grid.flat[:number])
 
 
+def named_rows(names: Sequence[str], size: tuple[float, float], says: str) -> tuple[Figure, Axes]:
+    """A figure of shares with a row for each name, the first on top.
+
+    Args:
+        names: names of the rows.
+        size: width of the figure and height of a row in inches.
+        says: what the shares are, below the axis.
+    """
+    figure = new_figure(size[0], size[1] * len(names) + 0.9)
+    axes = figure.subplots()
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(says)
+    return figure, axes
+
+
 _SIGN = "\ufffd"
 """Sign of a control character, which the font of figures has."""
 

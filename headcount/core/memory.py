@@ -1,15 +1,25 @@
-"""Memory: how much this process may still take, of the machine, its container and its limits."""
+"""Memory: how much this process may still take, of the machine, its container and its limits.
+
+Disk: numbers in memory maps, whose size is known before anything is computed.
+"""
 
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from shutil import disk_usage
+
+import numpy as np
+
+from headcount.core.errors import InputError
+from headcount.core.files import flush, make_folder
 
 try:
     import resource
 except ImportError:  # Windows has none
     resource = None
+
 
 _UNLIMITED = 2**60
 """Limits of containers from here on are none: version 1 writes the largest number that it has."""
@@ -82,3 +92,71 @@ def _of_limit(root: Path) -> Iterator[int]:
         pages = int((root / "proc/self/statm").read_text(encoding="utf-8").split()[0])
         if limit != resource.RLIM_INFINITY:
             yield limit - pages * resource.getpagesize()
+
+
+class Float16File:
+    """A file of float16 numbers in a memory map, of which a new one is zeros.
+
+    Args:
+        path: the file; nothing is written before it is opened.
+        shape: shape of the numbers.
+    """
+
+    def __init__(self, path: Path, *shape: int) -> None:
+        self.path, self.shape = path, shape
+        self._map: np.memmap | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return int(np.prod(self.shape)) * np.dtype(np.float16).itemsize
+
+    def open(self) -> None:
+        """Open the file; it is created if it does not exist, or has another size."""
+        is_there = self.path.exists() and self.path.stat().st_size == self.num_bytes
+        make_folder(self.path.parent)
+        mode = "r+" if is_there else "w+"
+        self._map = np.memmap(self.path, dtype=np.float16, mode=mode, shape=self.shape)
+        if not is_there:
+            flush(self.path)  # its size and name; the numbers follow when the map is flushed
+
+    @property
+    def numbers(self) -> np.memmap:
+        """The numbers of the opened file."""
+        assert self._map is not None
+        return self._map
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+        self.numbers.flush()
+
+
+def check_disk(folder: Path, num_bytes: int, what: str, advice: str) -> None:
+    """Check that files fit on the disk.
+
+    Args:
+        folder: folder of the files; it must exist.
+        num_bytes: their size.
+        what: what they hold, for the error.
+        advice: what to do, for the error.
+
+    Raises:
+        InputError: if they do not.
+    """
+    free = disk_usage(folder).free
+    if num_bytes > free:
+        raise InputError(
+            f"Expected {size_in_words(num_bytes)} of free disk for {what} in {folder}, got "
+            f"{size_in_words(free)}. {advice}"
+        )
+
+
+def size_in_words(num_bytes: int) -> str:
+    """A size in words.
+
+    >>> size_in_words(1_500_000), size_in_words(2_340_000_000)
+    ('1.5 MB', '2.34 GB')
+    """
+    if num_bytes < 1e9:
+        return f"{num_bytes / 1e6:,.1f} MB"
+    return f"{num_bytes / 1e9:,.2f} GB"

@@ -55,7 +55,7 @@ def options_of(record: Any, usual: Any = None) -> list[str]:
 def _differences(record: Any, usual: Any = None, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Name and value of every field that differs from a usual record's, or from its default."""
     for each in fields(record):
-        value, default = getattr(record, each.name), _default(each)
+        value, default = getattr(record, each.name), default_of(each)
         expected = default if usual is None else getattr(usual, each.name)
         if is_dataclass(value) and is_dataclass(expected):
             yield from _differences(value, expected, f"{prefix}{each.name}.")
@@ -63,7 +63,8 @@ def _differences(record: Any, usual: Any = None, prefix: str = "") -> Iterator[t
             yield f"{prefix}{each.name}", value
 
 
-def _default(field: "Field[Any]") -> Any:
+def default_of(field: "Field[Any]") -> Any:
+    """The default of a field of a dataclass; `MISSING` if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 

@@ -143,7 +143,8 @@ class Plan:
 
     def write(self, path: str | Path) -> None:
         """Write the plan as JSON, completely or not at all."""
-        write_json(Path(path), self._json())
+        about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
+        write_json(Path(path), about | {"kept": self.kept_json})
 
     @classmethod
     def read(cls, path: str | Path) -> "Plan":
@@ -196,10 +197,6 @@ class Plan:
                 f"got something else ({type(error).__name__}: {error}). Name the plan.json of "
                 "a pruned model."
             ) from error
-
-    def _json(self) -> dict[str, Any]:
-        about = {"version": VERSION, "model": self.model, "head_dim": self.head_dim}
-        return about | {"kept": self.kept_json}
 
 
 def _layers(layers: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:

@@ -135,7 +135,7 @@ def claim(
     kind = "".join(f"{name}\n" for name in results)
     if not is_begun(state):
         present -= {state.name}
-    noted = _files_of(marked(state))
+    noted = {*(marked(state) or "").split()}  # earlier versions named them in another order
     is_same_kind = bool(noted) and noted <= {*results}  # earlier versions left fewer
     is_ours = is_same_kind and present <= {state.name, "figures"}
     ours = is_ours or not present.isdisjoint(results)
@@ -165,11 +165,6 @@ def start_over(state: Path) -> None:
     kind = marked(state)
     remove_state(state)
     mark(state, kind or "")
-
-
-def _files_of(kind: str | None) -> set[str]:
-    """The files that a mark names; earlier versions named them in another order."""
-    return set((kind or "").split())
 
 
 MODEL_FILES = (

@@ -3,12 +3,18 @@
 Each process says which units its disk holds, and the first that is free does the next of the
 others. Results are read in the order of the units, so that the numbers are the same to the last
 bit, however often a run was stopped, and with however many processes it resumed.
+
+Unit files: results of units that are large, such as sums and tables, each in its own file.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
+from glob import escape
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
+from headcount.core.display import Steps
 from headcount.core.distributed import (
     is_alone,
     own_unit,
@@ -17,6 +23,8 @@ from headcount.core.distributed import (
     told_by_all,
     told_once,
 )
+from headcount.core.errors import InputError, OtherRunError
+from headcount.core.files import START_AGAIN
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,10 +87,20 @@ def _holders(held: Held[Any]) -> dict[str, int]:
     return {name: process for process, names in reversed(every) for name in names}
 
 
-def spread(do: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """What is computed of each item, in their order; processes share the items."""
+def spread(do: Callable[[T], R], items: Iterable[T], steps: Steps | None = None) -> Iterator[R]:
+    """What is computed of each item, in their order; processes share the items.
+
+    Args:
+        do: what is computed of an item.
+        items: the items, which all processes list in the same order.
+        steps: called with the number of results that were taken, and of all items.
+    """
+    items = items if steps is None else [*items]
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))
-    return (result for _, result in shared(units, Passing[R]()))
+    for number, (_, result) in enumerate(shared(units, Passing[R]()), start=1):
+        yield result
+        if steps is not None and isinstance(items, list):
+            steps(number, len(items))
 
 
 def tallied(count: Callable[[T], object], items: Iterable[T], own: R) -> list[R]:
@@ -126,3 +144,66 @@ class Passing(dict[str, T], Generic[T]):
 
     def __getitem__(self, name: str, /) -> T:
         return self.pop(name)
+
+
+def sound(file: Path, read: Callable[[Path], T]) -> T | None:
+    """What a file of a unit holds; None, with a warning, if it is damaged.
+
+    Raises:
+        OtherRunError: if it belongs to another run.
+    """
+    try:
+        return read(file)
+    except OtherRunError:
+        raise
+    except InputError as error:
+        said = str(error).removesuffix(START_AGAIN)
+        warnings.warn(f"{said}What it held is computed again.", stacklevel=2)
+        return None
+
+
+@final
+class UnitFiles(Generic[T]):
+    """Results of units, each in a file of its own, and read when it is asked for.
+
+    Files that are damaged are reported, and their units are done again.
+
+    Args:
+        file: the name of all files, to which that of the unit is added.
+        read: what a file holds.
+        write: writes it.
+
+    Raises:
+        OtherRunError: if a file belongs to another run.
+    """
+
+    def __init__(
+        self, file: Path, read: Callable[[Path], T], write: Callable[[Path, T], object]
+    ) -> None:
+        self._file, self._read, self._write = file, read, write
+        self._names = dict.fromkeys(self._found())
+
+    def place(self, name: str) -> Path:
+        """The file of a unit."""
+        return self._file.with_name(f"{self._file.stem}-{name}{self._file.suffix}")
+
+    def _found(self) -> Iterator[str]:
+        """The names of the units whose files can be read."""
+        for path in sorted(
+            self._file.parent.glob(f"{escape(self._file.stem)}-*{self._file.suffix}")
+        ):
+            if sound(path, self._read) is not None:
+                yield path.stem.removeprefix(f"{self._file.stem}-")
+
+    def __contains__(self, name: object, /) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._names])
+
+    def __getitem__(self, name: str, /) -> T:
+        return self._read(self.place(name))
+
+    def __setitem__(self, name: str, result: T, /) -> None:
+        self._write(self.place(name), result)
+        self._names[name] = None

@@ -21,6 +21,7 @@ from typing import Any, TypeVar, final, get_args, get_origin, get_type_hints
 from headcount.core.errors import InputError
 from headcount.core.files import parse_json, reason
 from headcount.core.heads import Head, is_number
+from headcount.core.options import default_of
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ def encoded(value: Any) -> Any:
             part = encoded(getattr(value, each.name))
             if "flat" in each.metadata:
                 found |= part or {}
-            elif not _is_left_out(each, value):
+            elif not each.metadata.get("omitted") or getattr(value, each.name) != default_of(each):
                 found[_name(each)] = part
         return found
     if isinstance(value, Mapping):
@@ -107,11 +108,6 @@ def encoded(value: Any) -> Any:
 def _name(each: Field) -> str:
     """The name of a field in its file."""
     return each.metadata.get("name", each.name)
-
-
-def _is_left_out(each: Field, record: Any) -> bool:
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    return bool(each.metadata.get("omitted")) and getattr(record, each.name) == default
 
 
 @final
@@ -227,7 +223,7 @@ class JsonObject:
     def _record(self, kind: Any) -> Any:
         hints, found = _hints(kind), {}
         for each in fields(kind):
-            has_default = each.default is not MISSING or each.default_factory is not MISSING
+            has_default = default_of(each) is not MISSING
             if "flat" in each.metadata:
                 names = each.metadata["flat"]
                 if not has_default or any(name in self for name in names):

@@ -17,7 +17,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from headcount.core.distributed import is_alone, processes, told_by_all
-from headcount.core.errors import InputError
+from headcount.core.errors import InputError, OtherRunError
 from headcount.core.files import (
     START_AGAIN,
     before,
@@ -43,10 +43,6 @@ _BATCHES = "batches"
 
 MOST_NAMES = 300
 """Largest number of characters of the names of units in a warning."""
-
-
-class OtherRunError(InputError):
-    """A state belongs to a run with another model, data or options."""
 
 
 def is_kept(file: Path) -> bool:

@@ -1,14 +1,13 @@
 from .batching import TOKEN_TYPES as TOKEN_TYPES
 from .batching import Arcs as Arcs
 from .batching import Batch as Batch
+from .batching import Batches as Batches
 from .batching import Movable as Movable
 from .batching import Tokens as Tokens
-from .batching import batches as batches
 from .batching import check_batch_sizes as check_batch_sizes
 from .batching import groups_by_length as groups_by_length
 from .batching import padded as padded
 from .batching import present as present
-from .batching import units as units
 from .census import Census as Census
 from .census import Misread as Misread
 from .census import Named as Named

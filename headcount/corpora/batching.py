@@ -4,7 +4,7 @@ Axes: B sentence, N token, A arc. Rows are padded on the right.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, groupby
 from typing import Any, TypeVar, final
@@ -172,98 +172,6 @@ def check_batch_sizes(max_tokens: int, pool: int) -> None:
         )
 
 
-def batches(
-    corpus: Corpus,
-    encoder: AnyEncoder,
-    census: Census,
-    *,
-    max_tokens: int = MAX_TOKENS,
-    pool: int = 2000,
-    frequencies: Frequencies | None = None,
-    halves: Halves | None = None,
-) -> Iterator[Batch]:
-    """Yield every sentence once, in batches; identical and in the same order every time.
-
-    Args:
-        corpus: the sentences.
-        encoder: the encoder that took the census.
-        census: relations and frequencies of the corpus.
-        max_tokens: padded tokens of a batch on its longer side; a longer sentence forms a batch.
-        pool: number of sentences held at a time and sorted by length.
-        frequencies: frequencies of source tokens, in place of the census's.
-        halves: halves of the corpus; by default every text is one unit.
-    """
-    check_batch_sizes(max_tokens, pool)
-    maker = _Maker(encoder, census, frequencies, halves or Halves(), max_tokens)
-    for groups in _pools(corpus, maker, pool):
-        yield from map(maker.batch, groups())
-
-
-LEAST_UNITS, MOST_UNITS = 16, 256
-"""Smallest number of units of a corpus with as many batches, and about the largest."""
-
-
-def units(
-    corpus: Corpus,
-    encoder: AnyEncoder,
-    census: Census,
-    *,
-    max_tokens: int = MAX_TOKENS,
-    pool: int = 2000,
-    frequencies: Frequencies | None = None,
-    halves: Halves | None = None,
-) -> Iterator[Iterator[Batch]]:
-    """Yield the batches of each unit of a corpus; together they are those of `batches`.
-
-    A unit is a part of a stream, read if its batches are asked for; or a run of pools, encoded if
-    its batches are asked for before the next unit; or, with few pools, every n-th batch of one, so
-    that units take about as long as each other. They do not depend on who asks.
-    """
-    check_batch_sizes(max_tokens, pool)
-    maker = _Maker(encoder, census, frequencies, halves or Halves(), max_tokens)
-    if len(parts := corpus.parts) > 1:
-        starts = accumulate(census.parts, initial=0)
-        for part, first, number in zip(parts, starts, census.parts, strict=False):
-            pools = _pools(part, maker, pool, first, number)
-            yield (maker.batch(group) for groups in pools for group in groups())
-        return
-    num_pools = max(1, -(-census.counts.sentences // pool))
-    least_batches = max(census.counts.tokens, census.counts.target_tokens) // max_tokens
-    together, num_shares = num_pools // MOST_UNITS, min(LEAST_UNITS, least_batches) // num_pools
-    pools = enumerate(_pools(corpus, maker, pool, counted=census.counts.sentences))
-    for _, run in groupby(pools, lambda each: each[0] // max(1, together)):
-        if num_shares < 2:
-            yield (maker.batch(group) for _, groups in run for group in groups())
-            continue
-        for _, groups in run:
-            for share in range(num_shares):
-                yield _share(maker, groups, share, num_shares)
-
-
-Groups = Callable[[], Sequence[Sequence[EncodedPair]]]
-"""What encodes a pool, once, and makes the groups of its batches."""
-
-
-def _pools(
-    corpus: Corpus, maker: "_Maker", pool: int, first: int = 0, counted: int | None = None
-) -> Iterator[Groups]:
-    """The pools of a corpus whose first sentence has a number, and that were counted before."""
-    number = first
-    for sentences in chunks(corpus, pool):
-        yield cache(partial(maker.groups, sentences, number))
-        number += len(sentences)
-    if counted is not None and number - first != counted:
-        raise CorpusError(
-            f"Expected {amount(counted, 'text')} in {corpus.where}, as when they were counted, got "
-            f"{number - first}: files changed, or a stream ended early. Run it again."
-        )
-
-
-def _share(maker: "_Maker", groups: Groups, share: int, num_shares: int) -> Iterator[Batch]:
-    """Every n-th batch of a pool."""
-    yield from map(maker.batch, groups()[share::num_shares])
-
-
 def groups_by_length(
     items: Iterable[T], length: Callable[[T], int], max_tokens: int
 ) -> Iterator[list[T]]:
@@ -282,49 +190,113 @@ def groups_by_length(
         yield group
 
 
+LEAST_UNITS, MOST_UNITS = 16, 256
+"""Smallest number of units of a corpus with as many batches, and about the largest."""
+
+Groups = Callable[[], Sequence[Sequence[EncodedPair]]]
+"""What encodes a pool, once, and makes the groups of its batches."""
+
+
 @final
-class _Maker:
-    """Builds batches; holds what all of them share."""
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Every sentence of a corpus once, in batches; identical and in the same order every time."""
 
-    def __init__(
-        self,
-        encoder: AnyEncoder,
-        census: Census,
-        frequencies: Frequencies | None,
-        halves: Halves,
-        max_tokens: int,
-    ) -> None:
-        self._encoder, self._halves, self._max_tokens = encoder, halves, max_tokens
-        self._source_frequencies = frequencies or census.source_frequencies
-        self._target_frequencies = census.target_frequencies
-        self._relations = {name: index for index, name in enumerate(census.relations)}
-        self._baselines = census.baseline_offsets
+    corpus: Corpus
+    encoder: AnyEncoder
+    """The encoder that took the census."""
+    census: Census
+    """Relations and frequencies of the corpus."""
+    _: KW_ONLY
+    max_tokens: int = MAX_TOKENS
+    """Padded tokens of a batch on its longer side; a longer sentence forms a batch."""
+    pool: int = 2000
+    """Number of sentences held at a time and sorted by length."""
+    frequencies: Frequencies | None = None
+    """Frequencies of source tokens, in place of the census's."""
+    halves: Halves = Halves()
+    """Halves of the corpus; by default every text is one unit."""
 
-    def groups(self, sentences: Sequence[Sentence], first: int) -> list[list[EncodedPair]]:
+    def __post_init__(self) -> None:
+        check_batch_sizes(self.max_tokens, self.pool)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for groups in self._pools(self.corpus):
+            yield from map(self._batch, groups())
+
+    def units(self) -> Iterator[Iterator[Batch]]:
+        """Yield the batches of each unit of the corpus; together they are all batches.
+
+        A unit is a part of a stream, read if its batches are asked for; or a run of pools, encoded
+        if its batches are asked for before the next unit; or, with few pools, every n-th batch of
+        one, so that units take about as long as each other. They do not depend on who asks.
+        """
+        census, counts = self.census, self.census.counts
+        if len(parts := self.corpus.parts) > 1:
+            starts = accumulate(census.parts, initial=0)
+            for part, first, number in zip(parts, starts, census.parts, strict=False):
+                pools = self._pools(part, first, number)
+                yield (self._batch(group) for groups in pools for group in groups())
+            return
+        num_pools = max(1, -(-counts.sentences // self.pool))
+        least_batches = max(counts.tokens, counts.target_tokens) // self.max_tokens
+        together, num_shares = num_pools // MOST_UNITS, min(LEAST_UNITS, least_batches) // num_pools
+        pools = enumerate(self._pools(self.corpus, counted=counts.sentences))
+        for _, run in groupby(pools, lambda each: each[0] // max(1, together)):
+            if num_shares < 2:
+                yield (self._batch(group) for _, groups in run for group in groups())
+                continue
+            for _, groups in run:
+                for share in range(num_shares):
+                    yield self._share(groups, share, num_shares)
+
+    def _pools(
+        self, corpus: Corpus, first: int = 0, counted: int | None = None
+    ) -> Iterator[Groups]:
+        """The pools of a corpus whose first sentence has a number, and that were counted before."""
+        number = first
+        for sentences in chunks(corpus, self.pool):
+            yield cache(partial(self._groups, sentences, number))
+            number += len(sentences)
+        if counted is not None and number - first != counted:
+            raise CorpusError(
+                f"Expected {amount(counted, 'text')} in {corpus.where}, as when they were counted, "
+                f"got {number - first}: files changed, or a stream ended early. Run it again."
+            )
+
+    def _share(self, groups: Groups, share: int, num_shares: int) -> Iterator[Batch]:
+        """Every n-th batch of a pool."""
+        yield from map(self._batch, groups()[share::num_shares])
+
+    @cached_property
+    def _frequencies(self) -> tuple[Frequencies, Frequencies]:
+        """Frequencies of source and of target tokens."""
+        census = self.census
+        return self.frequencies or census.source_frequencies, census.target_frequencies
+
+    def _groups(self, sentences: Sequence[Sentence], first: int) -> list[list[EncodedPair]]:
         """The rows of each batch of a pool whose first sentence has a number in the corpus."""
-        pairs = numbered(self._encoder.encode(sentences), first)
-        return list(groups_by_length(pairs, lambda pair: pair.length, self._max_tokens))
+        pairs = numbered(self.encoder.encode(sentences), first)
+        return list(groups_by_length(pairs, lambda pair: pair.length, self.max_tokens))
 
-    def batch(self, pairs: Sequence[EncodedPair]) -> Batch:
-        encoder = self._encoder
+    def _batch(self, pairs: Sequence[EncodedPair]) -> Batch:
+        encoder = self.encoder
         sentences = tuple(pair.sentence for pair in pairs)
         encoded = tuple(pair.source for pair in pairs)
-        halves = self._halves.of_rows(pairs, is_target=False)
-        source = _tokens(
-            encoded, halves, encoder, encoder.source_punctuation, self._source_frequencies
-        )
+        halves = self.halves.of_rows(pairs, is_target=False)
+        source = _tokens(encoded, halves, encoder, encoder.source_punctuation, self._frequencies[0])
         inputs = encoder.arguments(sentences, source.ids_BN, source.is_token_BN)
         if encoder.token_types:
             inputs |= _token_types(encoded)
         target = None
         targets = [pair.target for pair in pairs if pair.target is not None]
         if targets:
-            halves = self._halves.of_rows(pairs, is_target=True)
-            punctuation, frequencies = encoder.target_punctuation, self._target_frequencies
+            halves = self.halves.of_rows(pairs, is_target=True)
+            punctuation, frequencies = encoder.target_punctuation, self._frequencies[1]
             target = _tokens(targets, halves, encoder, punctuation, frequencies)
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
-        arcs = _arcs(pairs, self._relations, self._baselines) if self._relations else None
+        arcs = _arcs(pairs, self.census) if self.census.relations else None
         measured = _measured(encoded)
         return Batch(inputs, source, target, arcs, sentences, measured, encoder.grid, encoded)
 
@@ -371,17 +343,16 @@ def _tokens(
     return Tokens(*map(torch.from_numpy, (*kinds, *rarity, *units)))
 
 
-def _arcs(
-    pairs: Sequence[EncodedPair], relations: dict[str, int], baselines: Mapping[str, int]
-) -> Arcs:
+def _arcs(pairs: Sequence[EncodedPair], census: Census) -> Arcs:
     """Arcs between words that both kept a piece; the census counts words that did not."""
+    relations = {name: index for index, name in enumerate(census.relations)}
     found: list[tuple[int, int, int, int, bool]] = []
     num_roots = 0
     for row, pair in enumerate(pairs):
         for dependent, head, relation in pair.arcs():
             num_roots += head < 0
             if head >= 0:
-                is_baseline = head - dependent == baselines.get(relation)
+                is_baseline = head - dependent == census.baseline_offsets.get(relation)
                 found.append((row, dependent, head, relations[relation], is_baseline))
     arcs_5A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
     sentence_A, dependent_A, head_A, relation_A, is_baseline_A = arcs_5A.unbind()

@@ -33,75 +33,14 @@ from headcount.corpora.mentions import (
     kind_by_tag,
     kind_without_parse,
 )
-from headcount.corpora.sentence import Sentence, Span, as_words
+from headcount.corpora.sentence import Layout, Sentence, Span, as_words
 from headcount.corpora.table import numbered_lines
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
 WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 
 
-@final
-@dataclass(frozen=True)
-class Passage:
-    """One line of GAP."""
-
-    name: str
-    words: tuple[str, ...]
-    pronoun: tuple[int, int]
-    """First and last word of the pronoun."""
-    names: tuple[tuple[int, int], tuple[int, int]]
-    """First and last word of the names A and B."""
-    is_right: tuple[bool, bool]
-    """Whether the pronoun means A, and whether it means B."""
-    origin: str
-    """File and line."""
-    text: str
-    spans: tuple[Span, ...]
-    """Where each word stands in the text."""
-
-
-def read_gap(path: Path) -> Iterator[Passage]:
-    """Yield every passage.
-
-    Raises:
-        CorpusError: for another header, a line with other columns, or text that is not at its
-            offset.
-    """
-    lines = numbered_lines(path)
-    header = next(lines, (1, ""))[1].split("\t")
-    if header != COLUMNS:
-        raise CorpusError(
-            f"{path}:1: expected GAP's header, {' '.join(COLUMNS)}, got "
-            f"{' '.join(header)[:60]!r}. Give GAP's .tsv, a .conllu or a .conll."
-        )
-    for number, line in lines:
-        cells = line.split("\t")
-        if len(cells) != len(COLUMNS):
-            raise CorpusError(
-                f"{path}:{number}: expected {len(COLUMNS)} columns separated by tabs, got "
-                f"{len(cells)}. Fix the line."
-            )
-        row: dict[str, str] = dict(zip(COLUMNS, cells, strict=True))
-        origin = f"{path}:{number}"
-        words = list(WORD.finditer(row["Text"]))
-        pronoun, first, second = (
-            _span(row, column, words, origin) for column in ("Pronoun", "A", "B")
-        )
-        yield Passage(
-            row["ID"],
-            tuple(word[0] for word in words),
-            pronoun,
-            (first, second),
-            (row["A-coref"].upper() == "TRUE", row["B-coref"].upper() == "TRUE"),
-            origin,
-            row["Text"],
-            tuple(word.span() for word in words),
-        )
-
-
-def _span(
-    row: dict[str, str], column: str, words: list[re.Match[str]], origin: str
-) -> tuple[int, int]:
+def _span(row: dict[str, str], column: str, spans: Sequence[Span], origin: str) -> tuple[int, int]:
     """First and last word of a pronoun or name."""
     text, offset = row[column], row[f"{column}-offset"]
     if not offset.isdecimal() or not row["Text"].startswith(text, int(offset)):
@@ -110,7 +49,7 @@ def _span(
             "the line."
         )
     first, last = int(offset), int(offset) + len(text)
-    its = [place for place, word in enumerate(words) if word.start() < last and word.end() > first]
+    its = [place for place, (start, end) in enumerate(spans) if start < last and end > first]
     return its[0], its[-1]
 
 
@@ -186,7 +125,7 @@ def _reader(path: Path) -> "Callable[[Path], Iterator[Document]]":
     if path.suffix == ".conll" or path.name.endswith("_conll"):
         return _read_conll2012
     if path.suffix == ".tsv":
-        return lambda file: map(_of_gap, read_gap(file))
+        return _read_gap
     raise CorpusError(
         f"Expected a file ending in .conllu, .conll, _conll or .tsv (GAP), got {path}. The ending "
         "says how documents are read, so rename or convert the file."
@@ -397,18 +336,42 @@ def _read_conll_entities(text: str, found: _Brackets, word: int, origin: str) ->
             found.close(entity, word, origin)
 
 
-def _of_gap(passage: Passage) -> Document:
-    """The document of a line of GAP: the head of a name, which is proper, is its last word."""
-    entities = ["it" if right else name for name, right in zip("AB", passage.is_right, strict=True)]
-    spans = [(passage.pronoun, "it"), *zip(passage.names, entities, strict=True)]
-    words = passage.words
-    mentions = [
+def _read_gap(path: Path) -> Iterator[Document]:
+    """Passages of GAP: the head of a name, which is proper, is its last word.
+
+    Raises:
+        CorpusError: for another header, a line with other columns, or text that is not at its
+            offset.
+    """
+    lines = numbered_lines(path)
+    header = next(lines, (1, ""))[1].split("\t")
+    if header != COLUMNS:
+        raise CorpusError(
+            f"{path}:1: expected GAP's header, {' '.join(COLUMNS)}, got "
+            f"{' '.join(header)[:60]!r}. Give GAP's .tsv, a .conllu or a .conll."
+        )
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != len(COLUMNS):
+            raise CorpusError(
+                f"{path}:{number}: expected {len(COLUMNS)} columns separated by tabs, got "
+                f"{len(cells)}. Fix the line."
+            )
+        yield _passage(dict(zip(COLUMNS, cells, strict=True)), f"{path}:{number}")
+
+
+def _passage(row: dict[str, str], origin: str) -> Document:
+    layout = Layout.split(row["Text"], WORD)
+    words = layout.words
+    means_a, means_b = (row[f"{name}-coref"].upper() == "TRUE" for name in "AB")
+    entities = {"Pronoun": "it", "A": "it" if means_a else "A", "B": "it" if means_b else "B"}
+    spans = [(*_span(row, name, layout.spans, origin), entity) for name, entity in entities.items()]
+    order = sorted(range(3), key=spans.__getitem__)
+    mentions = tuple(
         Mention(start, end, end, entity, "pronoun" if words[end].lower() in PRONOUNS else "proper")
-        for (start, end), entity in spans
-    ]
-    order = sorted(range(3), key=lambda place: (*spans[place][0], spans[place][1]))
+        for start, end, entity in (spans[place] for place in order)
+    )
     pronoun, first, second = (order.index(place) for place in range(3))
-    question = NameQuestion(pronoun, (first, second), passage.is_right)
-    in_order = tuple(mentions[place] for place in order)
-    written = (Sentence(passage.text, words, origin=passage.origin, spans=passage.spans),)
-    return Document(passage.name, (words,), in_order, passage.origin, question, written)
+    question = NameQuestion(pronoun, (first, second), (means_a, means_b))
+    written = (Sentence(layout.text, words, origin=origin, spans=layout.spans),)
+    return Document(row["ID"], (words,), mentions, origin, question, written)

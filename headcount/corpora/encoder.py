@@ -18,7 +18,7 @@ from typing import final
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
@@ -241,6 +241,15 @@ class Encoder:
     ) -> dict[str, Tensor]:
         """The arguments of the model's forward for some sentences and their tokens."""
         return {"input_ids": ids_BN, "attention_mask": is_token_BN.long()}
+
+    @property
+    def about(self) -> str:
+        """The tokenizer, how it splits words, its limit and what it puts between texts."""
+        kind = "fast" if self.tokenizer.is_fast else "slow (aligned word by word)"
+        most = self.max_length
+        limit = f"at most {amount(most, 'token')}" if most else "no length limit"
+        sep = ", ".join(str(self.tokenizer.convert_ids_to_tokens(i)) for i in self.sep_ids)
+        return f"{type(self.tokenizer).__name__}, {kind}, {limit}, separators: {sep or 'none'}"
 
     @cached_property
     def start_ids(self) -> tuple[int, ...]:

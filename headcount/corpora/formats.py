@@ -217,11 +217,7 @@ def _objects(path: Path, _: int | None) -> Iterator[tuple[str, Any]]:
             yield f"{path}:{number}", json_of(line, f"{path}:{number}")
 
 
-def _all_columns(path: Path, _: int | None) -> Iterator[Row]:
-    return _parquet(path, lambda names: names)
-
-
-def _parquet(path: Path, wanted: Wanted) -> Iterator[Row]:
+def _parquet(path: Path, wanted: Wanted = lambda names: names) -> Iterator[Row]:
     from pyarrow import ArrowException, parquet
 
     number = 0
@@ -264,6 +260,6 @@ FORMATS: Mapping[str, Format] = {
     ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
     ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
-    ".parquet": Format(_all_columns, _parquet, has_numbers=False),
+    ".parquet": Format(lambda path, _: _parquet(path), _parquet, has_numbers=False),
 }
 """Tables, by their endings."""

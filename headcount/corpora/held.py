@@ -78,7 +78,8 @@ class Held:
         Raises:
             CorpusError: for an item of another type; says which.
         """
-        data = self.data.to_dict("records") if _is_frame(self.data) else self.data
+        data, is_frame = self.data, all(hasattr(self.data, each) for each in ("to_dict", "columns"))
+        data = data.to_dict("records") if is_frame else data
         if isinstance(data, Mapping):
             data = _of_columns(data)
         where = f"{self} row".lstrip()
@@ -215,10 +216,6 @@ def _ends_like_a_file(item: object) -> bool:
     if not isinstance(item, str) or not _LIKE_A_FILE.fullmatch(item):
         return False
     return item.lower().endswith(OTHER_ENDINGS)
-
-
-def _is_frame(data: object) -> bool:
-    return hasattr(data, "to_dict") and hasattr(data, "columns")
 
 
 def _of_columns(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headcount.core import Grid
+from headcount.core import Grid, amount
 from headcount.corpora.encoder import EncodedPair, Encoder
 from headcount.corpora.images import open_image
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
@@ -45,6 +45,15 @@ class ImageEncoder:
         special = [True] * grid.special + [False] * grid.num_patches
         ids = [SPECIAL if each else PATCH for each in special]
         self._encoded = Encoded(ids, [NO_WORD] * len(ids), special, len(ids))
+
+    @property
+    def about(self) -> str:
+        """What the processor and the model make of an image."""
+        grid, (height, width) = self.grid, self.pixel_size
+        return (
+            f"{type(self.processor).__name__}, {height} x {width} pixels: {grid.rows} x "
+            f"{grid.columns} patches after {amount(grid.special, 'special token')}"
+        )
 
     @property
     def pixel_size(self) -> tuple[int, int]:

@@ -39,25 +39,13 @@ _BETWEEN = -2
 class WordPair:
     """A source and a target text and the spans of their words."""
 
-    source: str
-    target: str
-    source_spans: tuple[Span, ...]
-    target_spans: tuple[Span, ...]
+    source: Layout
+    target: Layout
     origin: str
     is_treebank: bool = False
     """Whether the source has a treebank's words, which may share pieces."""
     differs: bool = False
     """Whether the treebank's own text has other letters than its words, and so is not read."""
-
-    @property
-    def source_words(self) -> tuple[str, ...]:
-        """The words of the source."""
-        return tuple(self.source[start:end] for start, end in self.source_spans)
-
-    @property
-    def target_words(self) -> tuple[str, ...]:
-        """The words of the target."""
-        return tuple(self.target[start:end] for start, end in self.target_spans)
 
 
 @final
@@ -106,14 +94,9 @@ def pairs_of_words(
                 f"{sentence.origin}: expected a pair of texts, got a source only. Give a .tsv of "
                 "two columns, or --source and --target."
             )
-        text, is_treebank = sentence.text, sentence.words is not None
-        source_spans = tuple(match.span() for match in pattern.finditer(text))
-        if is_treebank:
-            layout = Layout.of(sentence)
-            text, source_spans = layout.text, layout.spans
-        target_spans = tuple(match.span() for match in pattern.finditer(sentence.target))
-        sides = (text, sentence.target, source_spans, target_spans)
-        found.append(WordPair(*sides, sentence.origin, is_treebank, sentence.differs))
+        is_treebank, target = sentence.words is not None, Layout.split(sentence.target, pattern)
+        source = Layout.of(sentence) if is_treebank else Layout.split(sentence.text, pattern)
+        found.append(WordPair(source, target, sentence.origin, is_treebank, sentence.differs))
     return found
 
 
@@ -158,13 +141,14 @@ def encode_one_sequence(
         if join is None:
             yield _by_template(encoder, pair)
             continue
-        start = len(pair.source) + len(join)
-        shifted = [(first + start, last + start) for first, last in pair.target_spans]
-        text = f"{pair.source}{join}{pair.target}"
-        encoding = encodings(tokenizer, "text", [text])[0]
-        labels = _labels(text, [*pair.source_spans, *shifted], slice(len(pair.source), start))
+        source, target = pair.source, pair.target
+        start = len(source.text) + len(join)
+        shifted = [(first + start, last + start) for first, last in target.spans]
+        both = Layout(f"{source.text}{join}{target.text}", (*source.spans, *shifted))
+        encoding = encodings(tokenizer, "text", [both.text])[0]
+        labels = _labels(both, slice(len(source.text), start))
         words = _words_of(encoding, labels, range(len(encoding.ids)), pair)
-        num_source, none = len(pair.source_spans), range(0)
+        num_source, none = len(source.spans), range(0)
         sources = [its if its and its[0] < num_source else none for its in words]
         source_of, merged = _of_source(pair, sources)
         yield PairTokens(
@@ -178,7 +162,7 @@ def encode_one_sequence(
 
 
 def _by_template(encoder: Encoder, pair: WordPair) -> PairTokens:
-    encoding = encodings(encoder.tokenizer, "text", [(pair.source, pair.target)])[0]
+    encoding = encodings(encoder.tokenizer, "text", [(pair.source.text, pair.target.text)])[0]
     sides = encoding.sequence_ids
     last = max((place for place, side in enumerate(sides) if side == 0), default=-1)
     between = encoding.ids[last + 1 : sides.index(1)] if 1 in sides else ()
@@ -188,12 +172,9 @@ def _by_template(encoder: Encoder, pair: WordPair) -> PairTokens:
             "one that does not. Give the text to put between them with --join."
         )
     by_side = []
-    for side, text, spans in (
-        (0, pair.source, pair.source_spans),
-        (1, pair.target, pair.target_spans),
-    ):
+    for side, layout in enumerate((pair.source, pair.target)):
         places = [place for place, of in enumerate(sides) if of == side]
-        by_side.append(_words_of(encoding, _labels(text, spans), places, pair))
+        by_side.append(_words_of(encoding, _labels(layout), places, pair))
     types = encoding.type_ids if encoder.token_types else None
     source_of, merged = _of_source(pair, by_side[0])
     return PairTokens(encoding.ids, None, source_of, _firsts(by_side[1]), None, types, merged)
@@ -206,7 +187,7 @@ def _firsts(words: Sequence[range]) -> list[int]:
 
 def _of_source(pair: WordPair, words: Sequence[range]) -> tuple[list[int], list[int] | None]:
     """`source_of` and `merged`, from the source words of each token."""
-    merged = Layout(pair.source, pair.source_spans).merged([its for its in words if its])
+    merged = pair.source.merged([its for its in words if its])
     firsts = _firsts(words)
     if merged is None:
         return firsts, None
@@ -215,29 +196,27 @@ def _of_source(pair: WordPair, words: Sequence[range]) -> tuple[list[int], list[
 
 def _side(encoder: Encoder, pair: WordPair, is_target: bool) -> tuple[list[int], list[range]]:
     """The token ids of one side, and the words of each."""
-    text, spans = (
-        (pair.target, pair.target_spans) if is_target else (pair.source, pair.source_spans)
-    )
+    layout = pair.target if is_target else pair.source
     tokenizer, side = encoder.tokenizer, "text_target" if is_target else "text"
     if tokenizer.is_fast:
-        encoding = encodings(tokenizer, side, [text])[0]
-        words = _words_of(encoding, _labels(text, spans), range(len(encoding.ids)), pair)
+        encoding = encodings(tokenizer, side, [layout.text])[0]
+        words = _words_of(encoding, _labels(layout), range(len(encoding.ids)), pair)
         return encoding.ids, words
-    encoded = encode_slow_text(tokenizer, [text], side, None)[0]
+    encoded = encode_slow_text(tokenizer, [layout.text], side, None)[0]
     kept = [place for place, special in enumerate(encoded.is_special) if not special]
     content = [encoded.ids[place] for place in kept]
-    words = words_of_slow(encoder, text, spans, content, is_target)
+    words = words_of_slow(encoder, layout, content, is_target)
     may_merge = pair.is_treebank and not is_target
     if words is None or any(len(its) > 1 and not may_merge for its in words):
         piece = encoder.target_piece if is_target else encoder.source_piece
-        named = tuple(text[start:end] for start, end in spans)
-        raise not_aligned(Sentence(text, named, origin=pair.origin), list(map(piece, content)))
+        sentence = Sentence(layout.text, layout.words, origin=pair.origin)
+        raise not_aligned(sentence, list(map(piece, content)))
     by_place = dict(zip(kept, words, strict=True))
     return encoded.ids, [by_place.get(place, range(0)) for place in range(len(encoded.ids))]
 
 
 def words_of_slow(
-    encoder: Encoder, text: str, spans: Sequence[Span], ids: Sequence[int], is_target: bool
+    encoder: Encoder, layout: Layout, ids: Sequence[int], is_target: bool
 ) -> list[range] | None:
     """The words of every piece of a slow tokenizer, which says nothing itself."""
     tokenizer, side = encoder.tokenizer, "text_target" if is_target else "text"
@@ -250,15 +229,15 @@ def words_of_slow(
         return list(map(str, found["input_ids"]))
 
     pieces, names = list(map(piece, ids)), list(map(str, ids))
-    found = spans_of_pieces(text, pieces, names, tokenize, unknown)
-    return None if found is None else Layout(text, tuple(spans)).words_of(found)
+    found = spans_of_pieces(layout.text, pieces, names, tokenize, unknown)
+    return None if found is None else layout.words_of(found)
 
 
-def _labels(text: str, spans: Sequence[Span], joint: slice = slice(0)) -> list[int]:
+def _labels(layout: Layout, joint: slice = slice(0)) -> list[int]:
     """The word of every character: -1 in the text that joins two, -2 between words."""
-    labels = [_BETWEEN] * len(text)
+    labels = [_BETWEEN] * len(layout.text)
     labels[joint] = [NO_WORD] * len(labels[joint])
-    for word, (start, end) in enumerate(spans):
+    for word, (start, end) in enumerate(layout.spans):
         labels[start:end] = [word] * (end - start)
     return labels
 
@@ -271,14 +250,14 @@ def _words_of(
     A piece of white space alone belongs to the word after it.
     """
     found = [range(0)] * len(encoding.ids)
-    num_source = len(pair.source_spans) if pair.is_treebank else 0
+    num_source = len(pair.source.spans) if pair.is_treebank else 0
     for place in places:
         if encoding.special_tokens_mask[place]:
             continue
         start, end = encoding.offsets[place]
         touched = sorted({label for label in labels[start:end] if label >= 0})
         if len(touched) > 1 and touched[-1] >= num_source:
-            words = (*pair.source_words, *pair.target_words)
+            words = (*pair.source.words, *pair.target.words)
             raise not_aligned(Sentence("", words, origin=pair.origin), [encoding.tokens[place]])
         if touched:
             found[place] = range(touched[0], touched[-1] + 1)
@@ -346,7 +325,7 @@ def label_target(encoder: Encoder, text: str) -> LabelledTokens:
 
 def _by_offsets(encoding: Any, texts: Sequence[str], types: Sequence[int] | None) -> LabelledTokens:
     """Words of a fast tokenizer's pieces, by their places in the texts."""
-    spans = [[match.span() for match in MARKED.finditer(text)] for text in texts]
+    spans = [Layout.split(text, MARKED).spans for text in texts]
     labels = _Labels()
     for place, token in enumerate(encoding.tokens):
         side = encoding.sequence_ids[place]
@@ -421,8 +400,8 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
     (encoded,) = encode_slow_text(encoder.tokenizer, [text], side, None)
     rows = list(zip(encoded.ids, encoded.is_special, strict=True))
     content = [token for token, is_special in rows if not is_special]
-    spans = [match.span() for match in MARKED.finditer(text)]
-    found = words_of_slow(encoder, text, spans, content, is_target)
+    layout = Layout.split(text, MARKED)
+    found = words_of_slow(encoder, layout, content, is_target)
     if found is not None and any(len(words) > 1 for words in found):
         found = None
     numbers, labels = iter(found or ()), _Labels()
@@ -432,5 +411,5 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
         elif found is None:
             labels.single(piece(token).strip("▁ ") or SPACE, False)
         else:
-            labels.piece(0, text, [spans[next(numbers)[0]]])
+            labels.piece(0, text, [layout.spans[next(numbers)[0]]])
     return labels.tokens(tuple(encoded.ids))

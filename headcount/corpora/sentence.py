@@ -9,6 +9,7 @@ are laid over the text, and the text's pieces over the words. Words that share a
 their pieces in common, and nothing can tell them apart.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, compress, pairwise
@@ -227,6 +228,16 @@ class Layout:
         if sentence.spans is None:
             return cls(*joined(sentence.words or ()))
         return cls(sentence.text, sentence.spans)
+
+    @classmethod
+    def split(cls, text: str, pattern: re.Pattern[str]) -> "Layout":
+        """The layout of a text whose words are what a pattern matches."""
+        return cls(text, tuple(match.span() for match in pattern.finditer(text)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words as they are written."""
+        return tuple(self.text[start:end] for start, end in self.spans)
 
     def words_of(self, pieces: Sequence[Span]) -> list[range]:
         """The words of each piece of the text, of which all pieces have one at least.

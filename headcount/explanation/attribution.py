@@ -15,7 +15,7 @@ same sum is not the logit, and `gradients` gives gradient x output instead:
 
 $$\sum_{q,d} o_{h,q,d} \, \frac{\partial m}{\partial o_{h,q,d}}$$
 
-with m as in cases.py, and the same with $o - o'$ in place of o, an estimate of what is lost if the
+with m as in runs.py, and the same with $o - o'$ in place of o, an estimate of what is lost if the
 head gives o', its output in the second prompt (attribution patching).
 
 References: A Mathematical Framework for Transformer Circuits (Elhage et al., 2021),
@@ -37,8 +37,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.core import Head, LayerId, UnsuitedError
-from headcount.explanation.cases import Row
-from headcount.explanation.runs import Outputs, last_logits
+from headcount.explanation.runs import Outputs, Row, last_logits
 from headcount.importance import Lrp, frozen
 from headcount.models import Loaded
 from headcount.tap import (
@@ -65,13 +64,8 @@ class Attribution:
     """The embeddings, the MLP of each block, the attention's biases, and the biases behind."""
 
 
-@final
-@dataclass(frozen=True)
-class Written:
-    """Tokens whose logits a head changes most, each with what it adds, the most first."""
-
-    promoted: tuple[tuple[int, float], ...]
-    demoted: tuple[tuple[int, float], ...]
+Written = dict[Head, list[tuple[int, float]]]
+"""Tokens whose logits each head raises most, then lowers most, each with what it adds."""
 
 
 def attribute(loaded: Loaded, row: Row) -> Attribution | None:
@@ -80,7 +74,7 @@ def attribute(loaded: Loaded, row: Row) -> Attribution | None:
     return None if found is None else found[0].attribution(found[2])
 
 
-def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> dict[Head, Written] | None:
+def written(loaded: Loaded, row: Row, number: int, vocabulary: int) -> Written | None:
     """The tokens whose logits each head raises and lowers most, where a row is read first.
 
     What a head adds to the logit of a token is its direct attribution, less the mean over tokens.
@@ -207,11 +201,9 @@ class _Hearing:
     def _before_norm(self, module: nn.Module, given: Tensor) -> Tensor | None:
         """Make what a norm reads a constant, unless it is what attention gave."""
         last = next(reversed(self._projected.values()), None)
-        if last is not None and last.shape == given.shape:
-            is_behind = torch.equal(last.to(given.device), given)
-        else:
-            is_behind = False
-        return None if is_behind else given.detach()
+        if last is None or last.shape != given.shape:
+            return given.detach()
+        return None if torch.equal(last.to(given.device), given) else given.detach()
 
     def _state(self, state: StateId, hidden_BTW: Tensor) -> Tensor | None:
         if state.side != self._side:
@@ -250,13 +242,13 @@ class _Hearing:
         logit = float(start.detach())
         return Attribution(logit, heads, _parts(logit, totals, heads, biases))
 
-    def written(self, logits_V: Float[Tensor, " token"], number: int) -> dict[Head, Written]:
+    def written(self, logits_V: Float[Tensor, " token"], number: int) -> Written:
         """The tokens whose logits the heads raise and lower most.
 
         The slope of a weighted sum of logits at a head's output, times that output, is linear in
         the weights: its slopes at the weights are what the head adds to each logit.
         """
-        weight_V, found = torch.zeros_like(logits_V, requires_grad=True), dict[Head, Written]()
+        weight_V, found = torch.zeros_like(logits_V, requires_grad=True), Written()
         with torch.enable_grad():
             slopes = torch.autograd.grad(
                 logits_V, [*self._outputs.values()], weight_V, create_graph=True, allow_unused=True
@@ -268,12 +260,11 @@ class _Hearing:
                     added_V = torch.autograd.grad(each, weight_V, retain_graph=True)[0].double()
                     added_V -= added_V.mean()
                     sides = (added_V.topk(number, largest=each) for each in (True, False))
-                    promoted, demoted = (
-                        tuple(zip(most.indices.tolist(), most.values.tolist(), strict=True))
+                    found[Head(layer.site, layer.layer, index)] = [
+                        pair
                         for most in sides
-                    )
-                    head = Head(layer.site, layer.layer, index)
-                    found[head] = Written(promoted, demoted)
+                        for pair in zip(most.indices.tolist(), most.values.tolist(), strict=True)
+                    ]
         return found
 
 

@@ -24,10 +24,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head, InputError, Progress, amount
-from headcount.explanation.cases import Case
 from headcount.explanation.effects import Measured
 from headcount.explanation.prompts import ExplainOptions
-from headcount.explanation.runs import Outputs
+from headcount.explanation.runs import Case, Outputs
 from headcount.models import Loaded
 from headcount.results import (
     LEVELS,
@@ -100,23 +99,24 @@ class Together:
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
         random_N = effect_NS[:, 1:].mean(1)
-        excess = interval(effect_NS[:, 0] - singles_N)
-        bounds, random = interval(effect_NS[:, 0]), interval(random_N)
+        value, low, high = mean_within(effect_NS[:, 0])
+        _, excess_low, excess_high = mean_within(effect_NS[:, 0] - singles_N)
+        random, random_low, random_high = mean_within(random_N)
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
             effect=self.effect,
             ranking=self.ranking,
             heads=self.size,
             names=" | ".join(names),
-            value=float(bounds[1]),
-            low=float(bounds[0]),
-            high=float(bounds[2]),
+            value=value,
+            low=low,
+            high=high,
             singles=float(singles_N.mean()),
-            excess_low=float(excess[0]),
-            excess_high=float(excess[2]),
-            random=float(random[1]),
-            random_low=float(random[0]),
-            random_high=float(random[2]),
+            excess_low=excess_low,
+            excess_high=excess_high,
+            random=random,
+            random_low=random_low,
+            random_high=random_high,
             random_least=float(sets_S.min()),
             random_most=float(sets_S.max()),
             preferred=float(preferred_S[0]),
@@ -153,11 +153,17 @@ def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generat
 
 
 def interval(values_N: Float[np.ndarray, "prompt ..."]) -> Float[np.ndarray, "3 ..."]:
-    """The low end of the 95 % interval, the mean and the high end; no ends for one prompt."""
+    """The mean and both ends of its 95 % interval; no ends for one prompt."""
     if len(values_N) > 1:
-        return mean_interval(values_N)
+        return mean_interval(values_N)[[1, 0, 2]]
     unknown = np.full(values_N.shape[1:], np.nan)
-    return np.stack([unknown, values_N[0], unknown])
+    return np.stack([values_N[0], unknown, unknown])
+
+
+def mean_within(value_N: Float[np.ndarray, " prompt"]) -> tuple[float, float, float]:
+    """`interval` of one number."""
+    mean, low, high = interval(value_N).tolist()
+    return mean, low, high
 
 
 Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
@@ -210,7 +216,7 @@ class Circuits:
                 f"{num} in which it prefers the rival ({whole:.2f} nats). What it can't do has no "
                 "circuit. Give others, or swap targets and rivals."
             )
-        low, gain, high = interval(self._whole_N - self.nothing_N)
+        gain, low, high = mean_within(self._whole_N - self.nothing_N)
         if low <= 0:
             raise InputError(
                 f"Expected heads that raise what is predicted, got {whole:.2f} nats with all of "
@@ -297,8 +303,9 @@ class Curve:
     def rows(self) -> Iterator[FaithfulnessRow]:
         """A row for each size."""
         ends = interval(self._faithfulness_NK).T.tolist()
-        for size, (low, value, high), shared in zip(self.sizes, ends, self.shared, strict=True):
-            yield FaithfulnessRow(self.ranking, int(size), value, low, high, shared)
+        for size, each, shared in zip(self.sizes.tolist(), ends, self.shared, strict=True):
+            value, low, high = each
+            yield FaithfulnessRow(self.ranking, size, value, low, high, shared)
 
     def circuits(self) -> Iterator[CircuitRow]:
         """A row for each share of the prediction that the smallest circuit keeps."""
@@ -316,8 +323,8 @@ class Curve:
         value_NK = self._faithfulness_NK
         value_K = value_NK.mean(0)
         distance_NK = abs(1 - value_K) + np.sign(value_K - 1) * (value_NK - value_K)
-        cpr, cmd = (interval(each_NK @ weight_K).tolist() for each_NK in (value_NK, distance_NK))
-        return AreaRow(self.ranking, cpr[1], cpr[0], cpr[2], cmd[1], cmd[0], cmd[2])
+        cpr, cmd = (mean_within(each_NK @ weight_K) for each_NK in (value_NK, distance_NK))
+        return AreaRow(self.ranking, *cpr, *cmd)
 
 
 def _sizes(num: int) -> list[int]:

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from headcount.core import Head, InputError, LayerId, added
 from headcount.explanation.attribution import attribute, gradients, products
-from headcount.explanation.cases import Case, Row
 from headcount.explanation.prompts import ExplainOptions
-from headcount.explanation.runs import Change, Outputs, Run, aligned
+from headcount.explanation.runs import Case, Change, Outputs, Row, Run, aligned
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, evaluating, heard, without_cache
 from headcount.vocabulary import EFFECTS, EffectName

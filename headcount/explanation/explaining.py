@@ -24,8 +24,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.explanation.attribution import written
-from headcount.explanation.cases import Case, Row
-from headcount.explanation.circuits import Circuits, Curve, Together, interval, ordered_scores
+from headcount.explanation.circuits import Circuits, Curve, Together, mean_within, ordered_scores
 from headcount.explanation.effects import (
     Measured,
     attributions,
@@ -37,7 +36,7 @@ from headcount.explanation.effects import (
 )
 from headcount.explanation.prompts import ExplainOptions, Prompt
 from headcount.explanation.reader import Reader
-from headcount.explanation.runs import Outputs
+from headcount.explanation.runs import Case, Outputs, Row
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import (
     EffectRow,
@@ -149,7 +148,7 @@ def _written(
     found = written(loaded, cases[0].rows[0], WRITTEN, len(loaded.encoder().tokenizer))
     for head, each in (found or {}).items():
         if str(head) in heads:
-            for token, value in (*each.promoted, *each.demoted):
+            for token, value in each:
                 yield WrittenRow(str(head), reader.piece(token), value)
 
 
@@ -246,7 +245,7 @@ class _Explaining:
 
     def record(self, signed: str, kind: str, seconds: float) -> ExplanationRecord:
         """What is predicted, and how that was measured."""
-        low, value, high = (float(each) for each in interval(self.value_N))
+        value, low, high = mean_within(self.value_N)
         return ExplanationRecord(
             signature=signed,
             warnings=(),
@@ -338,8 +337,7 @@ class _Explaining:
             return
         effect_NR = np.stack(self._by_layers)
         for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
-            low, value, high = (float(each) for each in interval(effect_N))
-            yield LayersRow(first, last, value, low, high)
+            yield LayersRow(first, last, *mean_within(effect_N))
 
     def joint(self) -> Iterator[JointRow]:
         """A row for each number of best heads, by each effect of a replacement."""
@@ -382,11 +380,10 @@ def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:
 
 
 def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> EffectRow:
-    low, value, high = (float(each) for each in interval(value_N))
     halves = (
         float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
     )
-    return EffectRow(part, effect, value, low, high, *halves)
+    return EffectRow(part, effect, *mean_within(value_N), *halves)
 
 
 def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:

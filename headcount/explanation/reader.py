@@ -11,8 +11,8 @@ from typing import Any, Literal, final
 
 from headcount.core import InputError, ModelError, amount, check_known
 from headcount.corpora import Encoder, LabelledTokens, encode_text, label_source
-from headcount.explanation.cases import Case, Look, Reading, Row
 from headcount.explanation.prompts import ExplainOptions, Prompt
+from headcount.explanation.runs import Case, Look, Reading, Row
 from headcount.models import Loaded
 from headcount.tasks import fitting
 
@@ -74,12 +74,12 @@ class Reader:
         if self._options.first:
             answers = [answer[:1] for answer in answers]
         self._check(prompt, answers)
-        text = _until(read, end)
+        text = _cut(read, 0, end)
         tokens = tuple(map(self._said, answers[0]))
         if prompt.corrupt is None:
             return Case(prompt, text, tokens, self._rows(text, answers, prompt), None)
         second = self._tokens(prompt.corrupt, prompt)
-        second = _until(second, len(second.ids) - (len(read.ids) - end))
+        second = _cut(second, 0, len(second.ids) - (len(read.ids) - end))
         self._check_alignable(text, second, prompt)
         pair = (text, second), (second, text)
         clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
@@ -106,14 +106,13 @@ class Reader:
         if self.kind == "masked-lm":
             text = self._masked(text, prompt)
         tokens = label_source(self._encoder, text)
+        start, end = 0, len(tokens.ids)
         if self._options.chat:  # the template has written what comes in front
-            tokens = _from(tokens, len(self._encoder.start_ids))
-        end = len(tokens.ids)
-        while self.kind == "causal-lm" and end and tokens.is_special[tokens.word_of[end - 1]]:
-            if self._options.chat:
-                break
-            end -= 1
-        tokens = _until(tokens, end)
+            start = len(self._encoder.start_ids)
+        elif self.kind == "causal-lm":
+            while end and tokens.is_special[tokens.word_of[end - 1]]:
+                end -= 1
+        tokens = _cut(tokens, start, end)
         if all(tokens.is_special):
             raise InputError(
                 f"{prompt.origin}: expected a prompt with words, got {text!r}, in which "
@@ -351,25 +350,14 @@ def _by_word(text: LabelledTokens) -> list[list[int]]:
     return found
 
 
-def _until(tokens: LabelledTokens, end: int) -> LabelledTokens:
-    """The first tokens, and their words."""
-    word_of = tokens.word_of[:end]
-    num = max(word_of, default=-1) + 1
+def _cut(tokens: LabelledTokens, start: int, end: int) -> LabelledTokens:
+    """Some of the tokens, and their words; each token in front of them is a word."""
+    word_of = tokens.word_of[start:end]
+    words = slice(start, max(word_of, default=-1) + 1)
     return replace(
         tokens,
-        ids=tokens.ids[:end],
-        word_of=word_of,
-        words=tokens.words[:num],
-        is_special=tokens.is_special[:num],
-    )
-
-
-def _from(tokens: LabelledTokens, start: int) -> LabelledTokens:
-    """The tokens behind some special ones, each of which is a word, and their words."""
-    return replace(
-        tokens,
-        ids=tokens.ids[start:],
-        word_of=tuple(word - start for word in tokens.word_of[start:]),
-        words=tokens.words[start:],
-        is_special=tokens.is_special[start:],
+        ids=tokens.ids[start:end],
+        word_of=tuple(word - start for word in word_of),
+        words=tokens.words[words],
+        is_special=tokens.is_special[words],
     )

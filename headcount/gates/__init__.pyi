@@ -1,6 +1,9 @@
-from .callback import GateTraining as GateTraining
+from .context import GateTraining as GateTraining
 from .context import gating as gating
+from .hard_concrete import BudgetConstraint as BudgetConstraint
 from .hard_concrete import HardConcrete as HardConcrete
+from .hard_concrete import L0Penalty as L0Penalty
+from .hard_concrete import Penalty as Penalty
 from .hard_concrete import Stretched as Stretched
 from .head_gates import Fixed as Fixed
 from .head_gates import HeadGates as HeadGates
@@ -8,7 +11,4 @@ from .head_gates import Layout as Layout
 from .head_gates import LearnedGates as LearnedGates
 from .head_gates import Quota as Quota
 from .head_gates import quotas as quotas
-from .penalties import BudgetConstraint as BudgetConstraint
-from .penalties import L0Penalty as L0Penalty
-from .penalties import Penalty as Penalty
 from .subset import Subset as Subset

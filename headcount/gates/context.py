@@ -1,13 +1,22 @@
-"""Gating: a `with` block that multiplies the heads' outputs of a model by learnable gates."""
+"""Gating: a `with` block of learnable gates on heads, and a callback for any Trainer in it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, final
 
-from torch import Tensor
-from transformers import PreTrainedModel
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import (
+    PreTrainedModel,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
-from headcount.core import Gates, LayerId, ModelError
+from headcount.core import Gates, InputError, LayerId, ModelError
 from headcount.gates.head_gates import HeadGates
 from headcount.models import GATES
 from headcount.tap import Anatomy, AnyModel, Tap, examined, input_device, intercepted
@@ -109,3 +118,145 @@ def _check_fits(model: PreTrainedModel, anatomy: Anatomy, gates: HeadGates) -> N
                 f"{len(gate_H)} for layer {layer} of {site}. Make them from the model's own "
                 "`heads`."
             )
+
+
+@final
+class GateTraining(TrainerCallback):
+    r"""Trains the gates of a `gating` block along with the model.
+
+    In every step the penalty's gradient is added to that of the gates' parameters. The optimizer's
+    update of them is then scaled to a learning rate of their own:
+
+    $$\theta \leftarrow \theta + \frac{\eta_{gates}}{\eta} \Delta\theta$$
+
+    where $\eta$ is the optimizer's own peak rate for them: the rate its schedule started from (for
+    `OneCycleLR`, the highest), or the rate that the caller gives.
+
+    So the penalty works with whatever loss the Trainer has, after accumulation, clipping and the
+    exchange between processes. One optimizer, one schedule and one checkpoint hold everything, and
+    weight decay does not affect the gates.
+
+    Args:
+        gates: the gates of the block.
+        rate: the gates' learning rate when that of the weights is at its peak.
+        peak: that peak, if the optimizer does not show it: for schedules whose factors are far
+            from 1, as in Vaswani et al. (2017).
+    """
+
+    def __init__(
+        self, gates: HeadGates, rate: int | float = 0.1, peak: int | float | None = None
+    ) -> None:
+        self.gates, self.rate, self.peak = gates, rate, peak
+        self._before: list[Tensor] = []
+        self._peaks: list[float] = []
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Check that the optimizer can train the gates.
+
+        Raises:
+            InputError: if the optimizer lacks the gates' parameters or has no rate above 0 for
+                them; if gradients are still scaled (fp16) when the penalty is added; if gradient
+                checkpointing gives gates no gradient; or if one process has several GPUs.
+        """
+        if args.n_gpu > 1:
+            raise InputError(
+                f"Expected a process for each of the {args.n_gpu} GPUs, since gates belong to one "
+                "copy of the model, got one process. Start the script with `torchrun "
+                "--nproc-per-node`, or name one GPU in CUDA_VISIBLE_DEVICES."
+            )
+        peaks = {
+            id(each): self._peak_of(group)
+            for group in kwargs["optimizer"].param_groups
+            for each in group["params"]
+        }
+        if any(id(parameter) not in peaks for parameter in self._parameters()):
+            raise InputError(
+                "Expected an optimizer with the gates' parameters, got one without. Train, and "
+                "make the optimizer, inside `with gating(model, gates)`. Sharded parameters "
+                "(FSDP, DeepSpeed) can't be gated."
+            )
+        self._peaks = [peaks[id(parameter)] for parameter in self._parameters()]
+        if not all(self._peaks):
+            raise InputError(
+                "Expected an optimizer with a learning rate above 0, from which to scale that of "
+                "the gates, got none. Give GateTraining its peak. To train gates alone, set "
+                "requires_grad to False for the model's parameters."
+            )
+        if _is_reentrant(kwargs["model"]):
+            raise InputError(
+                "Expected gradient checkpointing that is not reentrant, got reentrant, in which "
+                "gates get no gradient. Give gradient_checkpointing_kwargs="
+                "{'use_reentrant': False}."
+            )
+        if args.fp16 and not args.max_grad_norm:
+            raise InputError(
+                "Expected bf16, or fp16 with max_grad_norm above 0, got fp16 without clipping. "
+                "Set one of these."
+            )
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Update the gates' schedules."""
+        self.gates.advance(state.global_step / max(1, state.max_steps))
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Add the penalty's gradient and zero the parameters, so that the step alone remains."""
+        penalty = self.gates.penalty()
+        if penalty.requires_grad:
+            parameters = self._parameters()
+            for parameter, gradient in zip(
+                parameters, torch.autograd.grad(penalty, parameters), strict=True
+            ):
+                parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        self._before = [parameter.detach().clone() for parameter in self._parameters()]
+        for parameter in self._parameters():
+            parameter.data.zero_()
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Apply the scaled step."""
+        for parameter, before, peak in zip(
+            self._parameters(), self._before, self._peaks, strict=True
+        ):
+            parameter.data.mul_(self.rate / peak).add_(before)
+        self.gates.settle()
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Add the gates' numbers to the loss's entry in the Trainer's history."""
+        if state.log_history and "loss" in state.log_history[-1]:
+            state.log_history[-1].update(self.gates.numbers())
+
+    def _peak_of(self, group: dict[str, Any]) -> float:
+        """Peak rate of an optimizer's group, stored in the group and its checkpoints; 0 if none.
+
+        The current rate is no substitute: during warm-up it is 0, and when training resumes the
+        schedule may have lowered it.
+        """
+        if self.peak is not None:
+            return self.peak
+        return group.get("max_lr") or group.setdefault("initial_lr", group["lr"]) or 0.0
+
+    def _parameters(self) -> list[Tensor]:
+        return list(self.gates.parameters())
+
+
+def _is_reentrant(model: nn.Module) -> bool:
+    """Whether a layer uses reentrant gradient checkpointing, torch's default."""
+    runs = [
+        getattr(module, "_gradient_checkpointing_func", None)
+        for module in model.modules()
+        if getattr(module, "gradient_checkpointing", False)
+    ]
+    return any(
+        run is checkpoint
+        or (isinstance(run, partial) and run.keywords.get("use_reentrant") is not False)
+        for run in runs
+    )

@@ -104,9 +104,9 @@ class HeadGates(nn.Module, ABC):
             ModelError: if a gate is not a finite number; the error names the head.
         """
 
-    @abstractmethod
     def penalty(self) -> Float[Tensor, ""]:
-        """Penalty added to the loss (nats, or the loss's own unit)."""
+        """Penalty added to the loss (nats, or the loss's own unit); 0 by default."""
+        return torch.zeros(())
 
     @abstractmethod
     def advance(self, share: int | float) -> None:
@@ -116,9 +116,9 @@ class HeadGates(nn.Module, ABC):
     def settle(self) -> None:
         """After a step, update what the optimizer does not."""
 
-    @abstractmethod
     def numbers(self) -> dict[str, float]:
-        """Numbers about the gates for the training log."""
+        """Numbers about the gates for the training log; none by default."""
+        return {}
 
 
 class LearnedGates(HeadGates):
@@ -172,19 +172,11 @@ class Fixed(HeadGates):
         """The given gates."""
         return {place: self.get_buffer(f"gate_{n}") for n, place in enumerate(self._places)}
 
-    def penalty(self) -> Float[Tensor, ""]:
-        """A penalty of 0: fixed gates add nothing to the loss."""
-        return torch.zeros(())
-
     def advance(self, share: int | float) -> None:
         """Do nothing: fixed gates have no schedule."""
 
     def settle(self) -> None:
         """Do nothing: fixed gates do not move."""
-
-    def numbers(self) -> dict[str, float]:
-        """An empty log entry, since nothing changes."""
-        return {}
 
 
 @final

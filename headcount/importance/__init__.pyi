@@ -7,11 +7,7 @@ from .ablations import all_but_one as all_but_one
 from .ablations import single_heads as single_heads
 from .ablations import whole_layers as whole_layers
 from .ablations import whole_sites as whole_sites
-from .assessment import Assessed as Assessed
-from .assessment import Assessment as Assessment
 from .assessment import assess as assess
-from .assessment import assessed as assessed
-from .assessment import write_assessment as write_assessment
 from .causal_gates_score import CausalGatesScore as CausalGatesScore
 from .causal_gates_score import causal_gates as causal_gates
 from .choices import Average as Average
@@ -23,13 +19,14 @@ from .choices import Rules as Rules
 from .choices import ScoreTest as ScoreTest
 from .fisher_score import FisherScore as FisherScore
 from .fisher_score import fisher as fisher
+from .folder import Assessment as Assessment
 from .folder import check_same_assessment as check_same_assessment
 from .folder import check_same_measurement as check_same_measurement
 from .folder import check_same_model as check_same_model
 from .folder import check_same_scores as check_same_scores
 from .folder import claim_importance as claim_importance
 from .folder import forget_sweep as forget_sweep
-from .folder import write_scores as write_scores
+from .folder import read_assessment as read_assessment
 from .gradient_score import GradientScore as GradientScore
 from .gradient_score import gradient as gradient
 from .gradients import Scores as Scores
@@ -50,7 +47,6 @@ from .options import Options as Options
 from .options import score_of as score_of
 from .relevance_score import RelevanceScore as RelevanceScore
 from .score import Score as Score
-from .score_agreement import Agreement as Agreement
 from .score_agreement import agreement as agreement
 from .score_agreement import correlation as correlation
 from .score_agreement import effects as effects

@@ -294,14 +294,9 @@ class _Sweeping:
                 f"{part.index_E[example]} gave {loss_AE[row, example]} under ablation "
                 f"{names[row]}. Check that example, or load the model in float32."
             )
-        part.loss_AE[rows], part.outcome_AE[rows] = loss_AE, _numbers(losses.outcome_E, shape)
-
-
-def _numbers(
-    outcome_C: Float[Tensor, " copy *outcome"], shape: tuple[int, int]
-) -> Float[np.ndarray, " ablation example *outcome"]:
-    """Outcomes of copies of a batch, by copy."""
-    return outcome_C.double().cpu().numpy().reshape(*shape, *outcome_C.shape[1:])
+        outcome_C = losses.outcome_E.double().cpu().numpy()
+        part.loss_AE[rows] = loss_AE
+        part.outcome_AE[rows] = outcome_C.reshape(*shape, *outcome_C.shape[1:])
 
 
 @contextmanager

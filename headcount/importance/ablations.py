@@ -21,7 +21,7 @@ Reference: the split of Are Sixteen Heads Really Better than One? (Michel et al.
     Chernozhukov et al. (2018), section 1, https://arxiv.org/abs/1608.00060
 """  # noqa: E501
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -31,23 +31,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, Heads, LayerId, added, check_choice, spread
+from headcount.core import MAX_TOKENS, Head, Heads, added, check_choice
 from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
-from headcount.importance.gradients import Scores
-from headcount.importance.query_means import QuerySums
+from headcount.importance.gradients import Scores, by_layer
+from headcount.importance.query_means import QueryListener, QuerySums
 from headcount.tap import (
     Anatomy,
     AnyModel,
     AttentionLayer,
     Block,
     Replacement,
-    Tap,
-    evaluating,
     examined,
-    input_device,
 )
-from headcount.tasks import Evaluation, Task, TaskBatch
+from headcount.tasks import Evaluation, Task
 
 
 @final
@@ -122,27 +119,16 @@ def mean(
 ) -> Replacement:
     """Each head's mean output over the queries of a task's data, without padding."""
     model, anatomy = examined(model, anatomy)
-    listener = _MeanOutput()
-
-    def of_batch(batch: TaskBatch) -> dict[LayerId, QuerySums]:
-        listener.batch, listener.sums = batch.to(input_device(model)), {}
-        task.losses(model, listener.batch)
-        return listener.sums
-
-    sums: dict[LayerId, QuerySums] = {}
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
-        for parts in spread(of_batch, task.batches(max_tokens)):
-            sums = added(sums, parts)
+    sums = _MeanOutput().over(task, model, anatomy, max_tokens)
     means = {place: each.value() for place, each in sums.items()}
     return lambda layer, value, mask: means[layer.layer_id].to(value)
 
 
-class _MeanOutput:
+class _MeanOutput(QueryListener):
     """Sums every head's output over a batch's queries that are not padding."""
 
     def __init__(self) -> None:
-        self.sums: dict[LayerId, QuerySums] = {}
-        self.batch: TaskBatch | None = None
+        super().__init__()
         self._value: Tensor | None = None
         self._total_HD = self._is_query_BQ = torch.empty(0)
 
@@ -257,8 +243,7 @@ def ablation(
     setting = AblationSetting(model, task, anatomy, stand_in, max_tokens)
     swept = sweep(setting, single_heads(heads), progress=progress)
     losses = [swept.evaluation(number).loss for number in range(len(heads))]
-    deltas = {head: loss - swept.base.loss for head, loss in zip(heads, losses, strict=True)}
-    return _by_place(heads, deltas)
+    return by_layer(heads, torch.tensor(losses, dtype=torch.float64) - swept.base.loss)
 
 
 def _by_layer(heads: Heads) -> dict[str, list[Head]]:
@@ -266,13 +251,3 @@ def _by_layer(heads: Heads) -> dict[str, list[Head]]:
     for head in heads:
         layers.setdefault(str(head).rpartition(".")[0], []).append(head)
     return layers
-
-
-def _by_place(heads: Heads, numbers: Mapping[Head, float]) -> Scores:
-    return {
-        LayerId(site, layer): torch.tensor(
-            [numbers[Head(site, layer, index)] for index in range(count)], dtype=torch.float64
-        )
-        for site, counts in heads.counts.items()
-        for layer, count in enumerate(counts)
-    }

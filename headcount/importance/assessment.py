@@ -1,12 +1,12 @@
-"""Assessment: scores of every head on a task by every requested method, and their files."""
+"""Scores of every head on a task, by every requested method."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypedDict, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +18,6 @@ from headcount.core import (
     HeadTable,
     LayerId,
     Progress,
-    amount,
-    drawn_html,
     silent,
 )
 from headcount.importance.ablation_sweep import AblationSetting, Swept, ablated_texts, sweep
@@ -31,41 +29,27 @@ from headcount.importance.ablations import (
     whole_layers,
     whole_sites,
 )
-from headcount.importance.folder import SWEEP, check_same_model, scored_table, write_scores
+from headcount.importance.folder import (
+    SWEEP,
+    Assessment,
+    check_same_model,
+    read_assessment,
+    scored_table,
+)
 from headcount.importance.gradients import Scores
 from headcount.importance.options import ABLATION_COLUMNS, METHODS, SCORES, Options, score_of
-from headcount.importance.score_agreement import Agreement, across, agreement, score_deltas
-from headcount.models import Loaded, as_loaded, check_has_heads, check_passes_gradients, signature
-from headcount.results import (
-    AblationFacts,
-    Effect,
-    ImportanceRecord,
-    Signature,
-    SiteEffect,
-    read_assessment,
+from headcount.importance.score_agreement import across, agreement, score_deltas
+from headcount.models import (
+    Loaded,
+    as_loaded,
+    check_has_heads,
+    check_passes_gradients,
+    revision,
+    signature,
 )
-from headcount.statistics import Delta, Deltas, few_examples, holm, loss_deltas
+from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
+from headcount.statistics import Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Assessment:
-    """The results of an assessment."""
-
-    columns: Mapping[str, np.ndarray]
-    """Columns of the head table, in the order of the heads."""
-    record: ImportanceRecord
-    """Contents of `importance.json`, without the agreement."""
-    heads: HeadTable
-    """The same columns, with one row per head."""
-
-    def __repr__(self) -> str:
-        scores, task = ", ".join(self.columns), self.record.task
-        return f"Assessment({amount(len(self.heads.frame), 'head')} on {task}: {scores})"
-
-    def _repr_html_(self) -> str:
-        return drawn_html(self)
 
 
 def assess(
@@ -75,6 +59,7 @@ def assess(
     out: Path | None = None,
     progress: Progress = silent,
     max_tokens: int = MAX_TOKENS,
+    against: Path | None = None,
 ) -> Assessment:
     """Score every head on a task by every requested method.
 
@@ -83,19 +68,32 @@ def assess(
         task: Task that defines quality.
         options: Methods and their options.
         out: Folder of the run; ablations save their progress in `out/state` and resume from there.
+            If an analysis of the model lies there, its measures are compared with the scores.
         progress: Callback for the progress of each stage.
         max_tokens: Number of padded tokens in a batch.
+        against: Folder of an assessment by ablation on other data, to compare effects with.
 
     Raises:
+        InputError: If one of the folders is of another model.
         ModelError: If a loss is not finite, no head is left, or a method lacks gradients.
     """
     loaded = as_loaded(loaded)
     check_has_heads(loaded)
     check_examples_fit(loaded, task, max_tokens)
     options = options or Options()
+    if out is not None:
+        check_same_model(out, loaded.heads, revision(loaded.model))
+    compared = None if against is None else read_assessment(against, "ablation")
     if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)
-    return _Assessing(loaded, task, options, out, progress, max_tokens).run()
+    found = _Assessing(loaded, task, options, out, progress, max_tokens).run()
+    heads = found.heads if out is None else scored_table(found.heads, found.columns, out)
+    record = replace(
+        found.record,
+        agreement=agreement(heads.frame),
+        across=compared and across(heads.frame, compared.heads.frame, compared.record),
+    )
+    return Assessment(record, heads)
 
 
 @final
@@ -139,7 +137,7 @@ class _Assessing:
                     record = replace(record, causal_gates=facts, warnings=warned)
             self.seconds[name] = round(perf_counter() - start, 2)
         record = replace(record, seconds=self.seconds)
-        return Assessment(self.columns, record, HeadTable.of(self.heads, self.columns))
+        return Assessment(record, HeadTable.of(self.heads, self.columns))
 
     @cached_property
     def base(self) -> Evaluation:
@@ -274,30 +272,32 @@ class _Assessing:
             test=options.score_test,
         )
 
+    def _measured(self, base: Evaluation, without: Sequence[Evaluation]) -> list[dict[str, Any]]:
+        """Every effect's size, interval, corrected p-value, and the p-value of its test alone."""
+        deltas = self._deltas(base, without)
+        return [
+            deltas[number]._asdict() | {"p": float(p), "p_each": deltas[number].p}
+            for number, p in enumerate(holm(deltas.p))
+        ]
+
     def _with_groups(self, record: ImportanceRecord, swept: Swept, rows: range) -> ImportanceRecord:
         """The record with whole sites, whole layers, and every head alone in its layer."""
-        evaluations = self._evaluations(swept, rows)
-        base = self._base(swept)
-        deltas = self._deltas(base, evaluations)
-        ablations = [swept.ablations[row] for row in rows]
+        evaluations, base = self._evaluations(swept, rows), self._base(swept)
         sites: list[SiteEffect] = []
         effects: dict[str, list[Effect]] = {}
-        alone: dict[LayerId, list[int]] = {}
-        for number, (ablation, p) in enumerate(zip(ablations, holm(deltas.p), strict=True)):
-            measured = _numbers(deltas[number], float(p))
-            site, layer = ablation.heads[0].site, ablation.heads[0].layer
+        groups: dict[LayerId, dict[str, Evaluation]] = {}
+        measured = self._measured(base, evaluations)
+        for row, each, found in zip(rows, evaluations, measured, strict=True):
+            ablation = swept.ablations[row]
+            site, layer = place = ablation.heads[0].layer_id
             if ablation.kind == "site":
-                sites.append(SiteEffect(site=site, **measured))
+                sites.append(SiteEffect(site=site, **found))
                 continue
             kept = "" if ablation.kept is None else str(ablation.kept)
-            one = Effect(site=site, layer=layer, head=kept, **measured)
+            one = Effect(site=site, layer=layer, head=kept, **found)
             effects.setdefault(ablation.kind, []).append(one)
             if ablation.kind == "all_but_one":
-                alone.setdefault(one.layer_id, []).append(number)
-        groups = {
-            place: {str(ablations[number].kept): evaluations[number] for number in numbers}
-            for place, numbers in alone.items()
-        }
+                groups.setdefault(place, {})[kept] = each
         return replace(
             record,
             sites=tuple(sites),
@@ -317,81 +317,16 @@ class _Assessing:
             cross_fit(self.task, list(each.values()), options.quantity, options.seed)
             for each in groups.values()
         ]
-        deltas = self._deltas(base, [fit.evaluation for fit in fits])
+        measured = self._measured(base, [fit.evaluation for fit in fits])
         found = []
-        for number, (place, fit, p) in enumerate(zip(groups, fits, holm(deltas.p), strict=True)):
-            names = list(groups[place])
-            measured = _numbers(deltas[number], float(p))
-            one = Effect(site=place.site, layer=place.layer, head=names[fit.best], **measured)
+        for (place, each), fit, effect in zip(groups.items(), fits, measured, strict=True):
+            names = list(each)
             halves = tuple(names[half] for half in fit.halves)
-            found.append(replace(one, halves=halves))
+            site, layer, best = place.site, place.layer, names[fit.best]
+            found.append(Effect(site=site, layer=layer, head=best, halves=halves, **effect))
         return tuple(found)
-
-
-class _Numbers(TypedDict):
-    """An effect: its size, interval, corrected p-value, and the p-value of its test alone."""
-
-    delta: float
-    low: float
-    high: float
-    p: float
-    p_each: float
-
-
-def _numbers(found: Delta, p: float) -> _Numbers:
-    return {"delta": found.delta, "low": found.low, "high": found.high, "p": p, "p_each": found.p}
 
 
 def column(scores: Scores, heads: Heads) -> Float[np.ndarray, " row"]:
     """The scores in the order of `heads`, as a column of the head table."""
     return np.array([float(scores[head.layer_id][head.index]) for head in heads])
-
-
-Assessed = tuple[HeadTable, Agreement, ImportanceRecord]
-"""An assessment in a folder: the table, the agreement of its scores, and the record."""
-
-
-def write_assessment(
-    assessment: Assessment,
-    heads: Heads,
-    folder: Path,
-    arguments: Mapping[str, Any] | None = None,
-    against: Path | None = None,
-) -> Assessed:
-    """Add the columns to `heads.parquet` (of an analysis, or a new one) and write the record.
-
-    Returns what `assessed` does, and takes the same.
-    """
-    found = assessed(assessment, heads, folder, arguments, against)
-    write_scores(folder, found[0], found[2])
-    return found
-
-
-def assessed(
-    assessment: Assessment,
-    heads: Heads,
-    folder: Path,
-    arguments: Mapping[str, Any] | None = None,
-    against: Path | None = None,
-) -> Assessed:
-    """The assessment as it will be in a folder, which is not written.
-
-    Args:
-        assessment: Results to write.
-        heads: Heads of the model.
-        folder: Folder of the run.
-        arguments: Arguments of the command, for the record.
-        against: Folder of an assessment by ablation on other data, to compare effects with.
-
-    Returns:
-        The table, the agreement of its scores, and the record.
-
-    Raises:
-        InputError: If one of the folders is of another model.
-    """
-    check_same_model(folder, heads, Signature.parse(assessment.record.signature).revision)
-    table = scored_table(heads, assessment.columns, folder)
-    found = agreement(table.frame)
-    compared = against and across(table.frame, *read_assessment(against, "ablation"))
-    facts = {"agreement": found.as_matrix(), "arguments": arguments or {}, "across": compared}
-    return table, found, replace(assessment.record, **facts)

@@ -1,14 +1,16 @@
-"""The folder of an assessment: what it may be written beside, and which model it belongs to.
+"""An assessment: scores of every head, as they are measured or read from a folder.
 
 Needs neither torch nor pandas, so that a taken folder is refused at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, final
 
 from headcount import results
 from headcount.core import (
-    Heads,
+    Head,
     HeadTable,
     InputError,
     ResumePolicy,
@@ -22,11 +24,73 @@ from headcount.core import (
     remove_leftovers,
 )
 from headcount.importance.options import COLUMNS
+from headcount.results import ImportanceRecord, Result, table
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SWEEP = "sweep.safetensors"
 """File of the losses under ablations."""
 TRANSLATIONS = "translations.json"
 """File of the translations by ablated models."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Assessment(Result[ImportanceRecord]):
+    """Scores of every head on a task."""
+
+    DOCUMENTS = ImportanceRecord.DOCUMENTS
+
+    record: ImportanceRecord
+    """Contents of `importance.json`: the task, the methods, and all that is no score of a head."""
+    heads: HeadTable = table(
+        "heads.parquet", "a row for each head", columns=("head",), key=("head",), made=HeadTable
+    )
+    """One row per head with its scores; in the folder of an analysis, beside all columns of it."""
+
+    def __repr__(self) -> str:
+        scores, task = ", ".join(self.columns), self.record.task
+        return f"Assessment({amount(len(self.heads.frame), 'head')} on {task}: {scores})"
+
+    @property
+    def columns(self) -> "Mapping[str, np.ndarray]":
+        """The columns with scores, in the order of the heads."""
+        frame = self.heads.frame
+        return {name: frame[name].to_numpy() for name in COLUMNS if name in frame}
+
+    def write(self, folder: Path) -> None:
+        """Write the scores and, last, the record; the columns of an analysis in the folder stay.
+
+        Raises:
+            InputError: If there are results of another model.
+        """
+        revision = results.Signature.parse(self.record.signature).revision
+        check_same_model(folder, self.heads.frame["head"], revision)
+        heads = scored_table(self.heads, self.columns, folder)
+        described = {"heads.parquet": ["head", *self.columns]}
+        super(Assessment, replace(self, heads=heads)).write(folder, described)
+
+
+def read_assessment(folder: Path, method: str) -> Assessment:
+    """The assessment in a folder.
+
+    Raises:
+        InputError: If the folder has none, or one without the method.
+    """
+    path = folder / ImportanceRecord.FILE
+    if not path.exists():
+        raise InputError(
+            f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
+            f"importance ... --methods {method} --out {folder}` first."
+        )
+    methods = ImportanceRecord.read(folder).methods
+    if method not in methods:
+        raise InputError(
+            f"Expected an assessment by {method} in {path}, got one by {', '.join(methods)}. Run "
+            f"`headcount importance` with --methods {method}."
+        )
+    return Assessment.read(folder)
 
 
 def claim_importance(folder: Path, policy: ResumePolicy) -> None:
@@ -38,9 +102,9 @@ def claim_importance(folder: Path, policy: ResumePolicy) -> None:
     """
     check_is_folder(folder)
     so_far = [folder / "state" / name for name in (SWEEP, TRANSLATIONS)]
-    if any(map(is_kept, so_far)) or (folder / "importance.json").exists():
+    if any(map(is_kept, so_far)) or (folder / ImportanceRecord.FILE).exists():
         check_no_earlier_run(folder, "an earlier assessment", policy)
-    remove_leftovers(folder, {"importance.json", "heads.parquet"}.__contains__)
+    remove_leftovers(folder, {*Assessment.files()}.__contains__)
     remove_leftovers(folder / "state")
     make_folder(folder / "state")
     hold(folder)
@@ -52,23 +116,32 @@ def forget_sweep(folder: Path) -> None:
         forget(folder / "state" / name)
 
 
-def check_same_model(folder: Path, heads: Heads, revision: str | None) -> None:
+def check_same_model(folder: Path, heads: Iterable[Head | str], revision: str | None) -> None:
     """Check that any analysis in a folder is of exactly this model.
+
+    Args:
+        folder: The folder.
+        heads: All heads of the model, or their names.
+        revision: Hash of its parameters.
 
     Raises:
         InputError: If its model has other heads or other parameters.
     """
     advice = "Name the folder of this model's analysis, or a new one."
     if (table := results.read_head_table(folder)) is not None:
-        names = list(table.frame["head"])
-        if names != list(map(str, heads)):
+        expected, names = [*map(str, heads)], [*table.frame["head"]]
+        if names != expected:
             raise InputError(
-                f"Expected the heads of this model ({heads}) in {folder / 'heads.parquet'}, got "
-                f"{amount(len(names), 'head')} of another. {advice}"
+                f"Expected the heads of this model ({_said(expected)}) in "
+                f"{folder / 'heads.parquet'}, got those of another ({_said(names)}). {advice}"
             )
     if (path := folder / "run.json").exists():
         signed = results.RunRecord.read(folder).signature
         _check_same_revision(path, signed, "the analysis", revision, advice)
+
+
+def _said(names: Sequence[str]) -> str:
+    return f"{amount(len(names), 'head')}, {names[0]} to {names[-1]}"
 
 
 def check_same_scores(folder: Path, revision: str) -> None:
@@ -78,8 +151,8 @@ def check_same_scores(folder: Path, revision: str) -> None:
         InputError: If they are of a model with other parameters.
     """
     advice = "Use --overwrite instead of --resume, or name a new folder."
-    if (path := folder / "importance.json").exists():
-        signed = results.ImportanceRecord.read(folder).signature
+    if (path := folder / ImportanceRecord.FILE).exists():
+        signed = ImportanceRecord.read(folder).signature
         _check_same_revision(path, signed, "an assessment", revision, advice)
     if (path := folder / "evaluation.json").exists():
         signed = results.EvaluationRecord.read(folder).signature
@@ -115,7 +188,7 @@ def check_same_measurement(
     Raises:
         InputError: If it holds no ablations, or they were measured in another way.
     """
-    _, found = results.read_assessment(folder, "ablation")
+    found = read_assessment(folder, "ablation").record
     assert found.ablation is not None  # `read_assessment` checks it
     expected = (task, quantity, replacement)
     got = (found.task, found.quantity, found.ablation.replacement)
@@ -136,7 +209,7 @@ def check_same_assessment(folder: Path, revision: str) -> None:
     Raises:
         InputError: If it holds none, or one of another model.
     """
-    _, record = results.read_assessment(folder, "ablation")
+    record = read_assessment(folder, "ablation").record
     assessed = results.Signature.parse(record.signature).revision
     if assessed != revision:
         raise InputError(
@@ -145,17 +218,14 @@ def check_same_assessment(folder: Path, revision: str) -> None:
         )
 
 
-def scored_table(heads: Heads, columns: Mapping[str, object], folder: Path) -> HeadTable:
-    """The head table of a folder, or a new one, with the columns of a new assessment only."""
-    table = results.read_head_table(folder)
-    if table is None:
-        return HeadTable.of(heads, columns)
+def scored_table(heads: HeadTable, columns: Mapping[str, object], folder: Path) -> HeadTable:
+    """The table of an analysis in a folder, or of heads alone, with the scores of one assessment.
+
+    Args:
+        heads: All heads.
+        columns: Their scores.
+        folder: Folder, whose table may have scores of an earlier assessment.
+    """
+    table = results.read_head_table(folder) or heads
     frame = table.frame.drop(columns=[name for name in COLUMNS if name in table.frame])
     return HeadTable(frame.assign(**dict(columns)))
-
-
-def write_scores(folder: Path, table: HeadTable, record: "results.ImportanceRecord") -> None:
-    """Write the table and, last, the record."""
-    table.write(folder / "heads.parquet")
-    columns = ["head", *(name for name in COLUMNS if name in table.frame)]
-    record.write(folder, {"heads.parquet": columns})

@@ -6,10 +6,11 @@ Every row of a batch is repeated for each set, with that set's gates. What the g
 Checks of causal gates, on examples that trained none of them: what is left of the model.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -23,18 +24,17 @@ from headcount.core import (
     Head,
     Heads,
     InputError,
-    LayerId,
     Plan,
     silent_steps,
     spread,
 )
 from headcount.importance.choices import CausalGatesOptions, check_causal_gates
-from headcount.importance.gradients import Scores, frozen, slopes
+from headcount.importance.gradients import Scores, by_layer, frozen, slopes
 from headcount.models import Loaded
 from headcount.results import AGREED, CausalGates, GateCheck
 from headcount.statistics import loss_deltas, rank_correlations
 from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
-from headcount.tasks import Evaluation, Task, evaluate, groups, some
+from headcount.tasks import Evaluation, Task, evaluate, groups
 
 _LARGEST = 4.0
 """Size of a gate's logit beyond which neither open nor closed gates are rewarded."""
@@ -65,6 +65,11 @@ class GateSets:
         """How far heads stay closed although open gates are rewarded."""
         return 1 - self.opened_SH
 
+    @property
+    def by_role(self) -> Mapping[str, Float64[np.ndarray, "set head"]]:
+        """Both, by name."""
+        return {"facilitating": self.facilitating_SH, "interfering": self.interfering_SH}
+
     def agreed(self, numbers_SH: Float64[np.ndarray, "set head"]) -> tuple[Head, ...]:
         """The heads whose smallest number over all sets is above `AGREED`."""
         least_H = numbers_SH.min(0)
@@ -72,25 +77,20 @@ class GateSets:
 
     def scores(self) -> Scores:
         """Facilitating minus interfering, the mean over sets."""
-        return self._by_layer((self.facilitating_SH - self.interfering_SH).mean(0))
+        score_SH = self.facilitating_SH - self.interfering_SH
+        return by_layer(self.heads, torch.from_numpy(score_SH.mean(0)))
 
     def parts(self) -> Mapping[str, Scores]:
         """Facilitating, interfering and irrelevant by column, with their ends over the sets."""
         found = dict[str, np.ndarray]()
-        known = {"facilitating": self.facilitating_SH, "interfering": self.interfering_SH}
-        for name, numbers_SH in known.items():
+        for name, numbers_SH in self.by_role.items():
             found |= {
                 name: numbers_SH.mean(0),
                 f"{name}_low": numbers_SH.min(0),
                 f"{name}_high": numbers_SH.max(0),
             }
         found["irrelevant"] = (self.opened_SH * (1 - self.closed_SH)).mean(0)
-        return {name: self._by_layer(numbers_H) for name, numbers_H in found.items()}
-
-    def _by_layer(self, numbers_H: Float64[np.ndarray, " head"]) -> Scores:
-        counts = _counts(self.heads)
-        parts = torch.from_numpy(numbers_H).split(list(counts.values()))
-        return dict(zip(counts, parts, strict=True))
+        return {name: by_layer(self.heads, torch.from_numpy(each)) for name, each in found.items()}
 
 
 def gate_sets(
@@ -145,7 +145,7 @@ def split(task: Task) -> tuple[Task, Task, Task]:
     held_out = number // 4
     middle = (number + held_out) // 2
     parts = (order_N[held_out:middle], order_N[middle:], order_N[:held_out])
-    one, other, rest = (some(task, np.sort(part)).watched(silent_steps) for part in parts)
+    one, other, rest = (task.some(np.sort(part)).watched(silent_steps) for part in parts)
     return one, other, rest
 
 
@@ -227,17 +227,9 @@ class _Training:
 
     def _gates(self, gate_SH: Float[Tensor, "set every"], set_R: Int[Tensor, " row"]) -> Gates:
         """Every row's gates, those of its set."""
-        counts = _counts(self.anatomy.heads)
+        counts = Counter(head.layer_id for head in self.anatomy.heads)
         parts = gate_SH.split(list(counts.values()), 1)
         return {place: part[set_R] for place, part in zip(counts, parts, strict=True)}
-
-
-def _counts(heads: Heads) -> dict[LayerId, int]:
-    """Number of heads of every layer that has some, in the order of the heads."""
-    counts = dict[LayerId, int]()
-    for head in heads:
-        counts[head.layer_id] = counts.get(head.layer_id, 0) + 1
-    return counts
 
 
 def _drawn(number: int, size: int) -> Iterator[Int[np.ndarray, " example"]]:
@@ -272,33 +264,29 @@ def gate_facts(
         max_tokens: Number of padded tokens in a batch.
     """
     *halves, held_out = split(task)
-    found = {
-        "facilitating": sets.agreed(sets.facilitating_SH),
-        "interfering": sets.agreed(sets.interfering_SH),
-    }
-    lefts = [*_lefts(loaded, found["facilitating"], found["interfering"])]
+    found = {role: sets.agreed(numbers_SH) for role, numbers_SH in sets.by_role.items()}
+    lefts = [*_lefts(loaded, **found)]
     task.steps(0, len(lefts) + 1)
     base, without = evaluate(loaded.model, held_out, max_tokens), list[Evaluation]()
     for each in lefts:
         task.steps(len(without) + 1, len(lefts) + 1)
         without.append(_evaluated(loaded, held_out, each.kept, max_tokens))
     task.steps(len(lefts) + 1, len(lefts) + 1)
-    sizes = {
-        "facilitating": (sets.facilitating_SH > AGREED).sum(1),
-        "interfering": (sets.interfering_SH > AGREED).sum(1),
-    }
+    by_role = dict[str, Any]()
+    for role, numbers_SH in sets.by_role.items():
+        sizes_S = (numbers_SH > AGREED).sum(1)
+        by_role |= {
+            role: tuple(map(str, found[role])),
+            f"{role}_each": tuple(sizes_S.tolist()),
+            f"{role}_chance": _by_chance(sizes_S, len(sets.heads)),
+        }
     starts_rho, halves_rho = _correlations(sets)
     return CausalGates(
         starts=sets.starts,
         num_trained=tuple(half.num_examples for half in halves),
         num_held_out=held_out.num_examples,
         loss=base.loss,
-        facilitating=tuple(map(str, found["facilitating"])),
-        interfering=tuple(map(str, found["interfering"])),
-        facilitating_each=tuple(sizes["facilitating"].tolist()),
-        interfering_each=tuple(sizes["interfering"].tolist()),
-        facilitating_chance=_by_chance(sizes["facilitating"], len(sets.heads)),
-        interfering_chance=_by_chance(sizes["interfering"], len(sets.heads)),
+        **by_role,
         starts_rho=starts_rho,
         halves_rho=halves_rho,
         checks=tuple(_checks(lefts, without, base)),
@@ -365,13 +353,9 @@ def _by_chance(sizes_S: np.ndarray, num_heads: int) -> float:
 def _correlations(sets: GateSets) -> tuple[float, float]:
     """Rank correlations of facilitation: between starts on the same half, and between halves."""
     half_HSN = sets.facilitating_SH.reshape(2, sets.starts, -1)
-    pairs = [(half[one], half[other]) for half in half_HSN for one, other in _pairs(sets.starts)]
+    pairs = [pair for half_SN in half_HSN for pair in combinations(half_SN, 2)]
     means = half_HSN.mean(1)
     return _mean_rho(pairs), _mean_rho([(means[0], means[1])])
-
-
-def _pairs(number: int) -> list[tuple[int, int]]:
-    return [*combinations(range(number), 2)]
 
 
 def _mean_rho(pairs: Sequence[tuple[Float64[np.ndarray, " head"], ...]]) -> float:

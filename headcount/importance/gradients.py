@@ -4,6 +4,7 @@ Scores are one number per head, by site and layer; higher always means more impo
 pass per batch gives all heads and all examples, since every example has its own gates.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -12,10 +13,18 @@ from jaxtyping import Float64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, LayerId, ModelError, added, amount, spread
+from headcount.core import MAX_TOKENS, Heads, LayerId, ModelError, added, amount, spread
 from headcount.importance.choices import Level
 from headcount.models import check_passes_gradients
-from headcount.tap import Anatomy, AnyModel, Tap, evaluating, examined, input_device
+from headcount.tap import (
+    Anatomy,
+    AnyModel,
+    AttentionLayer,
+    Tap,
+    evaluating,
+    examined,
+    input_device,
+)
 from headcount.tasks import Task, TaskBatch
 
 Scores = Mapping[LayerId, Float64[Tensor, " _"]]
@@ -119,10 +128,13 @@ def gate_gradients(
 
     There is one gate per example or, at level `token`, per query. Parameters should be frozen.
     """
-    gates = _gates(anatomy, batch, level, model)
-    spread = {
-        place: gate if level == "token" else gate[batch.example_R] for place, gate in gates.items()
-    }
+    each_query = level == "token"
+    gates = open_gates(
+        model,
+        anatomy,
+        lambda layer: batch.is_query(layer.site).shape if each_query else (batch.num_examples,),
+    )
+    spread = {place: gate if each_query else gate[batch.example_R] for place, gate in gates.items()}
     with Tap(model, anatomy, gates=spread):
         losses = task.losses(model, batch)
         gradients = slopes(losses.loss_E.sum(), list(gates.values()))
@@ -130,15 +142,17 @@ def gate_gradients(
     return found, int(losses.count_E.sum())
 
 
-def _gates(
-    anatomy: Anatomy, batch: TaskBatch, level: Level, model: PreTrainedModel
+def open_gates(
+    model: PreTrainedModel, anatomy: Anatomy, rows: Callable[[AttentionLayer], Sequence[int]]
 ) -> dict[LayerId, Tensor]:
-    """Gates of 1 for every example and head; at level `token`, also for every query."""
-    gates = {}
-    for layer in anatomy.layers:
-        shape = [batch.num_examples]
-        if level == "token":
-            shape = list(batch.is_query(layer.site).shape)
-        gate = torch.ones(*shape, layer.num_heads, device=input_device(model), dtype=model.dtype)
-        gates[layer.layer_id] = gate.requires_grad_()
-    return gates
+    """Gates of 1 that ask for gradients, for every head of a layer, and for each of some rows."""
+    how = {"device": input_device(model), "dtype": model.dtype, "requires_grad": True}
+    return {
+        each.layer_id: torch.ones(*rows(each), each.num_heads, **how) for each in anatomy.layers
+    }
+
+
+def by_layer(heads: Heads, numbers_H: Float64[Tensor, " head"]) -> Scores:
+    """One number of every head, by its layer."""
+    counts = Counter(head.layer_id for head in heads)
+    return dict(zip(counts, numbers_H.split([*counts.values()]), strict=True))

@@ -19,6 +19,7 @@ from headcount.tap import (
     AnyModel,
     AttentionLayer,
     Block,
+    Listener,
     Tap,
     evaluating,
     examined,
@@ -73,6 +74,31 @@ class QuerySums:
         return self.total / self.queries
 
 
+class QueryListener(Listener):
+    """A tap's listener that sums something over the queries of every batch of a task."""
+
+    def __init__(self) -> None:
+        self.batch: TaskBatch | None = None
+        self.sums: dict[LayerId, QuerySums] = {}
+        """The sums over the batch, by layer."""
+
+    def over(
+        self, task: Task, model: PreTrainedModel, anatomy: Anatomy, max_tokens: int
+    ) -> dict[LayerId, QuerySums]:
+        """The sums over all examples of a task."""
+
+        def of_batch(batch: TaskBatch) -> dict[LayerId, QuerySums]:
+            self.batch, self.sums = batch.to(input_device(model)), {}
+            task.losses(model, self.batch)
+            return self.sums
+
+        sums: dict[LayerId, QuerySums] = {}
+        with evaluating(model), torch.inference_mode(), Tap(model, anatomy, self):
+            for parts in spread(of_batch, task.batches(max_tokens)):
+                sums = added(sums, parts)
+        return sums
+
+
 def query_means(
     model: AnyModel,
     task: Task,
@@ -95,16 +121,7 @@ def query_means(
     """
     model, anatomy = examined(model, anatomy)
     listener = _Averaging(model, anatomy, quantity)
-
-    def of_batch(batch: TaskBatch) -> dict[LayerId, QuerySums]:
-        listener.batch, listener.sums = batch.to(input_device(model)), {}
-        task.losses(model, listener.batch)
-        return listener.sums
-
-    sums: dict[LayerId, QuerySums] = {}
-    with evaluating(model), torch.inference_mode(), Tap(model, anatomy, listener):
-        for parts in spread(of_batch, task.batches(max_tokens)):
-            sums = added(sums, parts)
+    sums = listener.over(task, model, anatomy, max_tokens)
     if not sums:
         raise InputError(f"Expected at least one example in the task {task.name}, got none.")
     means = {place: each.value() for place, each in sums.items()}
@@ -113,13 +130,12 @@ def query_means(
 
 
 @final
-class _Averaging:
-    """The tap's listener: sums a quantity over the queries of a batch."""
+class _Averaging(QueryListener):
+    """Sums a quantity over the queries of a batch."""
 
     def __init__(self, model: PreTrainedModel, anatomy: Anatomy, quantity: Quantity) -> None:
+        super().__init__()
         self.quantity = quantity
-        self.sums: dict[LayerId, QuerySums] = {}
-        self.batch: TaskBatch | None = None
         self._roots = {layer: layer.output_root(model) for layer in anatomy.layers}
         self._per_query_BHQ = torch.empty(0)
         self.without_root = {layer.layer_id for layer, root in self._roots.items() if root is None}

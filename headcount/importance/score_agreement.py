@@ -1,6 +1,6 @@
 """Agreement: whether scores rank heads alike, and which score predicts measured ablation.
 
-Scores agree as far as their rank correlation over heads says (`statistics/correlation.py`). Heads
+Scores agree as far as their rank correlation over heads says (`statistics/estimates.py`). Heads
 without a number (NaN) are left out pair by pair, and the others are counted. The interval treats
 heads as independent draws, which heads of one layer are not quite.
 
@@ -14,7 +14,7 @@ paired approximate randomization. Others (Spearman's correlation, perplexity) ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -25,7 +25,7 @@ from headcount import numbers
 from headcount.core import InputError, amount
 from headcount.importance.choices import ScoreTest
 from headcount.importance.options import SCORE_COLUMNS, SCORES
-from headcount.results import Across, Correlation, ImportanceRecord, Matrix
+from headcount.results import Across, Agreement, Correlation, ImportanceRecord
 from headcount.statistics import (
     FEWEST_SWAPS,
     Deltas,
@@ -42,6 +42,9 @@ from headcount.tasks import Evaluation, Task
 
 MEASURES = ("confidence", "entropy", "positional_share")
 """Columns of the head table that describe what a head does, for comparison."""
+
+ABLATION = "ablation_delta"
+"""Column of the measured effects, which the other scores predict."""
 
 FEW = "Fewer than two scores were measured: there is nothing to compare."
 
@@ -63,9 +66,7 @@ class Effects:
     spearman: Correlation
 
 
-def effects(
-    frame_a: pd.DataFrame, frame_b: pd.DataFrame, column: str = "ablation_delta"
-) -> Effects:
+def effects(frame_a: pd.DataFrame, frame_b: pd.DataFrame, column: str = ABLATION) -> Effects:
     """Correlations of single-head effects between two data sets of one task.
 
     Args:
@@ -127,79 +128,6 @@ def _on_other_data(found: Effects, other: ImportanceRecord) -> str:
     )
 
 
-@final
-@dataclass(frozen=True)
-class Agreement:
-    """Rank correlations between all scores."""
-
-    names: tuple[str, ...]
-    rho: Float[np.ndarray, "score score"]
-    """NaN where a score is the same for all heads, or fewer than 4 heads have both."""
-    low: Float[np.ndarray, "score score"]
-    high: Float[np.ndarray, "score score"]
-    num_heads: Int[np.ndarray, "score score"]
-
-    def of(self, one: str, other: str) -> Correlation:
-        """The correlation of two scores."""
-        place = (self.names.index(one), self.names.index(other))
-        return Correlation(
-            *(float(each[place]) for each in (self.rho, self.low, self.high)),
-            num_heads=int(self.num_heads[place]),
-        )
-
-    def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
-        """The other known scores, from the best predictor to the worst, whatever their sign.
-
-        Scores whose correlation differs from chance come before the others, which may have
-        numbers for fewer heads.
-        """
-        if of not in self.names:
-            return []
-        known = [(name, self.of(name, of)) for name in self.names if name != of]
-        known = [(name, found) for name, found in known if not np.isnan(found.rho)]
-        return sorted(known, key=lambda pair: (_by_chance(pair[1]), -abs(pair[1].rho)))
-
-    def best_predictor(self, of: str = "ablation_delta") -> str | None:
-        """The first score of `ranked`; None if there is none."""
-        return next((name for name, _ in self.ranked(of)), None)
-
-    def pruning_score(self, of: str = "ablation_delta") -> str | None:
-        """The best predictor beyond chance by which low heads can be pruned; None if none is."""
-        ranked = self.ranked(of)
-        return next((name for name, found in ranked if found.low > 0), None)
-
-    def sentence(self, of: str = "ablation_delta") -> str:
-        """The meaning of the correlations in one sentence."""
-        ranked = self.ranked(of)
-        if not ranked:
-            return _nothing_reported(self, of) if of in self.names else _closest_pair(self)
-        (best, found), *others = ranked
-        rest = "".join(f"; {part}" for part in _rest(others))
-        if _by_chance(found):
-            return (
-                f"On this model no score predicts {_plain(of)} better than chance: the closest, "
-                f"{_plain(best)}, has rho {found} over {amount(found.num_heads, 'head')}{rest}."
-            )
-        way = ", in reverse" if found.rho < 0 else ""
-        chosen = f"; chosen from {len(ranked)} on the same heads" if others else ""
-        return (
-            f"On this model {_plain(best)} predicts {_plain(of)} best{way} (rho {found} over "
-            f"{amount(found.num_heads, 'head')}{chosen}){rest}."
-        )
-
-    def as_matrix(self) -> Matrix:
-        """The part of an `ImportanceRecord`, with correlations to four digits."""
-        return Matrix(
-            names=self.names,
-            rho=_rounded(self.rho),
-            low=_rounded(self.low),
-            high=_rounded(self.high),
-            num_heads=tuple(tuple(map(int, row)) for row in self.num_heads),
-            best_predictor=self.best_predictor(),
-            sentence=self.sentence(),
-        )
-
-
 def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreement:
     """Rank correlations between the columns of a head table.
 
@@ -219,27 +147,44 @@ def agreement(frame: pd.DataFrame, names: Sequence[str] | None = None) -> Agreem
         )
     columns = [frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names]
     cells = [[correlation(one, other) for other in columns] for one in columns]
+    found = Agreement(
+        names=tuple(names),
+        rho=tuple(tuple(cell.rho for cell in row) for row in cells),
+        low=tuple(tuple(cell.low for cell in row) for row in cells),
+        high=tuple(tuple(cell.high for cell in row) for row in cells),
+        num_heads=tuple(tuple(cell.num_heads for cell in row) for row in cells),
+    )
+    best = next((name for name, _ in found.ranked()), None)
+    return replace(found, best_predictor=best, sentence=_sentence(found))
 
-    def matrix(field: str, dtype: type) -> np.ndarray:
-        shape = (len(names), len(names))
-        numbers = [getattr(cell, field) for row in cells for cell in row]
-        return np.array(numbers, dtype=dtype).reshape(shape)
 
-    return Agreement(
-        tuple(names),
-        *(matrix(field, float) for field in ("rho", "low", "high")),
-        num_heads=matrix("num_heads", int),
+def _sentence(found: Agreement) -> str:
+    """The meaning of the correlations in one sentence."""
+    ranked = found.ranked()
+    if not ranked:
+        return _nothing_reported(found) if ABLATION in found.names else _closest_pair(found)
+    (best, first), *others = ranked
+    rest = "".join(f"; {part}" for part in _rest(others))
+    if first.may_be_chance:
+        return (
+            f"On this model no score predicts {_plain(ABLATION)} better than chance: the closest, "
+            f"{_plain(best)}, has rho {first} over {amount(first.num_heads, 'head')}{rest}."
+        )
+    way = ", in reverse" if first.rho < 0 else ""
+    chosen = f"; chosen from {len(ranked)} on the same heads" if others else ""
+    return (
+        f"On this model {_plain(best)} predicts {_plain(ABLATION)} best{way} (rho {first} over "
+        f"{amount(first.num_heads, 'head')}{chosen}){rest}."
     )
 
 
-def _nothing_reported(found: Agreement, of: str) -> str:
-    """The reason why no score has a correlation with a measured one."""
+def _nothing_reported(found: Agreement) -> str:
+    """The reason why no score has a correlation with measured ablation."""
     if len(found.names) < 2:
         return FEW
-    place = found.names.index(of)
-    largest = np.delete(found.num_heads[place], place).max()
+    largest = max(found.of(ABLATION, name).num_heads for name in found.names if name != ABLATION)
     why = "fewer than 4 heads have both" if largest < 4 else "all heads have the same value of one"
-    return f"No score can be tested by {_plain(of)}: {why}."
+    return f"No score can be tested by {_plain(ABLATION)}: {why}."
 
 
 def _closest_pair(found: Agreement) -> str:
@@ -261,9 +206,11 @@ def _closest_pair(found: Agreement) -> str:
 
 def _rest(others: list[tuple[str, Correlation]]) -> list[str]:
     """The scores behind the best: significant ones one by one, the others together."""
-    sure = [(name, found) for name, found in others if not _by_chance(found)]
+    sure = [(name, found) for name, found in others if not found.may_be_chance]
     said = [f"{_plain(name)} {_how_well(found)} ({found})" for name, found in sure]
-    rest = [f"{_plain(name)} ({numbers.correlation(x.rho)})" for name, x in others if _by_chance(x)]
+    rest = [
+        f"{_plain(name)} ({numbers.correlation(x.rho)})" for name, x in others if x.may_be_chance
+    ]
     return [*said, f"{numbers.listed(rest)} no better than chance"] if rest else said
 
 
@@ -273,17 +220,9 @@ def _how_well(found: Correlation) -> str:
     return word if found.rho > 0 else f"{word}, in reverse"
 
 
-def _by_chance(found: Correlation) -> bool:
-    return found.low <= 0 <= found.high
-
-
 def _plain(name: str) -> str:
     names = {each.column.key: each.column.label for each in SCORES.values()}
-    return {"ablation_delta": "measured ablation", **names}.get(name, name.replace("_", " "))
-
-
-def _rounded(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(round(float(each), 4) for each in row) for row in matrix)
+    return {ABLATION: "measured ablation", **names}.get(name, name.replace("_", " "))
 
 
 def score_deltas(

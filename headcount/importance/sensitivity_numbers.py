@@ -23,6 +23,7 @@ The first token is a kind of its own, so that causal models, which lack separato
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from typing import final
 
 import numpy as np
@@ -45,7 +46,7 @@ from headcount.core import (
     spread,
 )
 from headcount.corpora import Encoder
-from headcount.importance.gradients import frozen, slopes
+from headcount.importance.gradients import frozen, open_gates, slopes
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
 from headcount.statistics import Bootstrap, Estimate, few_clusters, rank_correlations
@@ -152,12 +153,8 @@ def _backward(
     model: PreTrainedModel, task: Task, anatomy: Anatomy, reacting: "_Reacting"
 ) -> tuple[float, int]:
     """Run a batch forward and backward; returns its summed loss and the number of terms."""
-    gates = {
-        layer.layer_id: torch.ones(
-            layer.num_heads, device=input_device(model), dtype=model.dtype, requires_grad=True
-        )
-        for layer in anatomy.layers
-    }  # graphs begin at the gates, since parameters are frozen
+    # Graphs begin at the gates, since parameters are frozen
+    gates = open_gates(model, anatomy, lambda layer: ())
     with Tap(model, anatomy, reacting, gates), heard(model, anatomy, reacting.hear):
         losses = task.losses(model, reacting.batch)
         slopes(losses.loss_E.sum(), list(gates.values()))
@@ -331,19 +328,11 @@ def _rows(place: LayerId, sums: KindSums, bootstrap: Bootstrap) -> Iterator[Sens
     parts = _by_metric(sums)
     num_heads = sums.gradient_EHC.shape[1]
     names = ["all", *(str(Head(*place, index)) for index in range(num_heads))]
-    for metric in ("gradient", "attention"):
-        numbers_EN, cases_EN = parts[metric]
-        found = bootstrap.ratios(numbers_EN, cases_EN)
-        yield from _named(place, names, metric, found)
-    yield from _named(place, names, "ratio", _ratios(*parts["gradient"], bootstrap))
-
-
-def _named(
-    place: LayerId, names: list[str], metric: str, found: list[Estimate]
-) -> Iterator[SensitivityRow]:
-    kinds = [(name, kind) for name in names for kind in KINDS]
-    for (name, kind), one in zip(kinds, found, strict=True):
-        yield SensitivityRow(place.site, place.layer, name, kind, metric, *one)
+    found = {metric: bootstrap.ratios(*each) for metric, each in parts.items()}
+    found["ratio"] = _ratios(*parts["gradient"], bootstrap)
+    for metric, each in found.items():
+        for (name, kind), one in zip(product(names, KINDS), each, strict=True):
+            yield SensitivityRow(*place, name, kind, metric, *one)
 
 
 def _by_metric(
@@ -415,11 +404,4 @@ def no_ops(sums: Mapping[LayerId, KindSums], bootstrap: Bootstrap) -> Iterator[N
             means = [each[0].sum(0) / each[1].sum(0) for each in (looks, of_kind, of_other)]
             value = rank_correlations(means[0][None], (means[1] / means[2])[None])[0]
             one = bootstrap.interval(value, drawn_R, len(means[0])).within(-1.0, 1.0)
-            yield NoOp(
-                site=site,
-                kind=name,
-                spearman=one.value,
-                low=one.low,
-                high=one.high,
-                heads=one.cases,
-            )
+            yield NoOp(site, name, *one)

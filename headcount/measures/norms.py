@@ -23,7 +23,6 @@ from headcount.measures.sums import Sums, over_queries
 from headcount.tap import Reduction
 
 
-@final
 @dataclass(frozen=True)
 class Norms(Sums):
     """Mean value norm, and the share of the weighted norms on three classes of keys."""
@@ -51,24 +50,17 @@ class Norms(Sums):
         """`value_norm` and three shares; NaN if no output projection was found."""
         shares = self.weighted[:, 1:] / self.weighted[:, :1]
         return dict(
-            zip(self.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
+            zip(Norms.columns, (self.value_norm / self.keys, *shares.unbind(-1)), strict=True)
         )
 
 
 @final
 @dataclass(frozen=True)
-class PatchNorms(Sums):
+class PatchNorms(Norms):
     """Mean value norm, and the share of the weighted norms on the class token, of images."""
 
     columns = ("value_norm", "norm_class")
-    needs = Norms.needs
 
-    value_norm: Float[Tensor, " head"]
-    """Sum over keys of ||f(x_j)||."""
-    keys: Int[Tensor, ""]
-    """Number of keys."""
-    weighted: Float[Tensor, "head kind"]
-    """Sum over queries and keys of A ||f(x_j)||: all keys, first, separators, punctuation."""
     has_class: Int[Tensor, ""]
     """Number of images whose first token is special; 0 in models without a class token."""
 
@@ -81,7 +73,7 @@ class PatchNorms(Sums):
 
     def value(self) -> dict[str, Float[Tensor, " head"]]:
         """`value_norm` and one share; NaN if no output projection was found."""
-        values = Norms(self.value_norm, self.keys, self.weighted).value()
+        values = super().value()
         has_class = self.has_class > 0
         norm_class = values["norm_first"].where(has_class, torch.nan)
         return {"value_norm": values["value_norm"], "norm_class": norm_class}

@@ -24,9 +24,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headcount.measures.looks import around
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import Sums
-from headcount.measures.visibility import around
 from headcount.tap import Reduction
 
 ALONE = 0.4

@@ -2,14 +2,14 @@
 
 Every reduction is one over keys (or queries) of the weights A. Its size is batch x heads x tokens,
 never tokens x tokens. A measure declares the reductions that it needs; the others are not computed.
-A kernel of the tap computes them (`tap/asked.py`), and `AttentionReducer` (reducer.py) says what
+A kernel of the tap computes them (`tap/listener.py`), and `AttentionReducer` (reducer.py) says what
 they are of a batch's tokens.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -150,6 +150,21 @@ def _join(reduction: Reduction, layers: list[Any]) -> Any:
 
 @final
 @dataclass(frozen=True)
+class _Read(Generic[T]):
+    """A reduction as an attribute of `Attention`, for measures that declare it."""
+
+    reduction: Reduction
+
+    def __get__(self, attention: "Attention", owner: type) -> T:
+        assert self.reduction in attention.needs, (
+            f"{attention.reader} reads {self.reduction.offered}, which it does not declare. Add "
+            f"Reduction.{self.reduction.name} to its `needs`."
+        )
+        return attention.reduced[self.reduction]
+
+
+@final
+@dataclass(frozen=True)
 class Attention:
     """One layer's attention over one batch: B sentences, H heads, Q queries, K keys.
 
@@ -208,96 +223,45 @@ class Attention:
         """The same attention for one measure, which may only read what it needs."""
         return replace(self, reader=reader, needs=needs)
 
-    def _of(self, reduction: Reduction) -> Any:
-        assert reduction in self.needs, (
-            f"{self.reader} reads {reduction.offered}, which it does not declare. Add "
-            f"Reduction.{reduction.name} to its `needs`."
-        )
-        return self.reduced[reduction]
+    peak_BHQ = _Read[Float[Tensor, "batch head query"]](Reduction.PEAK)
+    """Largest weight on a content key."""
+    peak_key_BHQ = _Read[Int64[Tensor, "batch head query"]](Reduction.PEAK_KEY)
+    """The content key with the largest weight; the earliest in a tie."""
+    peak_later_BHQ = _Read[Int64[Tensor, "batch head query"]](Reduction.PEAK_LATER)
+    """The content key with the largest weight, the first token of the text left out."""
+    peak_special_BHQ = _Read[Float[Tensor, "batch head query"]](Reduction.PEAK_SPECIAL)
+    """Largest weight on a special key."""
+    entropy_BHQ = _Read[Float[Tensor, "batch head query"]](Reduction.ENTROPY)
+    """-sum A ln A over all keys, in nats."""
+    diagonals_BHQO = _Read[Float[Tensor, "batch head query offset"]](Reduction.DIAGONALS)
+    """Weight on the key at query + offset, for each of `OFFSETS`; 0 if there is none."""
+    first_BHQ = _Read[Float[Tensor, "batch head query"]](Reduction.FIRST)
+    """Weight on the first token."""
+    none_BHQ = _Read[Float[Tensor, "batch head query"]](Reduction.NONE)
+    """What the weights on all keys lack to 1."""
+    masses_BHQM = _Read[Float[Tensor, "batch head query mass"]](Reduction.MASS)
+    """Weight on each class of keys, in the order of `MASSES`."""
+    norm_masses_BHQM = _Read[Float[Tensor, "batch head query mass"]](Reduction.NORM_MASS)
+    """Weight times value norm on each class of keys, in the order of `NORM_MASSES`."""
+    own_segment_BHQ = _Read[Float[Tensor, "batch head query"] | None](Reduction.OWN_SEGMENT)
+    """Weight on the query's own segment, separators included; None without two segments."""
+    column_BHK = _Read[Float[Tensor, "batch head key"]](Reduction.COLUMN)
+    """Sum over the measured queries of the weight on each key."""
+    value_norm_BHK = _Read[Float[Tensor, "batch head key"]](Reduction.VALUE_NORM)
+    """||f(x_j)|| = ||v_j W_O^h||; NaN if no output projection was found."""
+    arc_hits_AHD = _Read[Bool[Tensor, "arc head direction"] | None](Reduction.ARC_HITS)
+    """Whether each head predicts each arc, in each of `DIRECTIONS`; None without trees."""
+    word_looks_HSO = _Read[Int64[Tensor, "head side offset"]](Reduction.WORD_LOOKS)
+    """Number of words that look most at the word at each offset, see `arcs.ArcHits.looks`."""
+    beside_BHQO = _Read[Float[Tensor, "batch head query displacement"]](Reduction.BESIDE)
+    """Weight on the patch at each displacement up to one row and one column; 0 if none is."""
 
-    @property
-    def peak_BHQ(self) -> Float[Tensor, "batch head query"]:
-        """Largest weight on a content key."""
-        return self._of(Reduction.PEAK)
-
-    @property
-    def peak_key_BHQ(self) -> Int64[Tensor, "batch head query"]:
-        """The content key with the largest weight; the earliest in a tie."""
-        return self._of(Reduction.PEAK_KEY)
-
-    @property
-    def peak_later_BHQ(self) -> Int64[Tensor, "batch head query"]:
-        """The content key with the largest weight, the first token of the text left out."""
-        return self._of(Reduction.PEAK_LATER)
-
-    @property
-    def peak_special_BHQ(self) -> Float[Tensor, "batch head query"]:
-        """Largest weight on a special key."""
-        return self._of(Reduction.PEAK_SPECIAL)
-
-    @property
-    def entropy_BHQ(self) -> Float[Tensor, "batch head query"]:
-        """-sum A ln A over all keys, in nats."""
-        return self._of(Reduction.ENTROPY)
-
-    @property
-    def diagonals_BHQO(self) -> Float[Tensor, "batch head query offset"]:
-        """Weight on the key at query + offset, for each of `OFFSETS`; 0 if there is none."""
-        return self._of(Reduction.DIAGONALS)
-
-    @property
-    def first_BHQ(self) -> Float[Tensor, "batch head query"]:
-        """Weight on the first token."""
-        return self._of(Reduction.FIRST)
-
-    @property
-    def none_BHQ(self) -> Float[Tensor, "batch head query"]:
-        """What the weights on all keys lack to 1."""
-        return self._of(Reduction.NONE)
-
-    @property
-    def masses_BHQM(self) -> Float[Tensor, "batch head query mass"]:
-        """Weight on each class of keys, in the order of `MASSES`."""
-        return self._of(Reduction.MASS)
-
-    @property
-    def norm_masses_BHQM(self) -> Float[Tensor, "batch head query mass"]:
-        """Weight times value norm on each class of keys, in the order of `NORM_MASSES`."""
-        return self._of(Reduction.NORM_MASS)
-
-    @property
-    def own_segment_BHQ(self) -> Float[Tensor, "batch head query"] | None:
-        """Weight on the query's own segment, separators included; None without two segments."""
-        return self._of(Reduction.OWN_SEGMENT)
-
-    @property
-    def column_BHK(self) -> Float[Tensor, "batch head key"]:
-        """Sum over the measured queries of the weight on each key."""
-        return self._of(Reduction.COLUMN)
-
-    @property
-    def value_norm_BHK(self) -> Float[Tensor, "batch head key"]:
-        """||f(x_j)|| = ||v_j W_O^h||; NaN if no output projection was found."""
-        return self._of(Reduction.VALUE_NORM)
-
-    @property
-    def arc_hits_AHD(self) -> Bool[Tensor, "arc head direction"] | None:
-        """Whether each head predicts each arc, in each of `DIRECTIONS`; None without trees."""
-        return self._of(Reduction.ARC_HITS)
-
-    @property
-    def word_looks_HSO(self) -> Int64[Tensor, "head side offset"]:
-        """Number of words that look most at the word at each offset, see `arcs.ArcHits.looks`."""
-        return self._of(Reduction.WORD_LOOKS)
-
-    @property
-    def beside_BHQO(self) -> Float[Tensor, "batch head query displacement"]:
-        """Weight on the patch at each displacement up to one row and one column; 0 if none is."""
-        return self._of(Reduction.BESIDE)
+    grid_masses_BHQM = _Read[Float[Tensor, "batch head query mass"]](Reduction.GRID_MASS)
+    """Sums over patches, in the order of `GRID_MASSES`; 0 for queries that are no patch."""
 
     def grid_mass(self, name: str) -> Float[Tensor, "batch head query"]:
-        """A sum over patches by its name in `GRID_MASSES`; 0 for queries that are no patch."""
-        return self._of(Reduction.GRID_MASS)[..., GRID_MASSES.index(name)]
+        """A sum over patches by its name."""
+        return self.grid_masses_BHQM[..., GRID_MASSES.index(name)]
 
 
 def check_finite(total_H: Float[Tensor, " head"], layers: Sequence[AttentionLayer]) -> None:

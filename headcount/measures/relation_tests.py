@@ -22,10 +22,10 @@ from torch import Tensor
 
 from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
+from headcount.measures.looks import around, far
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import Groups, Moments, Slots, counts
-from headcount.measures.visibility import around, far
 from headcount.tap import Reduction
 
 WIDTH = 2 * REACH + 1

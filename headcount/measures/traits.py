@@ -34,11 +34,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount.corpora import EARLY, first_cases, rarest_so_far
-from headcount.measures.looks import REACH, later
+from headcount.measures.looks import REACH, around, later, num_visible
 from headcount.measures.reductions import OFFSETS, Attention, Sides
 from headcount.measures.sums import Sums, over_queries
 from headcount.measures.units import Moments, Slots, counts
-from headcount.measures.visibility import around, num_visible
 from headcount.tap import Reduction
 
 TRAITS = ("first", "separator", "punctuation", "segment", "rare")

@@ -5,7 +5,7 @@ A head's hits (or weights) x and cases n are summed in every unit u, and
 $$\sum_u x_u, \; \sum_u x_u^2, \; \sum_u x_u n_u, \; \sum_u n_u, \; \sum_u n_u^2$$
 
 over the units of the second half of the corpus, and the number of units with cases, are all that
-the rate x / n, its standard error clustered by unit, and a t-test need (`statistics/clustered.py`).
+the rate x / n, its standard error clustered by unit, and a t-test need (`statistics/p_values.py`).
 Of the first half, on which is chosen, the plain sums are enough.
 
 The windows of a long text may lie in several batches. A unit is *open* until all its rows were

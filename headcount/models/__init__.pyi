@@ -19,6 +19,8 @@ from .fingerprint import versions as versions
 from .image_encoding import body_of as body_of
 from .image_encoding import encoder_of as encoder_of
 from .image_encoding import image_encoder as image_encoder
+from .image_encoding import inputs_of as inputs_of
+from .image_encoding import own_encoder as own_encoder
 from .loaded import Loaded as Loaded
 from .loaded import as_loaded as as_loaded
 from .loaded import check_has_heads as check_has_heads

@@ -27,7 +27,8 @@ def auto_classes(config_class: type) -> dict[str, type]:
     for name, auto in vars(modeling_auto).items():
         mapping = getattr(auto, "_model_mapping", None)
         if name.startswith("AutoModel") and mapping is not None and config_class in mapping:
-            found[name] = _first(mapping[config_class])
+            classes = mapping[config_class]
+            found[name] = classes[0] if isinstance(classes, tuple) else classes
     return found
 
 
@@ -36,10 +37,6 @@ def auto_class(stock: Any) -> str | None:
     known = auto_classes(stock.config_class) or {AutoModel.__name__: stock}
     found = [name for name, taken in known.items() if taken is stock]
     return found[-1] if found else None  # the earlier ones load a body, or pretraining models
-
-
-def _first(classes: Any) -> type:
-    return classes[0] if isinstance(classes, tuple) else classes
 
 
 MODELLING = "modeling_headcount"

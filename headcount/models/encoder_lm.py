@@ -64,6 +64,14 @@ class _EncoderWithHead(M2M100PreTrainedModel):
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
 
+    def _answer(self, kind: Any, *inputs: Tensor | None, **options: Any) -> Any:
+        states = self.model(*inputs, **options)
+        return kind(
+            logits=self.lm_head(states.last_hidden_state),
+            hidden_states=states.hidden_states,
+            attentions=states.attentions,
+        )
+
 
 class EncoderForMaskedLM(_EncoderWithHead):
     """Predicts masked tokens from both sides."""
@@ -74,12 +82,7 @@ class EncoderForMaskedLM(_EncoderWithHead):
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **options: Any
     ) -> MaskedLMOutput:
         """Logits of the token at every position."""
-        states = self.model(input_ids, attention_mask, **options)
-        return MaskedLMOutput(
-            logits=self.lm_head(states.last_hidden_state),
-            hidden_states=states.hidden_states,
-            attentions=states.attentions,
-        )
+        return self._answer(MaskedLMOutput, input_ids, attention_mask, **options)
 
 
 class EncoderForCausalLM(_EncoderWithHead):
@@ -96,9 +99,4 @@ class EncoderForCausalLM(_EncoderWithHead):
         **options: Any,
     ) -> CausalLMOutput:
         """Logits of the token after every position; there is no cache."""
-        states = self.model(input_ids, attention_mask, **options)
-        return CausalLMOutput(
-            logits=self.lm_head(states.last_hidden_state),
-            hidden_states=states.hidden_states,
-            attentions=states.attentions,
-        )
+        return self._answer(CausalLMOutput, input_ids, attention_mask, **options)

@@ -6,19 +6,25 @@ No configuration says it, so it is tried out: pixels are changed in one patch, a
 first attention layer show which token changed. Tokens before the first patch are special.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any, final
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import AutoImageProcessor, PreTrainedModel
 
-from headcount.core import Grid, InputError, ModelError, amount
+from headcount.core import Grid, InputError, ModelError, amount, reason
 from headcount.corpora import AnyEncoder, Corpus, ImageEncoder
 from headcount.models.loaded import Loaded
+from headcount.models.model_files import is_saved
 from headcount.tap import Anatomy, AttentionLayer, Block, Tap, evaluating, input_device
-from headcount.vocabulary import IMAGES
+from headcount.vocabulary import IMAGES, TEXTS, Inputs
+
+PROCESSOR_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+"""Files with the settings of an image processor."""
 
 
 def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -> Grid:
@@ -38,7 +44,7 @@ def grid_of(model: PreTrainedModel, anatomy: Anatomy, height: int, width: int) -
     changed = _changed_tokens(model, anatomy, (height, width), size, places)
     first = changed[0][0] if changed[0] else 0
     expected = [[first + row * columns + column] for row, column in places]
-    lengths = sorted(_lengths(model, anatomy, (height, width)))
+    lengths = sorted(_heard(model, anatomy, _noise(model, (height, width), 1)).lengths)
     if changed != expected or lengths != [first + rows * columns]:
         tokens = " and ".join(amount(each, "token") for each in lengths)
         raise ModelError(
@@ -121,10 +127,6 @@ def _noise(model: PreTrainedModel, size: tuple[int, int], rows: int) -> Tensor:
     return pixels.repeat(rows, 1, 1, 1).to(input_device(model), model.dtype)
 
 
-def _lengths(model: PreTrainedModel, anatomy: Anatomy, size: tuple[int, int]) -> set[int]:
-    return _heard(model, anatomy, _noise(model, size, 1)).lengths
-
-
 def _changed_tokens(
     model: PreTrainedModel,
     anatomy: Anatomy,
@@ -171,6 +173,20 @@ def encoder_of(
     return loaded.encoder(strict, windows, window)
 
 
+def inputs_of(model: PreTrainedModel) -> Inputs:
+    """The kind of input that a model reads; texts, where nothing is known of what it reads."""
+    return IMAGES if model.main_input_name == "pixel_values" else TEXTS
+
+
+def own_encoder(loaded: Loaded) -> AnyEncoder:
+    """The encoder of what the model reads.
+
+    Raises:
+        ModelError: if there is none.
+    """
+    return image_encoder(loaded) if inputs_of(loaded.model) is IMAGES else loaded.encoder()
+
+
 def image_encoder(loaded: Loaded) -> ImageEncoder:
     """The encoder that turns images into the model's inputs.
 
@@ -179,7 +195,7 @@ def image_encoder(loaded: Loaded) -> ImageEncoder:
             patches.
     """
     model = loaded.model
-    if model.main_input_name != "pixel_values":
+    if inputs_of(model) is not IMAGES:
         raise ModelError(
             f"Expected a model that reads images, got {loaded.name} ({model.config.model_type}), "
             f"which reads {model.main_input_name}. Give texts."
@@ -194,3 +210,25 @@ def image_encoder(loaded: Loaded) -> ImageEncoder:
     height, width = probe.pixel_size
     grid = grid_of(model, loaded.anatomy, height, width)
     return ImageEncoder(loaded.image_processor, grid, channels, model.dtype)
+
+
+def processor_of(
+    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
+) -> Any | None:
+    """The image processor beside a model of pixels; None for other models, and where none is saved.
+
+    The one that works with Pillow is taken: another one, made for torchvision, resizes a little
+    differently, and numbers should not depend on what is installed.
+    """
+    if inputs_of(model) is not IMAGES:
+        return None
+    try:
+        return AutoImageProcessor.from_pretrained(name, backend="pil", **options)
+    except Exception as error:  # damaged files raise errors of many kinds
+        files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
+        if any(is_saved(str(name), file) for file in files):
+            why = reason(error)
+            warnings.warn(
+                f"{name}: its image processor can't be read and is ignored: {why}", stacklevel=3
+            )
+        return None

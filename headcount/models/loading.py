@@ -13,11 +13,9 @@ import transformers
 from torch import Tensor
 from transformers import (
     AutoConfig,
-    AutoImageProcessor,
     AutoModel,
     AutoTokenizer,
     PreTrainedConfig,
-    PreTrainedModel,
 )
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
@@ -33,6 +31,7 @@ from headcount.models.compact_checkpoint import (
 from headcount.models.encoder_lm import EncoderConfig, EncoderForCausalLM, EncoderForMaskedLM
 from headcount.models.gguf_file import OPTION as GGUF
 from headcount.models.gguf_file import gguf_of, read_gguf
+from headcount.models.image_encoding import processor_of
 from headcount.models.loaded import Loaded
 from headcount.models.model_files import (
     NotLookedUpError,
@@ -40,13 +39,20 @@ from headcount.models.model_files import (
     check_is_name,
     check_is_no_adapter,
     code_of_others,
-    file_of,
+    is_saved,
     missing_code,
     place_of,
 )
 from headcount.models.sentence_transformer import follow_settings, transformer_folder
-from headcount.models.split import is_split, read_split
-from headcount.models.spread import AUTO, DISK, DeviceMap, read_spread, whole_map
+from headcount.models.spread import (
+    AUTO,
+    DISK,
+    DeviceMap,
+    is_split,
+    read_split,
+    read_spread,
+    whole_map,
+)
 from headcount.models.stated import (
     check_plausible,
     first_mismatch,
@@ -57,8 +63,6 @@ from headcount.results import LAPSED, Certificate
 
 OWN_CLASSES = {own.__name__: own for own in (EncoderForMaskedLM, EncoderForCausalLM)}
 """Classes of models that `headcount train` makes and transformers lacks."""
-PROCESSOR_CONFIGS = ("preprocessor_config.json", "processor_config.json")
-"""Files with the settings of an image processor."""
 _TRUST = "trust_remote_code=True"  # in errors of transformers about code that comes with a model
 
 
@@ -119,7 +123,7 @@ def load(
     tokenizer = _tokenizer(place, options)
     if languages is not None and tokenizer is not None:
         set_languages(tokenizer, languages)
-    processor = _image_processor(model, place, options)
+    processor = processor_of(model, place, options)
     model = model.eval() if where is None else model.eval().to(where)  # type: ignore[arg-type]
     return Loaded(model, tokenizer, str(name), inputs, processor)
 
@@ -360,38 +364,8 @@ def _tokenizer(name: str | Path, options: Mapping[str, Any]) -> Tokenizer | None
 def _warn_of_tokenizer(name: str, folder: str, error: Exception) -> None:
     """Warn that an existing tokenizer can't be read, and why."""
     file = f"{folder}/tokenizer_config.json".removeprefix("/")
-    if _is_saved(name, file):
+    if is_saved(name, file):
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         reason = _needs_trust(name, file) if _TRUST in str(error) else reason
         reason = (missing_code(name, file) or reason) if isinstance(error, OSError) else reason
         warnings.warn(f"{name}: its tokenizer can't be read and is ignored: {reason}", stacklevel=4)
-
-
-def _image_processor(
-    model: PreTrainedModel, name: str | Path, options: Mapping[str, Any]
-) -> Any | None:
-    """The image processor beside a model of pixels; None for other models, and where none is saved.
-
-    The one that works with Pillow is taken: another one, made for torchvision, resizes a little
-    differently, and numbers should not depend on what is installed.
-    """
-    if model.main_input_name != "pixel_values":
-        return None
-    try:
-        return AutoImageProcessor.from_pretrained(name, backend="pil", **options)
-    except Exception as error:  # damaged files raise errors of many kinds
-        files = (f"{options['subfolder']}/{each}".removeprefix("/") for each in PROCESSOR_CONFIGS)
-        if any(_is_saved(str(name), file) for file in files):
-            why = reason(error)
-            warnings.warn(
-                f"{name}: its image processor can't be read and is ignored: {why}", stacklevel=3
-            )
-        return None
-
-
-def _is_saved(name: str, file: str) -> bool:
-    """Whether a model has a file, as far as that can be looked up."""
-    try:
-        return file_of(name, file) is not None
-    except NotLookedUpError:
-        return False

@@ -51,6 +51,14 @@ def file_of(name: str, file: str) -> Path | None:
         raise NotLookedUpError((str(error) or type(error).__name__).splitlines()[0]) from error
 
 
+def is_saved(name: str, file: str) -> bool:
+    """Whether a model has a file, as far as that can be looked up."""
+    try:
+        return file_of(name, file) is not None
+    except NotLookedUpError:
+        return False
+
+
 def code_of_others(name: str | Path, file: str) -> list[tuple[str, str]]:
     """Repositories and Python files of others that `auto_map` in a model's JSON file names.
 

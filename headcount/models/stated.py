@@ -72,7 +72,8 @@ def check_plausible(folder: Path) -> None:
     files = [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
     if not files:
         return  # transformers says which are missing
-    num_bytes, num_tensors = sum(file.stat().st_size for file in files), _num_tensors(files)
+    num_bytes = sum(file.stat().st_size for file in files)
+    num_tensors = sum(len(_shapes(file)) for file in files if file.suffix == ".safetensors")
     held = f"{amount(num_bytes, 'byte')} of weights"
     sines = sorted(_WITH_SINES.intersection(_model_types(config)))
     for name, value in _sizes_of(config):
@@ -189,11 +190,6 @@ def _model_types(value: Any) -> Iterator[str]:
             yield found
         for each in value.values():
             yield from _model_types(each)
-
-
-def _num_tensors(files: list[Path]) -> int:
-    """Number of tensors in safetensors files; 0 if there are no such files."""
-    return sum(len(_shapes(file)) for file in files if file.suffix == ".safetensors")
 
 
 def _shapes(file: Path) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
 from headcount.core import InputError, LayerId, Progress, Stopwatch, check_seed, name_of, silent
-from headcount.corpora import Census, Corpus, batches, take_census
+from headcount.corpora import Batches, Census, Corpus, take_census
 from headcount.models import Loaded, check_has_heads, signature
 from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contributions import MIXINGS, Contributions, collect_contributions
@@ -66,7 +66,7 @@ def measure_contributions(
     watch, encoder = Stopwatch(), loaded.encoder()
     census = take_census(corpus, encoder)
     total = census.counts.sentences
-    work = batches(corpus, encoder, census, max_tokens=max_tokens)
+    work = Batches(corpus, encoder, census, max_tokens=max_tokens)
     if share_masked:
         work = masked(work, share_masked, mask_id_of(loaded), seed)
     found = collect_contributions(

@@ -237,8 +237,8 @@ class _Work:
             pairs=tuple(some),
             tokens=tuple(tokens[place] for place in kept),
             gold=tuple(links[place] for place in kept),
-            is_source=tuple([bool(begins.match(w)) for w in each.source_words] for each in some),
-            is_target=tuple([bool(begins.match(w)) for w in each.target_words] for each in some),
+            is_source=tuple([bool(begins.match(w)) for w in each.source.words] for each in some),
+            is_target=tuple([bool(begins.match(w)) for w in each.target.words] for each in some),
             too_long=len(pairs) - len(kept),
             limit=limit,
             pad_id=encoder.pad_id,
@@ -260,7 +260,7 @@ class _Work:
 
 def _check_range(pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
     for pair, its in zip(pairs, links, strict=True):
-        its.check(len(pair.source_spans), len(pair.target_spans))
+        its.check(len(pair.source.spans), len(pair.target.spans))
 
 
 def _encoded(
@@ -284,7 +284,7 @@ def _with_end(pair: WordPair, tokens: PairTokens, encoder: Encoder) -> PairToken
             "--end-of-source is for models that read the source in an encoder and end it with a "
             "special token, and this one does not. Leave it out."
         )
-    return replace(tokens, source_of=[*tokens.source_of[:-1], len(pair.source_words)])
+    return replace(tokens, source_of=[*tokens.source_of[:-1], len(pair.source.words)])
 
 
 def _find(

@@ -192,18 +192,12 @@ class NameAnswers:
         hit_PH, right_P = self.hit_PR[places_P][:, list(heads)], self.num_right_P[places_P]
         drawn = Bootstrap(len(places_P), options.samples, options.seed)
         answers_PH = np.repeat(1 + right_P[:, None], len(heads), 1)
+        nearest = float(self._f1(places_P)[-1])
         for place, ratio in enumerate(drawn.ratios(2 * hit_PH, answers_PH)):
             its = ratio.within(0.0, 1.0)
-            yield NameRow(
-                head=self._heads[heads[place]],
-                gender=gender,
-                f1=its.value,
-                low=its.low,
-                high=its.high,
-                accuracy=float(hit_PH[:, place].sum() / max(1, (right_P > 0).sum())),
-                passages=len(places_P),
-                nearest=float(self._f1(places_P)[-1]),
-            )
+            accuracy = float(hit_PH[:, place].sum() / max(1, (right_P > 0).sum()))
+            numbers = (its.value, its.low, its.high, accuracy, len(places_P))
+            yield NameRow(self._heads[heads[place]], gender, *numbers, nearest)
 
 
 MALE_WORDS = frozenset("mr mr. sir man boy father brother son uncle husband king lord".split())
@@ -303,15 +297,7 @@ def _window(
     is_right_MM = (is_same_MM.astype(int) @ shares_MM > 0) & is_candidate_MM
     starts_here_M = np.array([mention.start >= resolved for mention in mentions], bool)
     is_case_M = starts_here_M & is_right_MM.any(1) if len(mentions) else starts_here_M
-    return Window(
-        document=number,
-        first=begin,
-        sentences=sentences,
-        mentions=mentions,
-        is_case_M=is_case_M,
-        is_candidate_MM=is_candidate_MM,
-        is_right_MM=is_right_MM,
-    )
+    return Window(number, begin, sentences, mentions, is_case_M, is_candidate_MM, is_right_MM)
 
 
 def are_right(

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headcount.probes.features import NUM_SLOTS, WordMaps
+from headcount.probes.extraction import NUM_SLOTS, WordMaps
 from headcount.probes.treebank import ProbeSentence
 from headcount.probes.vectors import WordVectors
 

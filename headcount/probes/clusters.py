@@ -2,7 +2,18 @@ r"""Clusters: which heads look at the same places.
 
 Distances between all heads of a site are Jensen-Shannon divergences (see below). They give a
 map in two dimensions, a hierarchy, groups, and a test whether heads of one layer are near each
-other (see `head_groups`).
+other.
+
+Groups come from complete linkage: no two heads of a group are further apart than a given distance.
+The map places the heads in two dimensions so that distances there are as near as possible to the
+measured ones (metric multidimensional scaling).
+
+The test asks whether two heads of one layer are nearer than two heads of different layers:
+
+$$\Delta = \overline{d}_{\text{different layers}} - \overline{d}_{\text{same layer}}, \qquad
+p = \frac{1 + |\{\pi : \Delta_\pi \ge \Delta\}|}{1 + |\Pi|}$$
+
+over random permutations $\pi$ of the heads, which keep the sizes of the layers.
 
 Jensen-Shannon divergence between the attention of all heads, added up block by block.
 
@@ -23,7 +34,10 @@ from typing import final
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
+from sklearn.manifold import MDS
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -39,12 +53,12 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Batch, Census, Corpus, Encoder, take_census, units
+from headcount.corpora import Batch, Batches, Census, Corpus, Encoder, take_census
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
-from headcount.probes.head_groups import arrange, layer_test
 from headcount.probes.options import ClusterOptions
-from headcount.results import Clusters, ClustersRecord, HeadPlace
-from headcount.tap import AttentionLayer, Block, Tap, evaluating, input_device, without_cache
+from headcount.results import Clusters, ClustersRecord, HeadPlace, LayerTest
+from headcount.statistics import p_at_least
+from headcount.tap import Block, FunctionListener, Tap, evaluating, input_device, without_cache
 
 SMOOTHING = 0.001
 """Share of the uniform distribution that is mixed in."""
@@ -147,7 +161,7 @@ def cluster(
     # Several short texts are compared at once; a text that is too long for that is cut
     most = max(1, min(options.max_tokens, options.max_weights // (len(loaded.heads) * longest)))
     check_memory(loaded, longest, census.num_rows, most)
-    work = units(corpus, encoder, census, max_tokens=most, pool=options.pool)
+    work = Batches(corpus, encoder, census, max_tokens=most, pool=options.pool).units()
     sums = _sums(loaded, work, options, lambda n: progress("comparing", n, census.num_rows))
     watch.lap("measure")
     distances = {site: each.mean().numpy() for site, each in sums.items()}
@@ -236,7 +250,7 @@ def _sums(
         nonlocal num_sentences
         sums = {site: Divergence(size) for site, size in sizes.items()}
         keeper = _Keeper(loaded.heads, sums)
-        with Tap(model, loaded.anatomy, keeper):
+        with Tap(model, loaded.anatomy, FunctionListener(keeper.block)):
             for batch in batches:
                 there = batch.to(input_device(model))
                 for queries in _stripes(there, len(loaded.heads), options.max_weights):
@@ -265,7 +279,7 @@ def _stripes(batch: Batch, num_heads: int, max_weights: int) -> Iterator[slice]:
 
 @final
 class _Keeper:
-    """The tap's listener: keeps some queries' weights of all heads, which are then compared."""
+    """Keeps some queries' weights of all heads, from the tap's blocks, which are then compared."""
 
     def __init__(self, heads: Heads, sums: Mapping[str, Divergence]) -> None:
         self._sums, self._first = sums, dict[LayerId, int]()
@@ -279,9 +293,6 @@ class _Keeper:
     def start(self, batch: Batch, queries: slice) -> None:
         """Announce the batch of the next forward pass, and which of its queries to keep."""
         self._batch, self._queries, self._kept = batch, queries, {}
-
-    def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
-        """Ask for no columns."""
 
     def block(self, block: Block) -> None:
         """Keep the queries of a block that are to be compared."""
@@ -305,9 +316,6 @@ class _Keeper:
         kept = self._kept[site]
         kept[heads, block.rows, queries] = part.to(kept.device)
 
-    def end(self, layer: AttentionLayer) -> None:
-        """Do nothing."""
-
     def compare(self) -> None:
         """Add the divergences between the heads of each site."""
         source = self._batch.source
@@ -322,3 +330,82 @@ class _Keeper:
             size = is_query_BQ.shape[1]
             self._sums[site].add(weights_HBQK[:, :, :size], is_query_BQ, key_side.is_token_BN)
         self._kept = {}
+
+
+def arrange(
+    heads: Sequence[str],
+    distance_HH: Float[np.ndarray, "head head"],
+    within: float,
+    seed: int,
+    first_group: int = 0,
+) -> list[HeadPlace]:
+    """The group of every head, its place in the hierarchy, and its place on the map.
+
+    Args:
+        heads: names of the heads of a site.
+        distance_HH: distances between them.
+        within: largest distance between two heads of a group.
+        seed: seed of the map.
+        first_group: number of the first group.
+    """
+    tree = linkage(squareform(distance_HH, checks=False), "complete", optimal_ordering=True)
+    leaves = leaves_list(tree)
+    group_H = fcluster(tree, within, "distance")
+    in_order = list(dict.fromkeys(group_H[leaves].tolist()))
+    order_H = np.argsort(leaves)
+    xy_H2 = scaled(distance_HH, seed)
+    return [
+        HeadPlace(head, first_group + in_order.index(group), order, *xy)
+        for head, group, order, xy in zip(
+            heads, group_H.tolist(), order_H.tolist(), xy_H2.tolist(), strict=True
+        )
+    ]
+
+
+def scaled(distance_HH: Float[np.ndarray, "head head"], seed: int) -> Float[np.ndarray, "head 2"]:
+    """Coordinates by metric multidimensional scaling, from the classical solution."""
+    scaling = MDS(
+        n_components=2,
+        metric="precomputed",
+        n_init=1,
+        init="classical_mds",
+        random_state=seed,
+    )
+    return np.asarray(scaling.fit_transform(distance_HH))
+
+
+def layer_test(
+    site: str,
+    layer_H: Sequence[int],
+    distance_HH: Float[np.ndarray, "head head"],
+    permutations: int,
+    seed: int,
+) -> LayerTest:
+    """Test whether heads of one layer are nearer to each other than to other heads.
+
+    Args:
+        site: site of the heads.
+        layer_H: layer of each head.
+        distance_HH: distances between them.
+        permutations: number of random permutations.
+        seed: seed of the permutations.
+    """
+    layers, rng = np.asarray(layer_H), np.random.default_rng(seed)
+    same, other = _means(layers, distance_HH)
+    drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
+    p = p_at_least(other - same, np.array([o - s for s, o in drawn]))
+    p = float("nan") if np.isnan(other - same) else p
+    return LayerTest(site, same, other, p, permutations)
+
+
+def _means(
+    layer_H: Int[np.ndarray, " head"], distance_HH: Float[np.ndarray, "head head"]
+) -> tuple[float, float]:
+    """Mean distance within layers and between layers; NaN where there is no such pair."""
+    upper = np.triu_indices(len(layer_H), 1)
+    is_same, distance = layer_H[upper[0]] == layer_H[upper[1]], distance_HH[upper]
+    same, other = distance[is_same], distance[~is_same]
+    return (
+        float(same.mean()) if len(same) else float("nan"),
+        float(other.mean()) if len(other) else float("nan"),
+    )

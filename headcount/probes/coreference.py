@@ -58,12 +58,11 @@ from headcount.probes.antecedents import (
     halves,
     windows_of,
 )
-from headcount.probes.extraction import probe_heads, probe_layers
-from headcount.probes.head_groups import GroupedMaps
+from headcount.probes.extraction import GroupedMaps, probe_heads, probe_layers
 from headcount.probes.options import CoreferenceOptions
 from headcount.results import ChosenHead, Coreference, CoreferenceRecord, CoreferenceRow
 from headcount.statistics import Bootstrap, few_clusters
-from headcount.tap import Tap, evaluating, input_device
+from headcount.tap import FunctionListener, Tap, evaluating, input_device
 
 STATE = Path("state") / "coreference"
 """Folder of an unfinished run within its folder of results."""
@@ -254,7 +253,11 @@ def _choose(
     batches = list(groups_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     units = ((str(number), partial(of_batch, each)) for number, each in enumerate(batches))
     chosen = dict[int, Choices]()
-    with evaluating(model), torch.inference_mode(), Tap(model, loaded.anatomy, maps):
+    with (
+        evaluating(model),
+        torch.inference_mode(),
+        Tap(model, loaded.anatomy, FunctionListener(maps.block)),
+    ):
         for places, found in zip(batches, kept.results(units), strict=True):
             chosen |= zip(places, found, strict=True)
             progress("choosing antecedents", len(chosen), len(asked))
@@ -315,7 +318,7 @@ class _Counts:
         for kind, cases_D, right_DR in zip(KINDS, self.cases_KD, self.right_KDR, strict=True):
             for index, head in enumerate(heads if cases_D.any() else ()):
                 numbers = _numbers(drawn, right_DR, cases_D, index)
-                yield CoreferenceRow(head=head, kind=kind, **numbers)
+                yield CoreferenceRow(head, kind, *numbers)
 
     def best(self, heads: Sequence[str], options: CoreferenceOptions) -> Iterator[ChosenHead]:
         """The best head of one half of the documents for each kind, measured on the other half."""
@@ -328,9 +331,7 @@ class _Counts:
             best = int(accuracy_R[: len(heads)].argmax())
             drawn = Bootstrap(len(second), options.samples, options.seed)
             numbers = _numbers(drawn, right_DR[second], cases_D[second], best)
-            yield ChosenHead(
-                kind=kind, head=heads[best], chosen_on=float(accuracy_R[best]), **numbers
-            )
+            yield ChosenHead(heads[best], kind, *numbers, float(accuracy_R[best]))
 
     def few(self, options: CoreferenceOptions) -> Iterator[str]:
         """Warnings if few documents have cases, in all or in the half of the best heads."""
@@ -343,8 +344,8 @@ class _Counts:
 
 def _numbers(
     drawn: Bootstrap, right_DR: np.ndarray, cases_D: np.ndarray, head: int
-) -> dict[str, Any]:
-    """The accuracy of a head with its interval, and those of the baselines, by name."""
+) -> tuple[float, float, float, int, float, float, float]:
+    """The accuracy of a head with its interval and cases, and those of the baselines."""
     its = drawn.ratio(right_DR[:, head], cases_D).within(0.0, 1.0)
-    rules = dict(zip(BASELINES, (right_DR.sum(0) / cases_D.sum())[-3:].tolist(), strict=True))
-    return {"accuracy": its.value, "low": its.low, "high": its.high, "cases": its.cases} | rules
+    nearest, head_match, rules = (right_DR.sum(0) / cases_D.sum())[-len(BASELINES) :].tolist()
+    return its.value, its.low, its.high, its.cases, nearest, head_match, rules

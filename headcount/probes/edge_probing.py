@@ -215,12 +215,7 @@ class _Task:
         self, variant: str, metric: str, value_P: np.ndarray, index: int | None = None
     ) -> ProbeRow:
         """The mean of some numbers of all pairs, or of those of a class."""
-        cases_P = np.ones(len(value_P)) if index is None else 1.0 * (self.pairs.class_P == index)
-        num_sentences = len(self.test.sentences)
-        sums_S, cases_S = (
-            np.bincount(self.pairs.sentence_P, each_P, num_sentences)
-            for each_P in (value_P * cases_P, cases_P)
-        )
+        is_case_P = None if index is None else self.pairs.class_P == index
         relation = "all" if index is None else self.classes[index]
-        each = self.bootstrap.ratio(sums_S, cases_S).within(0.0, 1.0)
+        each = self.bootstrap.rate(self.pairs.sentence_P, value_P, is_case_P).within(0.0, 1.0)
         return ProbeRow("edges", variant, metric, *each, relation=relation)

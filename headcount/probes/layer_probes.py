@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch.nn import functional
 
-from headcount.probes.features import WordStates
+from headcount.probes.extraction import WordStates
 from headcount.probes.linear_classifier import fit_linear, words_with_heads
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow
@@ -202,10 +202,7 @@ def _accuracy(
     variant: str,
     state: int | None,
 ) -> ProbeRow:
-    num_sentences = len(test.states.lengths)
-    hits_S = np.bincount(test.sentence_N, right_N.astype(float), num_sentences)
-    cases_S = np.bincount(test.sentence_N, minlength=num_sentences).astype(float)
-    each = bootstrap.ratio(hits_S, cases_S).within(0.0, 1.0)
+    each = bootstrap.rate(test.sentence_N, right_N).within(0.0, 1.0)
     return ProbeRow("layers", variant, f"{test.asked}-accuracy", *each, layer=state)
 
 

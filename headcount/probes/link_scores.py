@@ -227,7 +227,7 @@ def vector_norms(
 class Place(NamedTuple):
     """What a row of the table is about."""
 
-    name: str
+    head: str
     """Name of the head, layer or aligner."""
     level: str
     quantity: str
@@ -322,10 +322,7 @@ def score(
         ).within(0.0, 1.0)
         rows.append(
             AlignmentRow(
-                head=place.name,
-                level=place.level,
-                quantity=place.quantity,
-                direction=place.direction,
+                **place._asdict(),
                 aer=aer.value,
                 aer_low=aer.low,
                 aer_high=aer.high,

@@ -7,7 +7,6 @@ from typing import Literal, final, get_args
 
 from headcount.core import (
     MAX_TOKENS,
-    CorpusError,
     InputError,
     check_known,
     check_least,
@@ -44,11 +43,7 @@ class AlignmentOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if self.max_tokens < 1 or self.samples < 1:
-            raise CorpusError(
-                f"Expected at least 1 token a batch and 1 bootstrap sample, got {self.max_tokens} "
-                f"and {self.samples}. Give larger numbers."
-            )
+        check_least(self, max_tokens=1, samples=1)
         try:
             re.compile(self.elements or "")
         except re.error as error:
@@ -91,12 +86,7 @@ class ClusterOptions:
                 f"Expected a largest distance within groups from 0 to {log(2):.2f} nats, got "
                 f"{self.within}. Give a smaller one."
             )
-        sizes = (self.max_tokens, self.max_weights, self.pool, self.permutations)
-        if min(sizes) < 1:
-            raise CorpusError(
-                f"Expected max_tokens, max_weights, pool and permutations of at least 1, got "
-                f"{', '.join(map(str, sizes))}. Give larger numbers."
-            )
+        check_least(self, max_tokens=1, max_weights=1, pool=1, permutations=1)
 
 
 @final
@@ -119,12 +109,9 @@ class CoreferenceOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        sizes = (self.max_tokens, self.samples, self.window or 8)
-        if min(sizes) < 1 or (self.window is not None and self.window < 8):
-            raise CorpusError(
-                f"Expected at least 1 token a batch, 1 sample and windows of 8 tokens, got "
-                f"{self.max_tokens}, {self.samples} and {self.window}. Give larger numbers."
-            )
+        check_least(self, max_tokens=1, samples=1)
+        if self.window is not None:
+            check_least(self, window=8)
 
 
 ProbeName = Literal["attention", "words", "edges", "structure", "layers"]

@@ -36,7 +36,7 @@ from jaxtyping import Bool, Float, Int64
 from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 from torch import Tensor
 
-from headcount.probes.features import WordStates
+from headcount.probes.extraction import WordStates
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow, ProbeTree
 from headcount.statistics import Bootstrap, Estimate, rank_correlations
@@ -275,19 +275,22 @@ def predicted_trees(
         if DRAWN_WORDS[0] <= len(sentence.words) <= DRAWN_WORDS[1]
     ][:NUM_DRAWN]
     return [
-        ProbeTree(
-            layer=data.state,
-            words=data.sentences[number].words,
-            heads=tuple(data.sentences[number].head_W.tolist()),
-            counts=tuple(data.sentences[number].counts_W.tolist()),
-            edges=tuple(
-                spanning_tree(
-                    predicted_distances(data, number, map_DR), data.sentences[number].counts_W
-                )
-            ),
-        )
-        for number in drawn
+        predicted_tree(data.sentences[n], predicted_distances(data, n, map_DR), data.state)
+        for n in drawn
     ]
+
+
+def predicted_tree(
+    sentence: ProbeSentence, distance_WW: Float[np.ndarray, "word word"], state: int
+) -> ProbeTree:
+    """The tree of some distances, beside the gold one."""
+    return ProbeTree(
+        layer=state,
+        words=sentence.words,
+        heads=tuple(sentence.head_W.tolist()),
+        counts=tuple(sentence.counts_W.tolist()),
+        edges=tuple(spanning_tree(distance_WW, sentence.counts_W)),
+    )
 
 
 def distance_scores(
@@ -335,23 +338,13 @@ def spanning_tree(
     return [(int(words[i]), int(words[j])) for i, j in zip(tree.row, tree.col, strict=True)]
 
 
-def gold_edges(sentence: ProbeSentence) -> list[tuple[int, int]]:
-    """The arcs between words that count."""
-    counts_W, num_words = sentence.counts_W, len(sentence.words)
-    return [
-        (min(word, int(head)), max(word, int(head)))
-        for word, head in enumerate(sentence.head_W)
-        if head != num_words and counts_W[word] and counts_W[head]
-    ]
-
-
 def tree_hits(
     sentence: ProbeSentence, distance_WW: Float[np.ndarray, "word word"]
 ) -> tuple[int, int]:
     """Number of arcs that are in the predicted tree, and of all arcs."""
-    gold = set(gold_edges(sentence))
-    found = set(spanning_tree(distance_WW, sentence.counts_W))
-    return len(gold & found), len(gold)
+    tree = predicted_tree(sentence, distance_WW, state=0)
+    gold = {*tree.gold}
+    return len(gold & {*tree.edges}), len(gold)
 
 
 def mean_over_lengths(

@@ -31,14 +31,14 @@ from headcount.probes.extraction import (
     FeatureSets,
     probe_heads,
     probe_states,
+    slots,
 )
-from headcount.probes.features import slots
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.options import PROBES, ProbeName
 from headcount.probes.structural_probe import StructureData, predicted_trees, probe_structure
 from headcount.probes.treebank import ProbeSentence
 from headcount.probes.vectors import WordVectors, word_vectors
-from headcount.results import ProbeRow, ProbeTree, ProbeWeight
+from headcount.results import ProbeRow, ProbeTree, ProbeWeight, select
 from headcount.statistics import Bootstrap
 
 REACH = 10
@@ -284,11 +284,7 @@ class Units:
 
 def best_state(rows: Sequence[ProbeRow]) -> int:
     """The hidden state with the largest UUAS so far, for further ranks and controls."""
-    found = [
-        row
-        for row in rows
-        if (row.probe, row.variant, row.metric) == ("structure", TRAINED, "uuas")
-    ]
+    found = select(rows, probe="structure", variant=TRAINED, metric="uuas")
     best = max(found, key=lambda row: row.value)
     assert best.layer is not None
     return best.layer

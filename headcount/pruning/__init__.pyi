@@ -1,4 +1,5 @@
-from .before_after import BeforeAfter as BeforeAfter
+from .before_after import changes as changes
+from .before_after import few_in as few_in
 from .budget import Keep as Keep
 from .budget import Units as Units
 from .budget import check_prunable as check_prunable
@@ -20,7 +21,6 @@ from .methods.learned import Subset as Subset
 from .methods.learned import plan_of as plan_of
 from .methods.method import Method as Method
 from .methods.method import Ranking as Ranking
-from .methods.method import RankingMethod as RankingMethod
 from .methods.method import Selection as Selection
 from .methods.one_per_group import OnePerGroup as OnePerGroup
 from .methods.one_per_group import check_groups as check_groups

@@ -1,8 +1,7 @@
 """Before and after: two models' numbers on a data set, with intervals, also slice by slice."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Int
@@ -11,7 +10,7 @@ from headcount.core import MAX_TOKENS, Plan
 from headcount.importance import score_deltas
 from headcount.models import Loaded
 from headcount.results import DataSetChange, MetricChange, SliceChange
-from headcount.statistics import Delta, loss_deltas
+from headcount.statistics import few_examples, loss_deltas
 from headcount.tap import Anatomy, Tap
 from headcount.tasks import Evaluation, Task, evaluate
 
@@ -49,56 +48,46 @@ Slices = Mapping[str, Int[np.ndarray, " some"]]
 """Indices of the examples in every slice, by its name."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class BeforeAfter:
-    """Results of the dense and the pruned model on a data set."""
+def changes(
+    task: Task,
+    before: Evaluation,
+    after: Evaluation,
+    parts: Slices | None = None,
+    seed: int = 0,
+) -> DataSetChange:
+    """Changes of score and loss with 95 % intervals and p, and the same by slice.
 
-    task: Task
-    """The data set."""
-    before: Evaluation
-    """Evaluation of the first model."""
-    after: Evaluation
-    """Evaluation of the second model."""
+    Args:
+        task: the data set.
+        before: evaluation of the first model.
+        after: evaluation of the second model.
+        parts: indices of the examples in every slice, by its name.
+        seed: seed of the resamples.
+    """
 
-    def changes(self, parts: Slices | None = None, seed: int = 0) -> DataSetChange:
-        """Changes of score and loss with 95 % intervals and p, and the same by slice.
-
-        Args:
-            parts: indices of the examples in every slice, by its name.
-            seed: seed of the resamples.
-        """
-        whole = self._change(np.arange(self.task.num_examples), seed)
-        found = {name: self._change(index_S, seed) for name, index_S in (parts or {}).items()}
-        return DataSetChange(whole.examples, whole.score, whole.loss, found)
-
-    def _change(self, index_S: Int[np.ndarray, " some"], seed: int) -> SliceChange:
+    def over(index_S: Int[np.ndarray, " some"]) -> SliceChange:
         """The changes over some examples."""
-        task, before, after = self.task, self.before, self.after
         dropped = score_deltas(task, [after], before, seed=seed, index_N=index_S)[0]
         before_S, after_S = (each.loss_N[index_S] for each in (before, after))
         count_S = before.count_N[index_S]
         risen = loss_deltas(after_S[None], before_S, count_S, 1000, seed)[0]
         scores = (task.score(before, index_S), task.score(after, index_S))
-        losses = [float(loss_S.sum() / count_S.sum()) for loss_S in (before_S, after_S)]
+        first, second = (float(each_S.sum() / count_S.sum()) for each_S in (before_S, after_S))
         return SliceChange(
-            examples=len(index_S),
-            score=_change(task.metric, task.higher_is_better, scores, dropped),
-            loss=_change("loss", False, losses, risen),
+            len(index_S),
+            MetricChange(task.metric, task.higher_is_better, *scores, *dropped),
+            MetricChange("loss", False, first, second, *risen),
         )
 
+    whole = over(np.arange(task.num_examples))
+    found = {name: over(index_S) for name, index_S in (parts or {}).items()}
+    return DataSetChange(whole.examples, whole.score, whole.loss, found)
 
-def _change(name: str, higher_is_better: bool, ends: Sequence[float], delta: Delta) -> MetricChange:
-    return MetricChange(
-        name=name,
-        higher_is_better=higher_is_better,
-        before=ends[0],
-        after=ends[1],
-        drop=delta.delta,
-        low=delta.low,
-        high=delta.high,
-        p=delta.p,
-    )
+
+def few_in(tasks: Mapping[str, Task]) -> tuple[str, ...]:
+    """A warning for each data set that is too small for exact intervals."""
+    each = (few_examples(task.num_examples, f"{name} example") for name, task in tasks.items())
+    return tuple(chain.from_iterable(each))
 
 
 def slices(task: Task, known: Task, max_tokens: int = MAX_TOKENS) -> Slices:

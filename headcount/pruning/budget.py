@@ -3,13 +3,14 @@
 import hashlib
 import json
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import SupportsIndex, final
 
 from headcount.compaction import compact
-from headcount.core import Head, Heads, InputError, Plan, amount
+from headcount.core import Head, Heads, InputError, LayerId, Plan, amount
 from headcount.models import Loaded
 from headcount.pruning.options import check_share
 from headcount.tap import Anatomy
@@ -320,14 +321,10 @@ def _in_groups(units: Units, site: str | None) -> str:
 
 def _by_single_heads(units: Units, site: str | None, number: int) -> str:
     """What is possible if heads that share keys and values need not be pruned together."""
-    layers: dict[tuple[str, int], list[Unit]] = {}
-    for unit in units.units:
-        if len(unit) > 1:
-            layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)
-    if not layers:
+    if not (layers := _by_layer(unit for unit in units.units if len(unit) > 1)):
         return ""
     single = tuple((head,) for unit in units.units for head in unit)
-    groups = tuple(map(tuple, layers.values()))
+    groups = tuple(map(tuple, layers))
     possible = Units(units.heads, single, groups, units.protected).possible(site)
     whole = units.possible(site)
     shown = ", ".join(map(str, whole if len(whole) < 12 else [*whole[:3], "...", *whole[-3:]]))
@@ -368,8 +365,14 @@ def check_prunable(loaded: Loaded, units: Units | None = None) -> None:
 
 def _trial(units: Units) -> list[Unit]:
     """The last unit of every layer with several; if none has, all layers except the first."""
-    layers: dict[tuple[str, int], list[Unit]] = {}
-    for unit in units.units:
-        layers.setdefault((unit[0].site, unit[0].layer), []).append(unit)
-    several = [each[-1] for each in layers.values() if len(each) > 1]
-    return several or [each[0] for each in list(layers.values())[1:]]
+    layers = _by_layer(units.units)
+    several = [each[-1] for each in layers if len(each) > 1]
+    return several or [each[0] for each in layers[1:]]
+
+
+def _by_layer(units: Iterable[Unit]) -> list[list[Unit]]:
+    """The units of each layer."""
+    layers = defaultdict[LayerId, list[Unit]](list)
+    for unit in units:
+        layers[unit[0].layer_id].append(unit)
+    return [*layers.values()]

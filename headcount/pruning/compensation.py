@@ -109,12 +109,23 @@ def output_moments(
         InputError: if a layer has no output projection of its own.
     """
     check_compensable(anatomy)
-    listener = _OutputListener()
-    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=listener):
-        for batch in task.batches(max_tokens):
-            listener.batch = batch.to(input_device(model))
-            task.losses(model, listener.batch)
-    return listener.sums
+    sums: dict[LayerId, OutputMoments] = {}
+    batch: TaskBatch | None = None
+
+    def add(layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]) -> None:
+        nonlocal sums
+        assert batch is not None
+        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
+        is_query_R = batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
+        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
+        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
+        sums = added(sums, {layer.layer_id: new})
+
+    with evaluating(model), torch.inference_mode(), heard(model, anatomy, head_outputs=add):
+        for each in task.batches(max_tokens):
+            batch = each.to(input_device(model))
+            task.losses(model, batch)
+    return sums
 
 
 def check_compensable(anatomy: Anatomy) -> None:
@@ -135,25 +146,6 @@ def check_compensable(anatomy: Anatomy) -> None:
                 f"Expected layers with weights of their own, got {path}, which is {len(layers)} "
                 "layers at once. Leave folding and rescaling out."
             )
-
-
-class _OutputListener:
-    """Sums up the heads' outputs of the announced batch."""
-
-    def __init__(self) -> None:
-        self.sums: dict[LayerId, OutputMoments] = {}
-        self.batch: TaskBatch | None = None
-
-    def __call__(
-        self, layer: AttentionLayer, output_BQHD: Float[Tensor, "batch query head dim"]
-    ) -> None:
-        """Add one layer's outputs."""
-        assert self.batch is not None
-        rows_RO = output_BQHD.reshape(-1, layer.num_heads * layer.head_dim)
-        is_query_R = self.batch.is_query(layer.site, (len(rows_RO), 1)).flatten()
-        output_QO = rows_RO[is_query_R.to(rows_RO.device)].double()
-        new = OutputMoments(len(output_QO), output_QO.sum(0), output_QO.T @ output_QO)
-        self.sums = added(self.sums, {layer.layer_id: new})
 
 
 def fold(loaded: Loaded, plan: Plan, sums: Mapping[LayerId, OutputMoments]) -> Loaded:
@@ -234,40 +226,19 @@ def _remade(
     layer: AttentionLayer,
 ) -> Float64[Tensor, "output hidden"]:
     """The output projection that fits best; rows of pruned heads don't matter."""
+    second_OO = moment.second(centred)
     if per == "map":
-        return _new_map(moment, weight_OM, kept_O, centred)
+        new_OM = weight_OM.clone()
+        new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
+        return new_OM
     width = layer.head_dim if per == "head" else 1
-    return _scales(moment, weight_OM, kept_O, width, centred)[:, None] * weight_OM
-
-
-def _scales(
-    moment: OutputMoments,
-    weight_OM: Float64[Tensor, "output hidden"],
-    kept_O: Tensor,
-    width: int,
-    centred: bool,
-) -> Float64[Tensor, " output"]:
-    """The best scale for every `width` dimensions of kept heads; 1 for those of pruned heads."""
     # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
-    product_OO = moment.second(centred) * (weight_OM @ weight_OM.T)
+    product_OO = second_OO * (weight_OM @ weight_OM.T)
     blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))
     kept_G = kept_O[::width]
     scale_G = torch.ones_like(blocks_GG[0])
     scale_G[kept_G] = _solved(blocks_GG[kept_G][:, kept_G], blocks_GG[kept_G].sum(1)[:, None])[:, 0]
-    return scale_G.repeat_interleave(width)
-
-
-def _new_map(
-    moment: OutputMoments,
-    weight_OM: Float64[Tensor, "output hidden"],
-    kept_O: Tensor,
-    centred: bool,
-) -> Float64[Tensor, "output hidden"]:
-    """The best map from the kept heads' outputs; rows of pruned heads are not changed."""
-    second_OO = moment.second(centred)
-    new_OM = weight_OM.clone()
-    new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
-    return new_OM
+    return scale_G.repeat_interleave(width)[:, None] * weight_OM
 
 
 def _solved(

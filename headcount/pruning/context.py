@@ -7,7 +7,7 @@ causal models, from repeated random tokens, which takes seconds.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, final
@@ -175,9 +175,26 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a choice of heads runs, and on how many examples."""
+
+    seed: int = 0
+    """Seed of everything that is drawn."""
+    max_tokens: int = MAX_TOKENS
+    """Number of padded tokens in a batch."""
+    state: Path | None = None
+    """Folder for intermediate state, from which an interrupted call resumes; None for no state."""
+    progress: Progress = silent
+    """Function called with a stage's name, how much is done, and the total."""
+    calibration: int = CALIBRATION
+    """Number of training examples drawn, or all if there are fewer, for steps without training:
+    scores of heads, folding, rescaling."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class PruningContext:
+class PruningContext(Running):
     """What a method has to choose heads with."""
 
     loaded: Loaded
@@ -185,14 +202,6 @@ class PruningContext:
     """Training data; some of its examples are used to score heads."""
     units: Units
     """What can be pruned: single heads or entire groups; and which heads must be kept."""
-    seed: int = 0
-    max_tokens: int = MAX_TOKENS
-    state: Path | None = None
-    """Folder for intermediate state, from which an interrupted choice resumes."""
-    progress: Progress = silent
-    calibration: int = CALIBRATION
-    """Number of examples drawn from `train`, or all if it has fewer, for steps without training:
-    scores of heads, folding, rescaling."""
     roles: Roles = field(default_factory=dict)
     """Roles of the heads, by head name; empty if none were looked for."""
 
@@ -229,7 +238,7 @@ class PruningContext:
 
 @final
 @dataclass(frozen=True)
-class PruneSettings:
+class PruneSettings(Running):
     """Settings of `prune` beside model, data, method and budget: sites, seed, state and the like.
 
     >>> PruneSettings(sites=("encoder.self",), calibration=500, seed=1).whole_groups
@@ -247,16 +256,6 @@ class PruneSettings:
     roles: Roles | None = None
     """Roles of the heads by an analysis, such as `read_roles` gives; of causal models, induction
     and the like are found without."""
-    calibration: int = PruningContext.calibration
-    """Number of training examples drawn for steps without training: scores, folding, rescaling."""
-    seed: int = 0
-    """Seed of everything that is drawn."""
-    max_tokens: int = PruningContext.max_tokens
-    """Number of padded tokens in a batch."""
-    state: Path | None = None
-    """Folder for intermediate state, from which an interrupted call resumes; None for no state."""
-    progress: Progress = silent
-    """Function called with a stage's name, how much is done, and the total."""
 
     def context(self, loaded: Loaded, train: Task, with_roles: bool = False) -> PruningContext:
         """What a method has to choose heads with.
@@ -275,17 +274,9 @@ class PruneSettings:
         roles: Roles = {}
         if self.protect or with_roles:
             roles = known_roles(loaded, self.seed, self.roles, self.progress)
-        return PruningContext(
-            loaded,
-            train,
-            units.protecting(protected_heads(self.protect, loaded, roles)),
-            seed=self.seed,
-            max_tokens=self.max_tokens,
-            state=self.state,
-            progress=self.progress,
-            calibration=self.calibration,
-            roles=roles,
-        )
+        units = units.protecting(protected_heads(self.protect, loaded, roles))
+        how = {each.name: getattr(self, each.name) for each in fields(Running)}
+        return PruningContext(loaded, train, units, roles, **how)
 
     @property
     def signed_options(self) -> Mapping[str, object]:

@@ -6,9 +6,9 @@ ranks extends its order from budget to budget. A method that learns its choice t
 Reference: Analyzing Multi-Head Self-Attention (Voita et al., 2019), figures 7 to 10, https://arxiv.org/abs/1905.09418
 """  # noqa: E501
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,37 +151,49 @@ def curve(
     budgets = [by_site(may_go, keep)[None] for keep in keeps]
     for method in methods.values():
         check_finetunings(trial.context, method)
-    suited = _Suited(dict(methods), unsuited)
-    wanted = points(suited.methods, budgets, seeds)
+    wanted = points(methods, budgets, seeds)
     dense = [Point(ALL, 0, len(may_go.heads))] if with_dense else []
     controls = [
         Point(name, seeds[0], len(may_go.heads), is_control=True)
-        for name in trained(suited.methods)
+        for name in trained(methods)
         if trial.controls
     ]
     with ExitStack() as stack:
         if trial.context.state is None:  # a temporary one still makes each ranking only once
             folder = Path(stack.enter_context(TemporaryDirectory()))
             trial = replace(trial, context=replace(trial.context, state=folder))
-        return _measured(trial, suited, [*dense, *controls, *wanted], f"{trial.signature}|{key}")
+        every, key = [*dense, *controls, *wanted], f"{trial.signature}|{key}"
+        return _measured(trial, dict(methods), every, key, unsuited)
 
 
-def _measured(trial: Trial, suited: "_Suited", wanted: Sequence[Point], key: str) -> CurvePoints:
-    """All points; those that are already done are not measured again."""
-    context = trial.context
+def _measured(
+    trial: Trial,
+    methods: dict[str, Method],
+    wanted: Sequence[Point],
+    key: str,
+    unsuited: Callable[[str, str], None] | None,
+) -> CurvePoints:
+    """All points that are not done already; methods that do not suit the model are left out."""
+    context, reasons = trial.context, dict[str, str]()
     assert context.state is not None
     done = Kept(context.state / "points.json", key, "the points of a curve", CurvePoint)
     for number, point in enumerate(wanted):
         context.progress("points", number, len(wanted))
-        if suited.has(point):
-            with suited.or_left_out(point.method):
-                name = _name(point, suited.methods)
-                done.once(name, partial(_point, trial, suited.methods, point))
-    if not suited.methods:
-        raise InputError(f"No method can choose heads of this model: {suited.reasons}")
+        if point.method not in (ALL, *methods):
+            continue
+        try:
+            done.once(_name(point, methods), partial(_point, trial, methods, point))
+        except UnsuitedError as error:
+            if unsuited is None:
+                raise
+            del methods[point.method]
+            reasons[point.method] = str(error)
+            unsuited(point.method, str(error))
+    if not methods:
+        raise InputError(f"No method can choose heads of this model: {reasons}")
     context.progress("points", len(wanted), len(wanted))
-    names = [_name(point, suited.methods) for point in wanted if suited.has(point)]
-    return CurvePoints(tuple(done[name] for name in names))
+    left = [point for point in wanted if point.method in (ALL, *methods)]
+    return CurvePoints(tuple(done[_name(point, methods)] for point in left))
 
 
 def _point(trial: Trial, methods: Mapping[str, Method], point: Point) -> CurvePoint:
@@ -194,33 +206,6 @@ def _name(point: Point, methods: Mapping[str, Method]) -> str:
     """Name of a point in the file; it differs for a method with other options."""
     made_by = methods.get(point.method)
     return f"{point.name} {short_hash(repr(made_by), 8)}"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Suited:
-    """The methods that suit the model, as far as known."""
-
-    methods: dict[str, Method]
-    unsuited: Callable[[str, str], None] | None
-    """Called with the name of a method that fails, and the reason; None raises the error."""
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    @contextmanager
-    def or_left_out(self, name: str) -> Iterator[None]:
-        """Continue without a method that does not suit the model, unless that is an error."""
-        try:
-            yield
-        except UnsuitedError as error:
-            if self.unsuited is None:
-                raise
-            del self.methods[name]
-            self.reasons[name] = str(error)
-            self.unsuited(name, str(error))
-
-    def has(self, point: Point) -> bool:
-        """Whether the point belongs to the given model itself, or to a method that is left."""
-        return point.method == ALL or point.method in self.methods
 
 
 def trained(methods: Mapping[str, Method]) -> dict[str, FinetuneConfig]:

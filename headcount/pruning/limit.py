@@ -13,7 +13,7 @@ from functools import partial
 from typing import final
 
 from headcount.core import InputError, Kept, amount
-from headcount.models import Loaded, signature
+from headcount.models import signature
 from headcount.pruning.before_after import drop, evaluate_gated
 from headcount.pruning.budget import GivenKeep, Keep, Units, by_site, dense, share
 from headcount.pruning.context import PruningContext
@@ -203,7 +203,8 @@ def choose(
     file = context.state and context.state / "limit.json"
     key = _key(limit, method, context, dev)
     if limit.latency is not None:  # milliseconds hold for one machine
-        key = f"{key}|on:{_timed_on(context.loaded)}"
+        on = Machine.of(context.loaded.model)
+        key = f"{key}|on:name {on.name}, cores {on.cores}, threads {on.threads}"
     kept = Kept(file, key, "the search of a budget", float)
 
     def measure(number: int) -> float:
@@ -228,11 +229,6 @@ def _search_space(
         return possible[::-1], limit.max_drop, f"a drop of {dev.metric}"
     assert limit.latency is not None
     return possible, limit.latency, "a latency in ms"
-
-
-def _timed_on(loaded: Loaded) -> str:
-    found = Machine.of(loaded.model)
-    return f"name {found.name}, cores {found.cores}, threads {found.threads}"
 
 
 def _key(limit: BudgetSpec, method: Method, context: PruningContext, dev: Task) -> str:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from headcount.compaction import compact
 from headcount.core import InputError, Plan, brief_repr, by_one, options_of
 from headcount.models import Loaded, as_loaded, revision
-from headcount.pruning.before_after import BeforeAfter, slices
+from headcount.pruning.before_after import changes, few_in, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
 from headcount.pruning.compensation import Compensation, run_stages
 from headcount.pruning.context import (
@@ -28,7 +28,7 @@ from headcount.pruning.context import (
     protected_heads,
 )
 from headcount.pruning.limit import BudgetSpec, Chosen, broken_limit, choose, kept_limit
-from headcount.pruning.methods.method import Method, Ranking, Selection, check_finetunings
+from headcount.pruning.methods.method import Method, Selection, check_finetunings
 from headcount.pruning.methods.registry import as_method
 from headcount.results import (
     CeilingRecord,
@@ -42,27 +42,19 @@ from headcount.results import (
     SliceChange,
 )
 from headcount.speed import cache_record, ceiling, latency
-from headcount.statistics import few_examples
 from headcount.tap import input_device
 from headcount.tasks import Evaluation, Task, TaskSplits, evaluate
 from headcount.training import finetune
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Control:
-    """The dense model after its trainings."""
-
-    loaded: Loaded
-    """The model."""
-    trainings: tuple[ControlTraining, ...]
-    """Its trainings, in order."""
-
-
 def control(
     stages: Compensation, method: Method, context: PruningContext, dev: Task
-) -> Control | None:
-    """Train the dense model as the pruned one was; None if no training changed any weights."""
+) -> tuple[Loaded, tuple[ControlTraining, ...]] | None:
+    """Train the dense model as the pruned one was; None if no training changed any weights.
+
+    Returns:
+        The dense model after its trainings, and these in order.
+    """
     trainings = {"choice": method.tuning, "recovery": stages.recovery}
     wanted = {name: each for name, each in trainings.items() if each and each.trained != "gates"}
     if not stages.control or not wanted:
@@ -78,7 +70,7 @@ def control(
         is_kept = name == "choice" or _loss(tuned, dev, context) < _loss(loaded, dev, context)
         loaded = tuned if is_kept else loaded
         done.append(ControlTraining(settings=asdict(tuning), taught=given.is_taught, kept=is_kept))
-    return Control(loaded, tuple(done))
+    return loaded, tuple(done)
 
 
 def _loss(loaded: Loaded, dev: Task, context: PruningContext) -> float:
@@ -185,7 +177,7 @@ class Pruning:
             data_sets=compared,
             warnings=(
                 *broken_limit(limit, within_limit, latency),
-                *_few(tasks),
+                *few_in(tasks),
                 *losses_of(plan, loaded, self.context.roles, chosen.selection.scores),
             ),
         )
@@ -247,8 +239,7 @@ class Pruning:
         for number, (name, task) in enumerate(tasks.items()):
             self.context.progress("intervals", number, len(tasks))
             parts = slices(task, self.context.train, self.context.max_tokens)
-            both = BeforeAfter(task, before[name], after[name])
-            found[name] = both.changes(parts, self.context.seed)
+            found[name] = changes(task, before[name], after[name], parts, self.context.seed)
         self.context.progress("intervals", len(tasks), len(tasks))
         return found
 
@@ -267,20 +258,21 @@ class Pruning:
         made = control(self.stages, self.method, self.context, self.dev)
         if made is None:
             return None
-        after = self._evaluated("control", made.loaded, tasks)
+        loaded, trainings = made
+        after = self._evaluated("control", loaded, tasks)
         seed, found = self.context.seed, {}
         for name, task in tasks.items():
-            trained = BeforeAfter(task, before[name], after[name]).changes(seed=seed)
-            beside = BeforeAfter(task, after[name], pruned[name]).changes(seed=seed)
+            trained = changes(task, before[name], after[name], seed=seed)
+            beside = changes(task, after[name], pruned[name], seed=seed)
             part = SliceChange(beside.examples, beside.score, beside.loss)
             found[name] = ControlChange(trained, part)
-        return ControlRecord(made.trainings, found)
+        return ControlRecord(trainings, found)
 
 
 def prune(
     model: Loaded | PreTrainedModel,
     splits: TaskSplits | Task,
-    method: Method | Ranking | str = "auto",
+    method: Method | str = "auto",
     keep: BudgetSpec | GivenKeep | None = None,
     compensation: Compensation | None = None,
     settings: PruneSettings | None = None,
@@ -325,15 +317,6 @@ def prune(
     return replace(pruned, record=record)
 
 
-def _few(tasks: Mapping[str, Task]) -> list[str]:
-    """A warning for each data set that is too small for exact intervals."""
-    return [
-        sentence
-        for name, task in tasks.items()
-        for sentence in few_examples(task.num_examples, f"{name} example")
-    ]
-
-
 def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:
     """The arguments of the command that set options of the method and of the recovery."""
     found: dict[str, Any] = {"options": method.changed_options}
@@ -346,7 +329,7 @@ def _arguments(method: Method, compensation: Compensation) -> dict[str, Any]:
 def choose_heads(
     model: Loaded | PreTrainedModel,
     task: Task,
-    method: Method | Ranking | str,
+    method: Method | str,
     keep: GivenKeep,
     sites: Sequence[str] | None = None,
     seed: int = 0,
@@ -374,7 +357,7 @@ def choose_heads(
     if protect:
         roles = known_roles(loaded, seed)
         units = units.protecting(protected_heads(protect, loaded, roles))
-    selection = method.choose(PruningContext(loaded, task, units, seed), dense(keep))
+    selection = method.choose(PruningContext(loaded, task, units, seed=seed), dense(keep))
     return replace(selection.plan, model=revision(loaded.model))
 
 

@@ -16,22 +16,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
+from headcount.reports.documents.syntax import chosen
 from headcount.reports.names import MEASURES, SITE_TITLES
-from headcount.reports.relation_view import chosen
 from headcount.results import (
     MODEL,
     RANDOM,
     READING,
     Analysis,
     Correlation,
-    HeadRow,
     Matching,
     Signature,
     TraitStrength,
@@ -94,7 +93,7 @@ def _has(run: Analysis, column: str) -> bool:
 
 
 def _by_score(name: str, one: Analysis, other: Analysis) -> PruningOrder:
-    scores = [{row.head: row.values[name] for row in run.rows} for run in (one, other)]
+    scores = [_column(run, name) for run in (one, other)]
     totals = [_shares(run, its) for run, its in zip((one, other), scores, strict=True)]
     means = [_means(run, its) for run, its in zip((one, other), scores, strict=True)]
     budgets = []
@@ -105,7 +104,7 @@ def _by_score(name: str, one: Analysis, other: Analysis) -> PruningOrder:
         budgets.append(_kept(share, (one, set(best[0])), (other, set(best[1]))))
     sites = dict.fromkeys((*one.sites, *other.sites))
     importance = {site: (totals[0].get(site, 0.0), totals[1].get(site, 0.0)) for site in sites}
-    return PruningOrder(name, importance, _over_cells(*means), tuple(budgets))
+    return PruningOrder(name, importance, _correlated(*means), tuple(budgets))
 
 
 def _shares(run: Analysis, scores: Mapping[str, float]) -> dict[str, float]:
@@ -122,9 +121,14 @@ def _means(run: Analysis, scores: Mapping[str, float]) -> dict[Cell, float]:
     return {cell: float(np.mean(values)) for cell, values in cells.items()}
 
 
-def _over_cells(one: Mapping[Cell, float], other: Mapping[Cell, float]) -> Correlation:
-    shared = [cell for cell in one if cell in other]
-    values = [np.array([its[cell] for cell in shared], dtype=float) for its in (one, other)]
+def _column(run: Analysis, name: str) -> dict[str, float]:
+    return {row.head: row.values[name] for row in run.rows}
+
+
+def _correlated(one: Mapping[Any, float], other: Mapping[Any, float]) -> Correlation:
+    """The rank correlation over the heads, or the cells, that both have."""
+    shared = [each for each in one if each in other]
+    values = [np.array([its[each] for each in shared], dtype=float) for its in (one, other)]
     return correlation(values[0], values[1])
 
 
@@ -136,7 +140,7 @@ def _kept(share: float, *sides: tuple[Analysis, set[str]]) -> KeptHeads:
     cells = [
         _means(run, {row.head: float(row.head in kept) for row in run.rows}) for run, kept in sides
     ]
-    return KeptHeads(share, (counts[0], counts[1]), _over_cells(*cells))
+    return KeptHeads(share, (counts[0], counts[1]), _correlated(*cells))
 
 
 def _by_curve(one: Analysis, other: Analysis) -> Iterator[PruningOrder]:
@@ -232,6 +236,8 @@ class RelationPair:
 
 def relation_pairs(one: Analysis, other: Analysis) -> tuple[RelationPair, ...]:
     """Relations that both runs tested, those with the largest difference first."""
+    if one.traits is None or other.traits is None:
+        return ()
     first, second = chosen(one), chosen(other)
     shared = [name for name in first if name in second]
     pairs = [RelationPair(name, (first[name], second[name])) for name in shared]
@@ -299,11 +305,10 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
         counts={site: _counts(one, other, site) for site in sites},
         changes=tuple(changes),
         same_roles=sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs),
-        by_head={
-            name: correlation(_of_heads(one, name), _of_heads(other, name)) for name in shared
-        },
+        by_head={name: _correlated(_column(one, name), _column(other, name)) for name in shared},
         by_layer={
-            name: correlation(_of_layers(one, name), _of_layers(other, name)) for name in shared
+            name: _correlated(*(_means(run, _column(run, name)) for run in (one, other)))
+            for name in shared
         },
         orders=pruning_orders(one, other),
         warnings=warnings,
@@ -329,17 +334,6 @@ def _counts(one: Analysis, other: Analysis, site: str) -> dict[str, tuple[int, i
     ]
     roles = (*one.record.inputs.roles, "none")
     return {role: (counts[0][role], counts[1][role]) for role in roles}
-
-
-def _of_heads(run: Analysis, column: str) -> np.ndarray:
-    return np.array([row.values[column] for row in run.rows])
-
-
-def _of_layers(run: Analysis, column: str) -> np.ndarray:
-    layers: dict[tuple[str, int], list[HeadRow]] = {}
-    for row in run.rows:
-        layers.setdefault(row.layer_id, []).append(row)
-    return np.array([np.mean([row.values[column] for row in rows]) for rows in layers.values()])
 
 
 SKIPPED = ("ablation_low", "ablation_high", "ablation_p", "positional_offset", "rare_cases")

@@ -26,6 +26,9 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
 
 from headcount.core import InputError
 from headcount.results import (
@@ -161,7 +164,8 @@ class _Matcher:
 
     def _matching(self, is_allowed: Bool[np.ndarray, "one other"] | None) -> SiteMatching:
         one, other = self.pair
-        distances = _distances(*(side.standardised(self.traits) for side in self.pair))
+        places = [side.standardised(self.traits) for side in self.pair]
+        distances = cdist(places[0], places[1])
         pairs = assign(distances, is_allowed)
         distance = float(distances[pairs].mean())
         apart = _layers_apart(one.layers, other.layers)
@@ -192,7 +196,7 @@ class _Matcher:
         one, other = (side.standardised(self.traits) for side in self.pair)
         found = []
         for _ in range(REMATCHED):
-            distances = _distances(one, random.permuted(other, axis=0))
+            distances = cdist(one, random.permuted(other, axis=0))
             found.append(distances[assign(distances, is_allowed)].mean())
         return np.array(found)
 
@@ -203,8 +207,8 @@ class _Matcher:
         drawn = list[_Drawn]()
         for role in dict.fromkeys(role for _, role in self.traits):
             chosen_by = [key for key in self.traits if key[1] != role]
-            sides = (side.standardised(chosen_by) for side in self.pair)
-            own = assign(_distances(*sides), is_allowed)
+            places = [side.standardised(chosen_by) for side in self.pair]
+            own = assign(cdist(places[0], places[1]), is_allowed)
             one, other = (side.traits for side in self.pair)
             held_out = [key for key in self.traits if key[1] == role]
             numbers = [(key[0], role, one[key], other[key]) for key in held_out]
@@ -285,8 +289,6 @@ def assign(
         distances: distances of heads of two models.
         is_allowed: blocks of heads that can be paired (the heads of a layer); None for all.
     """
-    from scipy.optimize import linear_sum_assignment
-
     if is_allowed is None:
         return linear_sum_assignment(distances)
     rows, columns = list[int](), list[int]()
@@ -299,12 +301,6 @@ def assign(
         columns += beside[other].tolist()
     order = np.argsort(rows)
     return np.array(rows)[order], np.array(columns)[order]
-
-
-def _distances(one: np.ndarray, other: np.ndarray) -> Float[np.ndarray, "one other"]:
-    from scipy.spatial.distance import cdist
-
-    return cdist(one, other)
 
 
 def _layers_apart(one: np.ndarray, other: np.ndarray) -> Float[np.ndarray, "one other"]:
@@ -332,8 +328,6 @@ def _within(layers: np.ndarray, orders: Int[np.ndarray, "draw pair"]) -> np.ndar
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks of mean 0 and length 1, whose products are rank correlations; 0 if all are equal."""
-    from scipy.stats import rankdata
-
     ranks = rankdata(values) - (len(values) + 1) / 2
     length = np.linalg.norm(ranks)
     return ranks / length if length else ranks

@@ -49,7 +49,6 @@ from .curve import CurvePoint as CurvePoint
 from .curve import CurvePoints as CurvePoints
 from .curve import CurveRecord as CurveRecord
 from .evaluation import EvaluationRecord as EvaluationRecord
-from .expected import expected_scores as expected_scores
 from .explanation import LEVELS as LEVELS
 from .explanation import SPLIT_FROM as SPLIT_FROM
 from .explanation import UNLIKELY as UNLIKELY
@@ -67,15 +66,14 @@ from .importance import AGREED as AGREED
 from .importance import METRICS as METRICS
 from .importance import AblationFacts as AblationFacts
 from .importance import Across as Across
+from .importance import Agreement as Agreement
 from .importance import CausalGates as CausalGates
 from .importance import Correlation as Correlation
 from .importance import Effect as Effect
 from .importance import GateCheck as GateCheck
 from .importance import ImportanceRecord as ImportanceRecord
-from .importance import Matrix as Matrix
 from .importance import SiteEffect as SiteEffect
 from .importance import loss_unit as loss_unit
-from .importance import read_assessment as read_assessment
 from .importance import read_head_table as read_head_table
 from .matching import Chance as Chance
 from .matching import MatchedPair as MatchedPair
@@ -94,6 +92,7 @@ from .profiles import Role as Role
 from .profiles import Roles as Roles
 from .profiles import TraitStrength as TraitStrength
 from .profiles import does as does
+from .profiles import expected_scores as expected_scores
 from .profiles import finding as finding
 from .profiles import kind_of_trait as kind_of_trait
 from .profiles import target_of as target_of

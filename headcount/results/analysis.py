@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from headcount.core import Head, HeadTable, InputError, amount, drawn_card, drawn_html, reading
+from headcount.core import Head, HeadTable, InputError, amount, drawn_card, reading
 from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXAMPLES, TARGETS, CONFIRMATION = "examples.json", "targets.txt", "confirmation.md"
-SCORES = (ImportanceRecord.FILE, ImportanceRecord.PAGE, "evaluation.json", "translations.txt")
+SCORES = (
+    *(ImportanceRecord.FILE, *ImportanceRecord.DOCUMENTS),
+    *("evaluation.json", "translations.txt"),
+)
 """Files of other commands: the importance of the heads and the scores of the model."""
 LISTS = ("roles", "tendencies")
 """Columns of the table of heads that hold lists."""
@@ -134,10 +137,6 @@ class Analysis(Result[RunRecord]):
         what = f"{amount(len(self.heads.frame), 'head')} on {sentences}, {found} with a role"
         return f"Analysis({self.record.model!r}: {what})"
 
-    def _repr_html_(self) -> str:
-        """The report, in a frame."""
-        return drawn_html(self)
-
     def card(self, head: str) -> Any:
         """The card of one head, which notebooks display and `.save(path)` writes.
 
@@ -179,7 +178,7 @@ class Analysis(Result[RunRecord]):
     @cached_property
     def expected(self) -> Mapping[tuple[str, str], float]:
         """Scores to expect in new texts of this kind, by head and trait; see `expected_scores`."""
-        from headcount.results.expected import expected_scores  # only here: needs SciPy
+        from headcount.results.profiles import expected_scores  # only here: needs SciPy
 
         return expected_scores(self.traits or {}, self.record.thresholds)
 

@@ -13,7 +13,7 @@ _DISTANCES = "distances between heads"
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class HeadPlace:
     """Where one head is among the heads of its site."""
 
@@ -30,7 +30,7 @@ class HeadPlace:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LayerTest:
     """Whether heads of one layer are nearer to each other than to other heads."""
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from headcount.core import InputError, amount
 from headcount.results.analysis import Analysis
-from headcount.results.expected import BothHalves
-from headcount.results.profiles import TraitStrength, kind_of_trait
+from headcount.results.profiles import BothHalves, TraitStrength, kind_of_trait
 from headcount.results.run import MOST_TEXTS, RunRecord
 from headcount.results.signature import READING, SAME_MODEL
 from headcount.statistics import holm

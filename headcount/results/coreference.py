@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import CorpusRecord, Result, table
+from headcount.results.store import CorpusRecord, Result, select, table
 
 _ACCURACIES = "accuracies of antecedents"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CoreferenceRow:
     """How often one head chooses an antecedent, and how often the baselines do."""
 
@@ -33,7 +33,7 @@ class CoreferenceRow:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ChosenHead(CoreferenceRow):
     """The best head of one half of the documents, on the other half."""
 
@@ -42,7 +42,7 @@ class ChosenHead(CoreferenceRow):
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NameRow:
     """How often one head chooses the name that a pronoun means, out of two (GAP)."""
 
@@ -108,5 +108,4 @@ class Coreference(Result[CoreferenceRecord]):
 
     def ranked(self, kind: str = "all") -> list[CoreferenceRow]:
         """The rows of one kind of mention, the best head first."""
-        rows = [row for row in self.rows if row.kind == kind]
-        return sorted(rows, key=lambda row: -row.accuracy)
+        return sorted(select(self.rows, kind=kind), key=lambda row: -row.accuracy)

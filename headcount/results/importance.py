@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from headcount import numbers
-from headcount.core import SITES, HeadTable, InputError, LayerId, omitted, reading
+from headcount.core import SITES, HeadTable, LayerId, omitted, reading
 from headcount.results.store import Record
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 AGREED = 0.5
 """A head is called facilitating or interfering if it is so by more than this in every set."""
@@ -147,14 +143,35 @@ Rows = tuple[tuple[float, ...], ...]
 
 
 @final
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation over heads with its 95 % interval."""
+
+    rho: float
+    low: float
+    high: float
+    num_heads: int
+    """Number of heads that have both numbers, the others are left out; 0 if not stored."""
+
+    def __str__(self) -> str:
+        rho, low, high = map(numbers.correlation, (self.rho, self.low, self.high))
+        return f"{rho}, {low} to {high}"
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether the interval holds 0."""
+        return self.low <= 0 <= self.high
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
-class Matrix:
+class Agreement:
     """Rank correlations between scores, with the conclusion."""
 
     names: tuple[str, ...]
     """Columns of the head table that are compared."""
     rho: Rows
-    """Correlations; NaN where one is unknown."""
+    """Correlations; NaN where a score is the same for all heads or fewer than 4 heads have both."""
     low: Rows
     """Lower ends of the 95 % intervals."""
     high: Rows
@@ -172,21 +189,27 @@ class Matrix:
             if [len(row) for row in rows] != [size] * size:
                 raise ValueError(f"expected a matrix of {size} x {size}, got {rows}")
 
+    def of(self, one: str, other: str) -> Correlation:
+        """The correlation of two scores."""
+        row, column = self.names.index(one), self.names.index(other)
+        rho, low, high = (each[row][column] for each in (self.rho, self.low, self.high))
+        return Correlation(rho, low, high, self.num_heads[row][column] if self.num_heads else 0)
 
-@final
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation over heads with its 95 % interval."""
+    def ranked(self, of: str = "ablation_delta") -> list[tuple[str, Correlation]]:
+        """The other known scores, from the best predictor to the worst, whatever their sign.
 
-    rho: float
-    low: float
-    high: float
-    num_heads: int
-    """Number of heads that have both numbers; the others are left out."""
+        Scores whose correlation differs from chance come before the others, which may have
+        numbers for fewer heads.
+        """
+        if of not in self.names:
+            return []
+        found = [(name, self.of(name, of)) for name in self.names if name != of]
+        known = [(name, each) for name, each in found if each.rho == each.rho]
+        return sorted(known, key=lambda pair: (pair[1].may_be_chance, -abs(pair[1].rho)))
 
-    def __str__(self) -> str:
-        rho, low, high = map(numbers.correlation, (self.rho, self.low, self.high))
-        return f"{rho}, {low} to {high}"
+    def pruning_score(self) -> str | None:
+        """The best predictor beyond chance by which low heads can be pruned; None if none is."""
+        return next((name for name, found in self.ranked() if found.low > 0), None)
 
 
 @final
@@ -227,7 +250,7 @@ class ImportanceRecord(Record):
     """The assessment of a model: everything that is not in the table of heads."""
 
     FILE = "importance.json"
-    PAGE: ClassVar[str] = "importance.html"
+    DOCUMENTS: ClassVar[tuple[str, ...]] = ("importance.md", "importance.html")
     COMMAND = "headcount importance"
 
     signature: str = ""
@@ -263,7 +286,7 @@ class ImportanceRecord(Record):
     """The best head of each layer alone, measured on examples that did not choose it."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each method."""
-    agreement: Matrix | None = omitted(None)
+    agreement: Agreement | None = omitted(None)
     """Agreement of the scores."""
     across: Across | None = omitted(None)
     """Agreement of the effects with those on other data; None if not compared."""
@@ -329,30 +352,3 @@ def read_head_table(folder: Path) -> HeadTable | None:
         if not all(isinstance(name, str) for name in table.frame["head"]):
             raise ValueError("the column head does not hold names of heads")
     return table
-
-
-def read_assessment(folder: Path, method: str) -> "tuple[pd.DataFrame, ImportanceRecord]":
-    """The head table and the record of an assessment.
-
-    Raises:
-        InputError: If the folder has no assessment, or one without the method.
-    """
-    path = folder / "importance.json"
-    if not path.exists():
-        raise InputError(
-            f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
-            f"importance ... --methods {method} --out {folder}` first."
-        )
-    record = ImportanceRecord.read(folder)
-    if method not in record.methods:
-        raise InputError(
-            f"Expected an assessment by {method} in {path}, got one by {', '.join(record.methods)}."
-            f" Run `headcount importance` with --methods {method}."
-        )
-    table = read_head_table(folder)
-    if table is None:
-        raise InputError(
-            f"Expected the table of an assessment in {folder}, but it has no heads.parquet. Run "
-            "`headcount importance` again."
-        )
-    return table.frame, record

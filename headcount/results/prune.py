@@ -131,11 +131,8 @@ class SpeedRecord(OwnJson):
     @classmethod
     def from_json(cls, found: JsonObject) -> "SpeedRecord":
         """The speed in a `prune.json` or `speed.json`."""
-        cases, warnings = (
-            found.field("cases", tuple[SpeedCase, ...]),
-            found.field("warnings", tuple[str, ...]),
-        )
-        return cls(cases, warnings, found.values)
+        cases = found.field("cases", tuple[SpeedCase, ...])
+        return cls(cases, found.field("warnings", tuple[str, ...]), found.values)
 
 
 @final

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.results.store import ModelRecord, Result, table
+from headcount.results.store import ModelRecord, Result, select, table
 
 KINDS = ("separator", "first", "punctuation", "other")
 """Kinds of tokens that are attended to; each token has one."""
@@ -36,7 +36,7 @@ class SensitivityRow:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class NoOp:
     """Whether heads that look more at a kind of token react less to it."""
 
@@ -83,6 +83,4 @@ class Sensitivity(Result[SensitivityRecord]):
 
     def layers(self, metric: str, kind: str) -> tuple[SensitivityRow, ...]:
         """The rows of all layers for a metric and a kind of token, in order."""
-        return tuple(
-            row for row in self.rows if (row.head, row.metric, row.kind) == ("all", metric, kind)
-        )
+        return tuple(select(self.rows, head="all", metric=metric, kind=kind))

@@ -25,7 +25,7 @@ from typing import (
     get_type_hints,
 )
 
-from headcount.core import HeadTable, InputError, JsonObject, encoded, reading
+from headcount.core import HeadTable, InputError, JsonObject, drawn_html, encoded, reading
 from headcount.results.sealing import Described, by_name, read_sealed, write_record, write_sealed
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class Result(Generic[R]):
 
     record: R
     """Facts that the tables do not hold."""
+
+    def _repr_html_(self) -> str:
+        """What the result shows, for a notebook."""
+        return drawn_html(self)
 
     @classmethod
     def files(cls) -> tuple[str, ...]:

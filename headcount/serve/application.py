@@ -27,10 +27,8 @@ from headcount.analysis import MAX_CHARACTERS
 from headcount.core import SITES, InputError, reason, shortened
 from headcount.explanation import MASK
 from headcount.reports import LOOKING_SCRIPTS, LOOKING_STYLES, fill_template, short_name
-from headcount.serve.address import LOCAL, Address
-from headcount.serve.asking import MAX_BODY, MAX_GATE, Question, parse_question
-from headcount.serve.guard import HEADERS, OWN_HEADER, HostGuard
-from headcount.serve.live_model import LiveModel
+from headcount.serve.address import HEADERS, LOCAL, OWN_HEADER, Address, HostGuard
+from headcount.serve.live_model import MAX_BODY, MAX_GATE, LiveModel, Question, parse_question
 from headcount.serve.predicting import Kind
 
 SECOND_LABELS: dict[Kind | None, str] = {

@@ -1,7 +1,7 @@
 """Forward passes of causal models: heads heard or removed, and no logits that nobody reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any, final
 
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import Gates, Head, LayerId, Plan, added, spread
+from headcount.core import Head, LayerId, Plan, added, spread
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Listener, Returned, Tap, evaluating, input_device
 
@@ -22,14 +22,24 @@ Outputs = Mapping[LayerId, Float[Tensor, "head dim"]]
 def running(
     loaded: Loaded,
     listener: Listener | None = None,
-    gates: Gates | None = None,
+    removal: "Removal | None" = None,
     returned: Returned | None = None,
 ) -> Iterator[None]:
-    """Inside, the model is evaluated without gradients under a tap; see `Tap` and its methods."""
-    tap = Tap(loaded.model, loaded.anatomy, listener, gates)
-    with evaluating(loaded.model), torch.inference_mode(), tap:
-        with tap.returning(returned or (lambda layer, output_BQHD: None)):
-            yield
+    """Inside, the model is evaluated without gradients under a tap.
+
+    Args:
+        loaded: the model.
+        listener: hears the weights.
+        removal: heads that are removed.
+        returned: receives the heads' outputs behind gates, before means replace them, and may
+            replace them itself.
+    """
+    tap = Tap(loaded.model, loaded.anatomy, listener, None if removal is None else removal.gates)
+    with evaluating(loaded.model), torch.inference_mode(), tap, ExitStack() as stack:
+        for each in (returned, None if removal is None else removal.returned):
+            if each is not None:
+                stack.enter_context(tap.returning(each))
+        yield
 
 
 def last_logits(model: PreTrainedModel) -> dict[str, Any]:

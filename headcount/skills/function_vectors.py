@@ -224,27 +224,23 @@ def answer(
         removal: heads that are removed.
         steps: called with the number of prompts so far, and of all.
     """
-    model, right, probabilities, outputs = loaded.model, list[bool](), list[float](), []
+    model = loaded.model
 
     def of_prompt(prompt: Prompt) -> tuple[bool, float, Outputs]:
         kept = dict[LayerId, Tensor]()
 
-        def hear(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
+        def hear(layer: AttentionLayer, output_BQHD: Tensor) -> None:
             kept[layer.layer_id] = output_BQHD[0, -1].clone()
-            return None if removal is None else removal.returned(layer, output_BQHD)
 
-        with running(loaded, gates=None if removal is None else removal.gates, returned=hear):
+        with running(loaded, removal=removal, returned=hear):
             ids_BT = torch.tensor([prompt.clean], device=input_device(model))
             logits_V = model(input_ids=ids_BT, use_cache=False, **last_logits(model)).logits[0, -1]
         probability = float(logits_V.float().softmax(-1)[prompt.answer])
         return int(logits_V.argmax()) == prompt.answer, probability, kept
 
-    for is_right, probability, kept in spread(of_prompt, prompts):
-        right.append(is_right)
-        probabilities.append(probability)
-        outputs.append(kept)
-        steps(len(right), len(prompts))
-    return Answered(np.array(right), np.array(probabilities), tuple(outputs))
+    found = [*spread(of_prompt, prompts, steps)]
+    right_N, probability_N = (np.array([each[part] for each in found]) for part in (0, 1))
+    return Answered(right_N, probability_N, tuple(kept for *_, kept in found))
 
 
 @final
@@ -272,7 +268,6 @@ def indirect_effects(
         outputs: of each prompt, the heads' outputs at the last token of the clean one.
         steps: called with the number of prompts so far, and of all.
     """
-    found = list[np.ndarray]()
 
     def of_prompt(n: int) -> np.ndarray:
         prompt, half = prompts[n], range(n % 2, len(prompts), 2)
@@ -286,9 +281,7 @@ def indirect_effects(
         }
         return _probabilities(loaded, prompt, means)
 
-    for each in spread(of_prompt, range(len(prompts))):
-        found.append(each)
-        steps(len(found), len(prompts))
+    found = [*spread(of_prompt, range(len(prompts)), steps)]
     probability_NR = np.stack(found) if found else np.zeros((0, 1 + len(loaded.heads)))
     return Effects(probability_NR[:, 1:] - probability_NR[:, :1], probability_NR[:, 0])
 

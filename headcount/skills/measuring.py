@@ -149,8 +149,7 @@ class Found:
 
     def _answers(self, cases: Sequence[int], removal: Removal) -> Float[np.ndarray, "case 2"]:
         needles = [self._needles[case] for case in cases]
-        gates, returned = removal.gates, removal.returned
-        return _right(retrieve(self._loaded, needles, gates, listens=False, returned=returned))
+        return _right(retrieve(self._loaded, needles, removal))
 
     def warnings(self) -> Iterator[str]:
         """What was not measured."""

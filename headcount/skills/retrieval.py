@@ -23,11 +23,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from headcount.core import Gates, LayerId, Steps, silent_steps, spread
+from headcount.core import LayerId, Steps, silent_steps, spread
 from headcount.models import Loaded
-from headcount.skills.forward import last_logits, running
+from headcount.skills.forward import Removal, last_logits, running
 from headcount.skills.needles import Needle
-from headcount.tap import AttentionLayer, Block, Returned, input_device
+from headcount.tap import AttentionLayer, Block, input_device
 
 FOUND = 0.5
 """Share of an answer's tokens above which the needle is found (ROUGE-1 recall)."""
@@ -93,10 +93,7 @@ class Retrieved:
 def retrieve(
     loaded: Loaded,
     needles: Sequence[Needle],
-    gates: Gates | None = None,
-    *,
-    listens: bool = True,
-    returned: Returned | None = None,
+    removal: Removal | None = None,
     steps: Steps = silent_steps,
 ) -> Retrieved:
     """Ask a model for needles, token by token, always taking the likeliest one.
@@ -104,13 +101,10 @@ def retrieve(
     Args:
         loaded: a causal language model.
         needles: the needles.
-        gates: factors of the heads' outputs.
-        listens: whether to note where the heads look.
-        returned: receives the heads' outputs behind the gates and may replace them.
+        removal: heads that are removed; where the others look is not noted then.
         steps: called with the number of needles so far, and of all.
     """
-    made, copied, done = dict[int, tuple[int, ...]](), dict[int, np.ndarray](), 0
-    by_length = dict[int, list[int]]()
+    found, by_length = dict[int, _Produced](), dict[int, list[int]]()
     for number, needle in enumerate(needles):
         by_length.setdefault(needle.length, []).append(number)
     batches = [
@@ -119,40 +113,31 @@ def retrieve(
         for first in range(0, len(numbers), ROWS)
     ]
 
-    def of_batch(batch: Sequence[int]) -> tuple[list[list[int]], np.ndarray]:
-        return _produced(loaded, [needles[each] for each in batch], gates, listens, returned)
+    def of_batch(batch: Sequence[int]) -> list[_Produced]:
+        return _produced(loaded, [needles[each] for each in batch], removal)
 
-    for batch, (ids_BT, copied_BH) in zip(batches, spread(of_batch, batches), strict=True):
-        for number, ids, shares in zip(batch, ids_BT, copied_BH, strict=True):
-            made[number] = tuple(ids[: len(needles[number].answer)])
-            copied[number] = shares
-        steps(done := done + len(batch), len(needles))
-    order = range(len(needles))
-    return Retrieved(
-        tuple(needles),
-        tuple(made[number] for number in order),
-        np.stack([copied[number] for number in order]) if listens else None,
-    )
+    for batch, rows in zip(batches, spread(of_batch, batches), strict=True):
+        found |= zip(batch, rows, strict=True)
+        steps(len(found), len(needles))
+    in_order = [found[number] for number in range(len(needles))]
+    copied_NH = None if removal is not None else np.stack([copied for _, copied in in_order])
+    return Retrieved(tuple(needles), tuple(made for made, _ in in_order), copied_NH)
 
 
-def _produced(
-    loaded: Loaded,
-    rows: Sequence[Needle],
-    gates: Gates | None,
-    listens: bool,
-    returned: Returned | None,
-) -> tuple[list[list[int]], Float[np.ndarray, "needle any"]]:
-    """The tokens that a model produces, and the share of each answer that every head copied."""
-    model = loaded.model
+_Produced = tuple[tuple[int, ...], Float[np.ndarray, " head"]]
+"""The tokens that a model produces, and the share of an answer that every head copied."""
+
+
+def _produced(loaded: Loaded, rows: Sequence[Needle], removal: Removal | None) -> list[_Produced]:
+    model, listener = loaded.model, TopKeys() if removal is None else None
     ids_BN = torch.tensor([row.ids for row in rows], device=input_device(model))
     layers = [LayerId("decoder.self", n) for n in range(len(loaded.heads.counts["decoder.self"]))]
     made = [list[int]() for _ in rows]
     copied_BH = np.zeros((len(rows), len(loaded.heads)))
-    listener = TopKeys() if listens else None
-    with running(loaded, gates=gates, returned=returned):
+    with running(loaded, removal=removal):
         past = model(input_ids=ids_BN[:, :-1], use_cache=True, **last_logits(model)).past_key_values
     last_B1, everything_BN = ids_BN[:, -1:], ids_BN
-    with running(loaded, listener, gates, returned):
+    with running(loaded, listener, removal):
         for step in range(max(len(row.answer) for row in rows)):
             output: Any = model(input_ids=last_B1, past_key_values=past, use_cache=True)
             past, last_B1 = output.past_key_values, output.logits[:, -1].argmax(-1, keepdim=True)
@@ -167,4 +152,5 @@ def _produced(
                 same_H = everything_BN[b].cpu()[keys_BH[b]] == made[b][-1]
                 copied_BH[b] += (inside_H & same_H).numpy() / len(row.answer)
             everything_BN = torch.cat([everything_BN, last_B1], dim=1)
-    return made, copied_BH
+    answers = [tuple(ids[: len(row.answer)]) for ids, row in zip(made, rows, strict=True)]
+    return [*zip(answers, copied_BH, strict=True)]

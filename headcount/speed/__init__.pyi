@@ -12,10 +12,10 @@ from .document import record as record
 from .document import size_rows as size_rows
 from .document import speed_document as speed_document
 from .document import write_speed as write_speed
+from .flop_ceiling import Limits as Limits
 from .flop_ceiling import ceiling as ceiling
+from .flop_ceiling import limits as limits
 from .flop_ceiling import model_flops as model_flops
-from .head_limits import Limits as Limits
-from .head_limits import limits as limits
 from .inputs import MODES as MODES
 from .inputs import TokenRows as TokenRows
 from .inputs import check_same_sizes as check_same_sizes

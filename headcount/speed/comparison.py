@@ -4,9 +4,10 @@ Case: one mode at one batch size and length, timed with two models.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any, final
 
 import numpy as np
@@ -138,25 +139,18 @@ class Timing:
 
     def record(self) -> dict[str, Any]:
         """All numbers, and the times they are computed from."""
-        speedup, noise = self.speedup, self.noise
         return {
-            "mode": self.case.mode,
-            "batch": self.case.batch,
-            "length": self.case.length,
-            "new_tokens": self.case.new_tokens,
+            **asdict(self.case),
             "dense": self.dense.record(self.case),
             "pruned": self.pruned.record(self.case),
-            "speedup": {"value": speedup.value, "low": speedup.low, "high": speedup.high},
-            "noise": {"value": noise.value, "low": noise.low, "high": noise.high},
+            "speedup": asdict(self.speedup),
+            "noise": asdict(self.noise),
             "ceiling": self.ceiling,
             "share_of_ceiling": self.reached,
             "rounds_s": dict(
                 zip(("dense", "pruned", "dense_again"), self.seconds_RW.T.tolist(), strict=True)
             ),
         }
-
-
-"""Callback that receives the number of finished cases, the number of all cases, and the next."""
 
 
 @final
@@ -237,7 +231,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
     limits = [each.max_length for each in (dense, pruned)]
     limit = min((each for each in limits if each is not None), default=None)
     cases, left_out = [], []
-    for mode, length in _modes_and_lengths(options, modes):
+    for mode, length in product(options.modes or modes, options.length):
         added = options.new_tokens if mode == "generate" else 0
         beside = 1 if dense.model.config.is_encoder_decoder else length
         needed = max(length, added and beside + added)
@@ -253,12 +247,6 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
             f"Expected a length that {dense.name} can take, got none: {'; '.join(left_out)}."
         )
     return cases, left_out
-
-
-def _modes_and_lengths(options: Options, fit: Sequence[str]) -> Iterator[tuple[str, int]]:
-    for mode in options.modes or fit:
-        for length in options.length:
-            yield mode, length
 
 
 def _timing(dense: Loaded, pruned: Loaded, case: Case, rows: TokenRows, rounds: int) -> Timing:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, final
 
-from headcount.core import InputError
+from headcount.core import InputError, check_least
 
 ModeName = Literal["forward", "generate"]
 
@@ -35,20 +35,11 @@ class Options:
         Raises:
             InputError: If a number is too small, there is nothing to run, or a mode is unknown.
         """
-        smallest = {"batch": 1, "length": 1, "rounds": 2, "new tokens": 1}
-        given = {
-            "batch": self.batch,
-            "length": self.length,
-            "rounds": [self.rounds],
-            "new tokens": [self.new_tokens],
-        }
-        for name, values in given.items():
-            if not values or min(values) < smallest[name]:
+        for name in ("batch", "length"):
+            if min(values := getattr(self, name), default=0) < 1:
                 found = ", ".join(map(str, values)) or "none"
-                raise InputError(
-                    f"Expected {name} of at least {smallest[name]}, got {found}. Use larger "
-                    "numbers."
-                )
+                raise InputError(f"Expected {name} of at least 1, got {found}.")
+        check_least(self, rounds=2, new_tokens=1)
         if unknown := set(self.modes) - set(MODE_NAMES):
             raise InputError(
                 f"Expected modes out of {', '.join(MODE_NAMES)}, got {', '.join(sorted(unknown))}."

@@ -43,7 +43,7 @@ Reference: The Bootstrap and Edgeworth Expansion (Hall, 1992), sections 3.5 and 
 """
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -169,9 +169,7 @@ FEW = 100
 """Number of examples below which the user is warned."""
 
 
-@final
-@dataclass(frozen=True)
-class Delta:
+class Delta(NamedTuple):
     """A difference between two systems on the same examples."""
 
     delta: float

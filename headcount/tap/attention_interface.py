@@ -12,6 +12,7 @@ the model's own, and yet it is a key of its own in both registries (`_Name`).
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from torch import Tensor, nn
@@ -53,10 +54,48 @@ def configurations(model: PreTrainedModel) -> list[PreTrainedConfig]:
     return list(found.values())
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The arguments of one call of attention, as transformers passes them."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    kwargs: dict[str, Any]
+
+    @property
+    def tensors(self) -> tuple[nn.Module, Tensor, Tensor, Tensor, Tensor | None]:
+        """The arguments that have no name, for functions of transformers."""
+        return self.module, self.query, self.key, self.value, self.mask
+
+
+@final
+class Dispatched:
+    """An attention function of transformers' kind."""
+
+    def __init__(self, attend: Callable[[Call], Tensor]) -> None:
+        self.attend = attend
+
+    def __call__(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,  # some models pass it by this name
+        **kwargs: Any,
+    ) -> tuple[Tensor, None]:
+        """The heads' outputs, without weights."""
+        return self.attend(Call(module, query, key, value, attention_mask, kwargs)), None
+
+
 @contextmanager
 def dispatching(
     model: PreTrainedModel,
-    attend: Callable[..., Any],
+    attend: Callable[[Call], Tensor],
     implementation: str | None = None,
     explicit: bool = True,
     as_intervals: bool = False,
@@ -69,7 +108,7 @@ def dispatching(
 
     Args:
         model: any transformers model.
-        attend: an attention function of transformers' kind.
+        attend: what gives the heads' outputs, [batch, query, head, dim].
         implementation: "sdpa" or "eager", which the model sees instead of its own.
         explicit: whether causal masks are always explicit under "sdpa"; otherwise, as in the stock
             model, there may be none for single queries and for whole texts without padding.
@@ -85,7 +124,7 @@ def dispatching(
     own = implementation_of(model)
     names = {base: _Name(base) for base in ("sdpa", "eager")}
     for base, name in names.items():
-        AttentionInterface.register(name, attend)
+        AttentionInterface.register(name, Dispatched(attend))
         fused_mask = _mask_as_intervals if as_intervals else _explicit_mask
         fused_mask = fused_mask if explicit else sdpa_mask
         AttentionMaskInterface.register(name, eager_mask if base == "eager" else fused_mask)
@@ -101,23 +140,14 @@ def dispatching(
             AttentionMaskInterface._global_mapping.pop(name)
 
 
-def plain_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
+def plain_attention(call: Call) -> Tensor:
     """Attention by torch's fused function, without dropout, soft capping or sinks.
 
     It is for forward passes in which shapes and order matter, and for models that use sdpa.
     """
-    known = {name: kwargs[name] for name in ("scaling", "position_bias") if name in kwargs}
-    output, _ = sdpa_attention_forward(
-        module, query, key, value, attention_mask, is_causal=False, **known
-    )
-    return output, None
+    names = ("scaling", "position_bias")
+    known = {name: each for name, each in call.kwargs.items() if name in names}
+    return sdpa_attention_forward(*call.tensors, is_causal=False, **known)[0]
 
 
 def implementation_of(module: nn.Module) -> str | None:

@@ -6,13 +6,14 @@ $$A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
 import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import repeat_kv
 
 from headcount.core import ModelError
+from headcount.tap.attention_interface import Call
 from headcount.tap.seen_keys import STRIPS, IntervalMask, MaskFacts, additive
 
 Cut = tuple[slice, slice, slice]
@@ -28,20 +29,15 @@ class AttentionCall:
 
     def __init__(
         self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        kwargs: dict[str, Any],
+        call: Call,
         facts: MaskFacts | None,
         empty: Tensor | None = None,
         is_eager: bool = False,
     ) -> None:
-        self.module, self.query, self.key, self.value = module, query, key, value
-        self.mask, self.kwargs = mask, kwargs
-        self.dtype = torch.promote_types(query.dtype, torch.float32)
-        self.scaling = kwargs.get("scaling") or query.shape[-1] ** -0.5
+        self.module, self.query, self.key, self.value, self.mask = call.tensors
+        self.kwargs = call.kwargs
+        self.dtype = torch.promote_types(self.query.dtype, torch.float32)
+        self.scaling = self.kwargs.get("scaling") or self.query.shape[-1] ** -0.5
         self.facts, self.empty, self.is_eager = facts, empty, is_eager
         self.seen = None if facts is None else facts.seen
 

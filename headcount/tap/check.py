@@ -1,16 +1,21 @@
 """Checks: sample runs in which the tapped model must equal the stock model."""
 
 import math
-from typing import Any, final
+from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
+from headcount.tap.attention_interface import (
+    Call,
+    dispatching,
+    implementation_of,
+    plain_attention,
+)
 from headcount.tap.attention_weights import eager_function
-from headcount.tap.block import Listener
+from headcount.tap.listener import Listener
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
 
@@ -41,7 +46,8 @@ class Check:
             if anatomy.eager:  # eager functions of some models can't take half precision
                 return torch.inf
             raise
-        if _is_half(self.model) or anatomy.implementation is not None:
+        is_half = self.model.dtype in (torch.float16, torch.bfloat16)
+        if is_half or anatomy.implementation is not None:
             return self.visible_difference(found, self.stock)
         return difference(found, self.stock)
 
@@ -93,17 +99,5 @@ def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
     return max(apart) / largest
 
 
-def _by_eager(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **kwargs: Any,
-) -> tuple[Tensor, Tensor]:
-    eager = eager_function(module)
-    return eager(module, query, key, value, attention_mask, **kwargs)
-
-
-def _is_half(model: PreTrainedModel) -> bool:
-    return model.dtype in (torch.float16, torch.bfloat16)
+def _by_eager(call: Call) -> Tensor:
+    return eager_function(call.module)(*call.tensors, **call.kwargs)[0]

@@ -18,13 +18,17 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from headcount.core import InputError, LayerId, ModelError, amount
-from headcount.tap.anatomy import Anatomy, AttentionLayer, dead_modules
-from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
+from headcount.tap.anatomy import Anatomy, AttentionLayer, Parts, dead_modules
+from headcount.tap.attention_interface import (
+    Call,
+    dispatching,
+    implementation_of,
+    plain_attention,
+)
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.sample_inputs import ERRORS, check_given, refusal, run_tiny, tiny_inputs
 from headcount.tap.tensor_parallel import head_group
-from headcount.tap.vision import Parts
 
 
 def discover(model: PreTrainedModel, inputs: Mapping[str, Tensor] | None = None) -> Anatomy:
@@ -172,32 +176,24 @@ class _Recorder:
         """Whether a module, or one in it, ran."""
         return any(self._forwards[each] for each in self.model.get_submodule(path).modules())
 
-    def attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        self._attended[module] += 1
+    def attend(self, call: Call) -> Tensor:
+        self._attended[call.module] += 1
+        num_queries, num_keys = call.query.shape[2], call.key.shape[2]
         self.calls.append(
             _Call(
-                module=self.paths[module],
-                num_queries=query.shape[2],
-                num_keys=key.shape[2],
-                num_heads=query.shape[1],
-                num_key_value_heads=key.shape[1],
-                head_dim=value.shape[3],
-                is_causal=_is_causal_mask(attention_mask, query.shape[2]),
-                has_source=self._has_source(module, query.shape[2], key.shape[2]),
+                module=self.paths[call.module],
+                num_queries=num_queries,
+                num_keys=num_keys,
+                num_heads=call.query.shape[1],
+                num_key_value_heads=call.key.shape[1],
+                head_dim=call.value.shape[3],
+                is_causal=_is_causal_mask(call.mask, num_queries),
+                has_source=self._has_source(call.module, num_queries, num_keys),
             )
         )
         with self._softmax.paused():
-            output, _ = plain_attention(module, query, key, value, attention_mask, **kwargs)
-        self._returned = output
-        return output, None
+            self._returned = output = plain_attention(call)
+        return output
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.block import Block, FunctionListener, Listener
 from headcount.tap.given_model import AnyModel
+from headcount.tap.listener import Block, FunctionListener, Listener
 from headcount.tap.placement import input_device
 from headcount.tap.selfcheck import examined
 from headcount.tap.tap import Replacement, Tap

@@ -9,9 +9,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from headcount.tap.asked import KEYS, Counted, Reduction, Statistics
 from headcount.tap.attention_weights import AttentionCall, Cut, cut
-from headcount.tap.block import Block
+from headcount.tap.listener import KEYS, Block, Counted, Reduction, Statistics
 
 _PEAKS = frozenset({Reduction.PEAK, *KEYS})
 

@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headcount.tap.asked import Counted, Reduction, Statistics
 from headcount.tap.attention_weights import AttentionCall, Cut, cut
-from headcount.tap.block import Block
+from headcount.tap.listener import Block, Counted, Reduction, Statistics
 
 STRIP = 2**19
 """Number of weights in a block of one head (2 MiB), which stays in the cache between the steps."""

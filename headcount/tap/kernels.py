@@ -15,12 +15,11 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, KernelName, check_choice
 from headcount.tap.anatomy import Anatomy
-from headcount.tap.asked import Statistics
 from headcount.tap.attention_weights import AttentionCall, Cut
-from headcount.tap.block import Block
 from headcount.tap.kernel_blocks import Blocks
 from headcount.tap.kernel_sweep import Sweep
 from headcount.tap.kernel_triton import IS_INTERPRETED, Triton
+from headcount.tap.listener import Block, Statistics
 from headcount.tap.placement import input_device
 
 LONG = 128

@@ -18,18 +18,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, ModelError, amount
-from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_interface import implementation_of
-from headcount.tap.block import Block, FunctionListener
+from headcount.tap.changes import evaluating, exact_products
 from headcount.tap.check import Check, difference
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
-from headcount.tap.hooks import intercepted
-from headcount.tap.modes import evaluating, exact_products
+from headcount.tap.listener import Block, FunctionListener
 from headcount.tap.placement import input_device, named_weights
 from headcount.tap.sample_inputs import ERRORS, sample_runs
+from headcount.tap.states import heard
 from headcount.tap.tap import Tap
-from headcount.tap.tensor_parallel import head_group
 
 
 def check_finite(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
@@ -286,12 +285,16 @@ def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
                 "output, but they did not. What its attention function returns is not used, so "
                 "the model is refused."
             )
-    every_other = {each.layer_id: _zeros(model, each, step=2) for each in anatomy.layers}
-    projected = {each.layer_id for each in anatomy.layers if each.output is not None}
-    gates = {place: gate for place, gate in every_other.items() if place in projected}
+    projected = [each for each in anatomy.layers if each.output is not None]
+    gates = {each.layer_id: _zeros(model, each, step=2) for each in projected}
     with Tap(model, anatomy, gates=gates):
         gated_outputs = check.run()
-    with Tap(model, anatomy), _zeroed(model, anatomy, gates):
+
+    def zero(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
+        gate_H = gates.get(layer.layer_id)
+        return None if gate_H is None else output_BQHD * gate_H[:, None].to(output_BQHD)
+
+    with Tap(model, anatomy), heard(model, anatomy, head_outputs=zero):
         zeroed_outputs = check.run()
     if (apart := difference(gated_outputs, zeroed_outputs)) > _TAPPED_TOLERANCE[model.dtype]:
         raise ModelError(
@@ -325,26 +328,6 @@ def _can_block(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> bool:
     except ERRORS:  # an eager function of the model's own takes masks of one head only
         return False
     return not any(largest) and apart <= _TAPPED_TOLERANCE[model.dtype]
-
-
-@contextmanager
-def _zeroed(
-    model: PreTrainedModel, anatomy: Anatomy, gates: Mapping[LayerId, Tensor]
-) -> Iterator[None]:
-    """Inside, output projections receive zeros where a head's gate is 0."""
-    order, layers = CallOrder(model), dict[Any, list[AttentionLayer]]()
-    group = head_group(model)
-    for layer in anatomy.layers:
-        if layer.output is not None:
-            layers.setdefault(model.get_submodule(layer.output), []).append(layer)
-
-    def before(projection: Any, given: Tensor) -> Tensor:
-        layer = order.next(projection, layers[projection])
-        gate = gates[layer.layer_id].repeat_interleave(layer.head_dim).to(given)
-        return given * (gate if group is None else group.own(gate, 0))
-
-    with order.counting(), intercepted(layers, before):
-        yield
 
 
 def _zeros(model: PreTrainedModel, layer: AttentionLayer, step: int = 1) -> Tensor:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.hooks import intercepted
+from headcount.tap.changes import intercepted
 from headcount.tap.tap import Tap, tap_on
 from headcount.tap.tensor_parallel import head_group
 

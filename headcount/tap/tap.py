@@ -17,6 +17,7 @@ projection.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -26,14 +27,19 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 
 from headcount.core import Gates, LayerId, ModelError
 from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
-from headcount.tap.asked import Statistics, statistics_of
-from headcount.tap.attention_interface import dispatching, implementation_of, plain_attention
+from headcount.tap.attention_interface import (
+    Call,
+    Dispatched,
+    dispatching,
+    implementation_of,
+    plain_attention,
+)
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
-from headcount.tap.block import Block, Listener
 from headcount.tap.blocking import Blocked, check_blocked, narrowed
-from headcount.tap.hooks import intercepted
+from headcount.tap.changes import intercepted
 from headcount.tap.kernel_blocks import fill
 from headcount.tap.kernels import BLOCKS, Attending, Kernel
+from headcount.tap.listener import Block, Listener, Statistics, statistics_of
 from headcount.tap.own_softmax import OwnAttention, OwnSoftmax
 from headcount.tap.placement import input_device
 from headcount.tap.seen_keys import Masks
@@ -150,40 +156,30 @@ class Tap:
         finally:
             self._returning.remove(returned)
 
-    def _attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **kwargs: Any,
-    ) -> tuple[Tensor, None]:
-        mask = attention_mask  # some models pass it by this name
-        kwargs.pop("output_attentions", None)
-        if module in self._dead:  # zeros, whatever the arithmetic
-            return plain_attention(module, query, key, value, mask, **kwargs)
-        layer, seen, empty = self._layer_of(module), mask, None
+    def _attend(self, call: Call) -> Tensor:
+        call.kwargs.pop("output_attentions", None)
+        if call.module in self._dead:  # zeros, whatever the arithmetic
+            return plain_attention(call)
+        layer, mask, empty = self._layer_of(call.module), call.mask, None
         group = self._group if self._group is not None and self._sees_all() else None
         if group is not None:
-            _check_gathers(kwargs, mask, type(self.model).__name__)
-            query, key, value = (group.all(each, 1) for each in (query, key, value))
+            _check_gathers(call, type(self.model).__name__)
+            parts = {name: getattr(call, name) for name in ("query", "key", "value")}
+            call = replace(call, **{name: group.all(each, 1) for name, each in parts.items()})
         if (blocked := self._blocking(layer)) is not None:
-            seen, empty = narrowed(mask, blocked.to(query.device), query, key)
-        fused = not self.anatomy.eager and kwargs.get("softcap") is None
+            seen, empty = narrowed(mask, blocked.to(call.query.device), call.query, call.key)
+            call = replace(call, mask=seen)
+        fused = not self.anatomy.eager and call.kwargs.get("softcap") is None
         if self.listener is None and fused:
-            kwargs["is_causal"] = False  # masks are explicit
-            output, _ = sdpa_attention_forward(module, query, key, value, seen, **kwargs)
+            kwargs: dict[str, Any] = call.kwargs | {"is_causal": False}  # masks are explicit
+            output, _ = sdpa_attention_forward(*call.tensors, **kwargs)
             if empty is not None:
                 output = output.masked_fill(empty.transpose(1, 2), 0)
         else:
-            facts = self._masks.facts(seen)
-            call = AttentionCall(
-                module, query, key, value, seen, kwargs, facts, empty, self.anatomy.eager
-            )
-            output = self._listen(layer, call)
-        output = self._heard(layer, self._gated(layer, output, value, mask))
-        return (output if group is None else group.own(output, 2)), None
+            facts = self._masks.facts(call.mask)
+            output = self._listen(layer, AttentionCall(call, facts, empty, self.anatomy.eager))
+        output = self._heard(layer, self._gated(layer, output, call.value, mask))
+        return output if group is None else group.own(output, 2)
 
     def _sees_all(self) -> bool:
         """Whether more is done in this tap, or one outside it, than to gate each head."""
@@ -339,9 +335,10 @@ def _is_given(part: object) -> bool:
     return part is not None and part != {} and part != []
 
 
-def _check_gathers(kwargs: dict[str, Any], mask: Tensor | None, kind: str) -> None:
+def _check_gathers(call: Call, kind: str) -> None:
     """Check that what a process knows of its heads is all in their queries, keys and values."""
-    has_more = any(kwargs.get(name) is not None for name in ("s_aux", "position_bias"))
+    mask, names = call.mask, ("s_aux", "position_bias")
+    has_more = any(call.kwargs.get(name) is not None for name in names)
     if has_more or (mask is not None and mask.ndim > 1 and mask.shape[1] != 1):
         raise ModelError(
             f"Expected heads of {kind} that differ in queries, keys and values alone, but they "
@@ -352,8 +349,8 @@ def _check_gathers(kwargs: dict[str, Any], mask: Tensor | None, kind: str) -> No
 
 def tap_on(model: PreTrainedModel) -> Tap | None:
     """The tap that is already active on the model, if any."""
-    attend = AttentionInterface._global_mapping.get(implementation_of(model) or "")
-    holder = getattr(attend, "__self__", None)
+    active = AttentionInterface._global_mapping.get(implementation_of(model) or "")
+    holder = getattr(active.attend, "__self__", None) if isinstance(active, Dispatched) else None
     return holder if isinstance(holder, Tap) else None
 
 

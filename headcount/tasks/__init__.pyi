@@ -28,11 +28,9 @@ from .scoring import score as score
 from .similarity import Similarity as Similarity
 from .splits import TASKS as TASKS
 from .splits import DataSet as DataSet
-from .splits import Drawn as Drawn
 from .splits import TaskSplits as TaskSplits
 from .splits import build as build
 from .splits import drawn as drawn
-from .splits import some as some
 from .splits import warning as warning
 from .supported import fitting as fitting
 from .task import Answers as Answers

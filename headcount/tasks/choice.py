@@ -35,8 +35,7 @@ from headcount.corpora import Columns, Data, Encoded, Encoder, Sentence, Table
 from headcount.models import Loaded
 from headcount.tasks.classification import ClassTask
 from headcount.tasks.metrics import IGNORED
-from headcount.tasks.options import LikelihoodPer, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.options import LikelihoodPer
 from headcount.tasks.task import Answers, Distils, Losses, TaskBatch, pad_id, padded, text_inputs
 
 
@@ -187,6 +186,7 @@ class Choice(ClassTask):
     """
 
     name: ClassVar[str] = "choice"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_examples", "_lengths")
     distils: Distils | None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
@@ -198,9 +198,8 @@ class Choice(ClassTask):
         limit: int | None = None,
     ) -> None:
         check_choice("a unit", likelihood_per, LikelihoodPer)
-        check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = "accuracy", True
-        table = read_examples(self.name, data, columns, limit)
+        table = self._read(loaded, data, columns, limit)
         self._per = None if likelihood_per == "choice" else likelihood_per
         self.sha256 = table.sha256_with(likelihood_per=self._per)
         self._examples = choice_rows(loaded, table)
@@ -217,7 +216,6 @@ class Choice(ClassTask):
         self.num_truncated = sum(each.is_cut for each in self._examples)
         self._most_rows = max(len(each.rows) for each in self._examples)
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def signature(self) -> str:

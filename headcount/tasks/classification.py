@@ -16,8 +16,8 @@ An image is in the folder that is named after its class.
 """
 
 import hashlib
-from abc import ABC
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -32,8 +32,8 @@ from transformers import PreTrainedConfig
 from headcount.core import CorpusError, ModelError, amount, check_choice
 from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, image_digests
 from headcount.models import Loaded, image_encoder
-from headcount.tasks.options import ClassMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.metrics import COUNTED
+from headcount.tasks.options import ClassMetric
 from headcount.tasks.task import (
     Answers,
     Distils,
@@ -56,30 +56,6 @@ class ClassTask(Task, ABC):
     """Number of the correct class of every example."""
     num_classes: int
     """Number of classes of the model."""
-
-    def _read(
-        self, loaded: Loaded, data: Data, columns: Columns | None, metric: str, limit: int | None
-    ) -> Table:
-        """The table of the data, once the model fits it and the metric can be computed.
-
-        Raises:
-            CorpusError: if all examples have one class and the metric needs two.
-        """
-        check_choice("a metric", metric, ClassMetric)
-        check_fits(loaded.model, self.name)
-        check_chooses(loaded)
-        self.metric, self.higher_is_better = metric, True
-        table = read_examples(self.name, data, columns, limit)
-        self.sha256, self.num_examples = table.sha256, len(table)
-        self.gold_N = class_numbers(table, loaded.model.config)
-        self.num_classes = loaded.model.config.num_labels or 0
-        if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
-            raise CorpusError(
-                f"Expected examples of at least two classes for {self.metric}, got "
-                f"{amount(len(self.gold_N), 'example')} of class {self.gold_N[0]}. Add others, or "
-                "use the metric accuracy."
-            )
-        return table
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Cross-entropy of the correct class."""
@@ -128,7 +104,45 @@ class ClassTask(Task, ABC):
 
     def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
         """The metric of many sums of counts."""
-        return _COUNTED[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
+        return COUNTED[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
+
+
+class LabelTask(ClassTask, ABC):
+    """A task whose data name the classes, or number them, as the model's config does."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None = None,
+        metric: ClassMetric = "accuracy",
+        limit: int | None = None,
+    ) -> None:
+        check_choice("a metric", metric, ClassMetric)
+        self.metric, self.higher_is_better = metric, True
+        table = self._read(loaded, data, columns, limit, check_chooses)
+        self.gold_N = class_numbers(table, loaded.model.config)
+        self.num_classes = loaded.model.config.num_labels or 0
+        if self.metric != "accuracy" and len(set(self.gold_N.tolist())) < 2:
+            raise CorpusError(
+                f"Expected examples of at least two classes for {self.metric}, got "
+                f"{amount(len(self.gold_N), 'example')} of class {self.gold_N[0]}. Add others, or "
+                "use the metric accuracy."
+            )
+        self._encode(loaded, table)
+
+    @abstractmethod
+    def _encode(self, loaded: Loaded, table: Table) -> None:
+        """Keep what a batch of the examples is made of."""
+
+    @abstractmethod
+    def _inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+        """The model's inputs for some examples, which have a row each."""
+
+    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
+        """A batch of examples with their classes."""
+        labels = {"class": torch.from_numpy(self.gold_N[index_E])}
+        return TaskBatch.of(self._inputs(index_E), labels, index_E)
 
 
 def check_chooses(loaded: Loaded) -> None:
@@ -146,53 +160,6 @@ def check_chooses(loaded: Loaded) -> None:
             f"Expected a model that chooses one of several classes, got {loaded.name} with "
             f"{amount(config.num_labels or 0, 'label')} and problem_type {config.problem_type!r}."
         )
-
-
-Counts = Float[np.ndarray, "draw 3 label"]
-"""Numbers by class: right and predicted as such, predicted as such, and correct."""
-
-
-def accuracies(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    """The shares that are right."""
-    return _ratio(counts_D3C[:, 0].sum(-1), counts_D3C[:, 2].sum(-1))
-
-
-def macro_f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    """The means of F1 over all classes that occur or are predicted."""
-    has_class_DC = counts_D3C[:, 1:].sum(1) > 0
-    return _ratio(_f1s_of_classes(counts_D3C).sum(-1), has_class_DC.sum(-1))
-
-
-def _f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    """F1 of class 1 of two classes, or the mean over all classes that occur."""
-    is_binary = counts_D3C.shape[-1] == 2
-    return _f1s_of_classes(counts_D3C)[:, 1] if is_binary else macro_f1s(counts_D3C)
-
-
-def _f1s_of_classes(counts_D3C: Counts) -> Float[np.ndarray, "draw label"]:
-    return _ratio(2 * counts_D3C[:, 0], counts_D3C[:, 1:].sum(1))
-
-
-def _correlations(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
-    """Matthews' correlation, 0 where all examples have one class or are predicted as one."""
-    hits_D, num_D = (counts_D3C[:, each].sum(-1) for each in (0, 2))
-    sides = counts_D3C[:, 1], counts_D3C[:, 2]
-    together_D = hits_D * num_D - np.multiply(*sides).sum(-1)
-    spreads = (num_D**2 - (each_DC**2).sum(-1) for each_DC in sides)
-    return _ratio(together_D, np.sqrt(np.prod([*spreads], axis=0)))
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """The quotients; 0 where nothing is divided by."""
-    return np.divide(above, below, out=np.zeros(below.shape), where=below > 0)
-
-
-_COUNTED: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
-    "accuracy": accuracies,
-    "f1": _f1s,
-    "matthews": _correlations,
-}
-"""The metrics of many sums of counts."""
 
 
 def _matthews(gold_S: Int[np.ndarray, " sample"], predicted_S: Int[np.ndarray, " sample"]) -> float:
@@ -318,7 +285,7 @@ def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any
 
 
 @final
-class Classification(ClassTask):
+class Classification(LabelTask):
     """Classes of texts, or of pairs of texts.
 
     Texts longer than the model's limit are truncated by its tokenizer and counted in
@@ -334,16 +301,9 @@ class Classification(ClassTask):
     """
 
     name: ClassVar[str] = "classification"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_rows")
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        data: Data,
-        columns: Columns | None = None,
-        metric: ClassMetric = "accuracy",
-        limit: int | None = None,
-    ) -> None:
-        table = self._read(loaded, data, columns, metric, limit)
+    def _encode(self, loaded: Loaded, table: Table) -> None:
         check_knows_padding(loaded)
         self._by_number = by_number(table, loaded.model.config)
         self._rows, self.num_truncated = encoded_pairs(loaded, table)
@@ -358,11 +318,8 @@ class Classification(ClassTask):
         """Warnings about truncation and about differing class names."""
         return [*super().warnings(), *self._by_number]
 
-    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """A batch of texts with their classes."""
-        inputs = padded_inputs([self._rows[index] for index in index_E], self._pad_id)
-        labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
+    def _inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+        return padded_inputs([self._rows[index] for index in index_E], self._pad_id)
 
 
 def check_knows_padding(loaded: Loaded) -> None:
@@ -385,7 +342,7 @@ HELD = 2**30
 
 
 @final
-class ImageClassification(ClassTask):
+class ImageClassification(LabelTask):
     """Classes of images.
 
     Args:
@@ -399,38 +356,27 @@ class ImageClassification(ClassTask):
     """
 
     name: ClassVar[str] = "image-classification"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_paths")
 
-    def __init__(
-        self,
-        loaded: Loaded,
-        data: Data,
-        columns: Columns | None = None,
-        metric: ClassMetric = "accuracy",
-        limit: int | None = None,
-    ) -> None:
-        table = self._read(loaded, data, columns, metric, limit)
+    def _encode(self, loaded: Loaded, table: Table) -> None:
         self._paths = [Path(cell) for cell in table["image"]]
         cells = "".join(map(str, zip(image_digests(table["image"]), table["label"], strict=True)))
         self.sha256 = hashlib.sha256(cells.encode()).hexdigest()
         self._encoder = image_encoder(loaded)
-        self._held: dict[int, Tensor] = {}
+        self._held: dict[Path, Tensor] = {}
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Number of tokens in every image."""
         return np.full(self.num_examples, self._encoder.grid.num_tokens)
 
-    def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
-        """A batch of images with their classes."""
-        pixels = torch.stack([self._pixels(int(index)) for index in index_E])
-        labels = {"class": torch.from_numpy(self.gold_N[index_E])}
-        rows = torch.arange(len(index_E))
-        return TaskBatch({"pixel_values": pixels}, labels, rows, torch.from_numpy(index_E))
+    def _inputs(self, index_E: Int[np.ndarray, " example"]) -> dict[str, Tensor]:
+        return {"pixel_values": torch.stack([self._pixels(self._paths[n]) for n in index_E])}
 
-    def _pixels(self, index: int) -> Tensor:
-        if index in self._held:
-            return self._held[index]
-        (pixels,) = self._encoder.pixels([self._paths[index]])
+    def _pixels(self, path: Path) -> Tensor:
+        if path in self._held:
+            return self._held[path]
+        (pixels,) = self._encoder.pixels([path])
         if (len(self._held) + 1) * pixels.nbytes <= HELD:
-            self._held[index] = pixels
+            self._held[path] = pixels
         return pixels

@@ -15,36 +15,122 @@ one). A mask is always [MASK], unless `Masking(replacement="bert")` asks for the
 [MASK], 10 % random, 10 % unchanged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, final
 
 import numpy as np
-import torch
 from jaxtyping import Int
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import CorpusError, ModelError, amount
-from headcount.corpora import Columns, Data
+from headcount.core import CorpusError, InputError, ModelError, amount
+from headcount.corpora import Columns, Data, Encoded, Encoder, Table, chat_tokens
 from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.metrics import IGNORED, PerplexityTask
-from headcount.tasks.options import Masking, check_roles, read_examples
-from headcount.tasks.supported import check_fits
-from headcount.tasks.task import (
-    TaskBatch,
-    chained,
-    framed,
-    pad_id,
-    padded,
-    piece_length,
-    predicted,
-    text_inputs,
-    whole_encoder,
-    whole_texts,
-)
+from headcount.tasks.options import Masking, check_roles
+from headcount.tasks.task import TaskBatch, pad_id, padded, text_inputs
+
+
+def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
+    """Encode the column `text`, however long its texts are."""
+    return whole_encoder(loaded).sources(table.sentences("text"))
+
+
+def whole_encoder(loaded: Loaded) -> Encoder:
+    """The encoder of texts that are cut later, not truncated."""
+    return Encoder(loaded.encoder().tokenizer)
+
+
+def predicted(
+    loaded: Loaded, table: Table, roles: Sequence[str]
+) -> list[tuple[list[int], list[bool] | None]]:
+    """The tokens of each text or chat, and which are predicted: of a chat, those of some roles.
+
+    Args:
+        loaded: the model with its tokenizer.
+        table: texts and chats.
+        roles: whose messages are predicted; of all roles if there is none.
+    """
+    encoder, found = whole_encoder(loaded), list[tuple[list[int], list[bool] | None]]()
+    sentences = table.sentences("text")
+    texts = iter(encoder.sources([each for each in sentences if each.messages is None]))
+    for sentence in sentences:
+        if sentence.messages is None:
+            found.append((next(texts).ids, None))
+        else:
+            chat = chat_tokens(encoder.tokenizer, sentence.messages, sentence.origin)
+            asked = [role in roles if roles else role is not None for role in chat.roles]
+            found.append((chat.ids, asked))
+    return found
+
+
+def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
+    """Number of tokens in a piece: as many as requested, or the model's limit.
+
+    Raises:
+        InputError: if more are requested than the model accepts.
+    """
+    longest = loaded.max_length
+    if max_length is not None and longest is not None and max_length > longest:
+        raise InputError(
+            f"Expected pieces of at most {amount(longest, 'token')}, the limit of {loaded.name}, "
+            f"got max_length={max_length}."
+        )
+    return longest if max_length is None else max_length
+
+
+def chained(
+    ids: Sequence[int],
+    max_length: int | None,
+    start: Sequence[int] = (),
+    is_asked: Sequence[bool] | None = None,
+) -> Iterator[tuple[list[int], list[bool]]]:
+    """Pieces of a text, and which of their tokens are predicted.
+
+    A piece begins with `start` and the last token of the piece before, so each token of the text
+    except the first is predicted once. A piece of which no token is predicted is left out.
+
+    Args:
+        ids: the complete text, which begins with `start` itself.
+        max_length: largest number of tokens in a piece.
+        start: what every piece begins with.
+        is_asked: which tokens of the text are predicted; None for all.
+    """
+    size = max(2, len(ids)) if max_length is None else max_length
+    if size < len(start) + 2:
+        added = f", since every piece begins with {len(start)} of its own" if start else ""
+        raise InputError(
+            f"Expected at least {len(start) + 2} tokens in a piece{added}, got "
+            f"max_length={max_length}."
+        )
+    asked, before = [True] * len(ids) if is_asked is None else is_asked, len(start) + 1
+    steps = [(1, size), *((at, at + size - before) for at in range(size, len(ids), size - before))]
+    for begin, end in steps:
+        if any(asked[begin:end]):
+            front = [*(start if begin > 1 else ()), ids[begin - 1]]
+            yield [*front, *ids[begin:end]], [False] * len(front) + list(asked[begin:end])
+
+
+def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int], list[bool]]]:
+    """Pieces between the special tokens of the complete text, and which tokens are special."""
+    content = [index for index, special in enumerate(encoded.is_special) if not special]
+    if not content:
+        return
+    begin, end = content[0], content[-1] + 1
+    before, inside, after = encoded.ids[:begin], encoded.ids[begin:end], encoded.ids[end:]
+    step = len(inside) if max_length is None else max_length - len(before) - len(after)
+    if step < 1:
+        raise InputError(
+            f"Expected more than {amount(len(before) + len(after), 'token')} in a piece, since "
+            f"that many are special, got max_length={max_length}."
+        )
+    for start in range(0, len(inside), step):
+        special = encoded.is_special[begin:end][start : start + step]
+        flags = [True] * len(before) + special + [True] * len(after)
+        yield [*before, *inside[start : start + step], *after], flags
 
 
 @final
@@ -72,6 +158,7 @@ class CausalLanguageModelling(PerplexityTask):
     """
 
     name: ClassVar[str] = "causal-lm"
+    by_example: ClassVar[tuple[str, ...]] = ("pieces",)
 
     def __init__(
         self,
@@ -83,8 +170,7 @@ class CausalLanguageModelling(PerplexityTask):
         start: bool = True,
         roles: Sequence[str] = (),
     ) -> None:
-        check_fits(loaded.model, self.name)
-        table = read_examples(self.name, data, columns, limit)
+        table = self._read(loaded, data, columns, limit)
         check_roles(roles, bool(table.chats))
         encoder = whole_encoder(loaded)
         self._start, self._roles = encoder.start_ids if start else (), tuple(roles)
@@ -132,10 +218,10 @@ class CausalLanguageModelling(PerplexityTask):
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces; the label of each token is the next one."""
         ids, asked = zip(*(self.pieces[index] for index in index_E), strict=True)
-        inputs, rows = text_inputs(ids, self._pad_id), torch.arange(len(index_E))
+        inputs = text_inputs(ids, self._pad_id)
         labels_RN = inputs["input_ids"].masked_fill(~padded(asked, False).bool(), IGNORED)
         labels = {"labels": pad(labels_RN[:, 1:], (0, 1), value=IGNORED)}
-        return TaskBatch(inputs, labels, rows, torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, labels, index_E)
 
     def output(self, model: PreTrainedModel, batch: TaskBatch, **more: Any) -> Any:
         """The output of the model."""
@@ -165,6 +251,7 @@ class MaskedLanguageModelling(PerplexityTask):
     """
 
     name: ClassVar[str] = "masked-lm"
+    by_example: ClassVar[tuple[str, ...]] = ("pieces", "_numbers")
 
     def __init__(
         self,
@@ -176,8 +263,7 @@ class MaskedLanguageModelling(PerplexityTask):
         max_length: int | None = None,
         limit: int | None = None,
     ) -> None:
-        check_fits(loaded.model, self.name)
-        table = read_examples(self.name, data, columns, limit)
+        table = self._read(loaded, data, columns, limit)
         self.sha256 = table.sha256_with(**asdict(masking), max_length=max_length)
         self._mask = _Mask(loaded, masking)
         self.pieces = list[tuple[list[int], list[bool]]]()
@@ -191,6 +277,7 @@ class MaskedLanguageModelling(PerplexityTask):
             self.pieces += pieces
         self._pad_id = pad_id(loaded)
         self.num_examples = len(self.pieces)
+        self._numbers = range(self.num_examples)
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pieces, masked as always."""
@@ -201,11 +288,10 @@ class MaskedLanguageModelling(PerplexityTask):
         return self._drawn(index_E, draw=number + 1)
 
     def _drawn(self, index_E: Int[np.ndarray, " example"], draw: int) -> TaskBatch:
-        masked = [self._mask.of(int(index), draw, *self.pieces[index]) for index in index_E]
+        masked = [self._mask.of(self._numbers[n], draw, *self.pieces[n]) for n in index_E]
         inputs = text_inputs([ids for ids, _ in masked], self._pad_id)
         labels_EN = padded([labels for _, labels in masked], IGNORED)
-        rows = torch.arange(len(index_E))
-        return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, {"labels": labels_EN}, index_E)
 
 
 @final

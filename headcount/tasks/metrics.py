@@ -9,7 +9,8 @@ NLL is in nats, perplexity at least 1. There is no label smoothing.
 Reference: Perplexity - a measure of the difficulty of speech recognition tasks (Jelinek et al.,
 1977), https://doi.org/10.1121/1.2016299
 
-BLEU and chrF of many sums of counts at once, for tests that need thousands of scores.
+BLEU, chrF and metrics of classes, of many sums of counts at once, for tests that need thousands of
+scores.
 
 $$\mathrm{BLEU} = 100 \min(1, e^{1 - r / c}) \Big(\prod_{n=1}^4 \frac{m_n}{t_n}\Big)^{1/4}, \qquad
   \mathrm{chrF} = 100 \frac{5 P R}{4 P + R}$$
@@ -25,7 +26,7 @@ Reference: BLEU (Papineni et al., 2002), https://aclanthology.org/P02-1040; smoo
 """  # noqa: E501
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,6 +145,54 @@ def chrf(sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " dr
     below_D = BETA**2 * precision_D + recall_D
     above_D = (1 + BETA**2) * precision_D * recall_D
     return 100 * np.divide(above_D, below_D, out=np.zeros_like(above_D), where=below_D > 0)
+
+
+Counts = Float[np.ndarray, "draw 3 label"]
+"""Numbers by class: right and predicted as such, predicted as such, and correct."""
+
+
+def _accuracies(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """The shares that are right."""
+    return _ratio(counts_D3C[:, 0].sum(-1), counts_D3C[:, 2].sum(-1))
+
+
+def _macro_f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """The means of F1 over all classes that occur or are predicted."""
+    has_class_DC = counts_D3C[:, 1:].sum(1) > 0
+    return _ratio(_f1s_of_classes(counts_D3C).sum(-1), has_class_DC.sum(-1))
+
+
+def _f1s(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """F1 of class 1 of two classes, or the mean over all classes that occur."""
+    is_binary = counts_D3C.shape[-1] == 2
+    return _f1s_of_classes(counts_D3C)[:, 1] if is_binary else _macro_f1s(counts_D3C)
+
+
+def _f1s_of_classes(counts_D3C: Counts) -> Float[np.ndarray, "draw label"]:
+    return _ratio(2 * counts_D3C[:, 0], counts_D3C[:, 1:].sum(1))
+
+
+def _correlations(counts_D3C: Counts) -> Float[np.ndarray, " draw"]:
+    """Matthews' correlation, 0 where all examples have one class or are predicted as one."""
+    hits_D, num_D = (counts_D3C[:, each].sum(-1) for each in (0, 2))
+    sides = counts_D3C[:, 1], counts_D3C[:, 2]
+    together_D = hits_D * num_D - np.multiply(*sides).sum(-1)
+    spreads = (num_D**2 - (each_DC**2).sum(-1) for each_DC in sides)
+    return _ratio(together_D, np.sqrt(np.prod([*spreads], axis=0)))
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """The quotients; 0 where nothing is divided by."""
+    return np.divide(above, below, out=np.zeros(below.shape), where=below > 0)
+
+
+COUNTED: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
+    "accuracy": _accuracies,
+    "f1": _f1s,
+    "macro-f1": _macro_f1s,
+    "matthews": _correlations,
+}
+"""Metrics of classes, of many sums of counts."""
 
 
 class ResampledTask(Task, ABC):

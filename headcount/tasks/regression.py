@@ -22,8 +22,6 @@ from headcount.corpora import Columns, Data
 from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, padded_inputs
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
-from headcount.tasks.options import read_examples
-from headcount.tasks.supported import check_fits
 from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id
 
 Activation = Callable[[Tensor], Tensor]
@@ -52,6 +50,7 @@ class Regression(RankedTask):
     """
 
     name: ClassVar[str] = "classification"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_target_N", "_rows")
 
     def __init__(
         self,
@@ -61,11 +60,10 @@ class Regression(RankedTask):
         scale: Scale | None = None,
         limit: int | None = None,
     ) -> None:
-        check_fits(loaded.model, self.name)
+        checks = (activation_of, check_knows_padding)
+        table = self._read(loaded, data, columns, limit, *checks)
         activation = activation_of(loaded)
         self._activation = ACTIVATIONS[activation]
-        check_knows_padding(loaded)
-        table = read_examples(self.name, data, columns, limit)
         self.gold_N = gold_numbers(table, "label", scale)
         low, high = (0, 1) if scale is None else scale
         self._target_N = (self.gold_N - low) / (high - low)
@@ -74,7 +72,6 @@ class Regression(RankedTask):
         self.sha256 = table.sha256_with(scale=None if scale is None else [low, high])
         self._rows, self.num_truncated = encoded_pairs(loaded, table)
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -85,7 +82,7 @@ class Regression(RankedTask):
         """A batch of texts with their numbers."""
         inputs = padded_inputs([self._rows[index] for index in index_E], self._pad_id)
         labels = {"target": torch.from_numpy(self._target_N[index_E])}
-        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, labels, index_E)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Squared distance of the model's number from the gold number."""

@@ -28,8 +28,7 @@ from headcount.core import CorpusError, InputError, amount, check_choice
 from headcount.corpora import Columns, Data, Encoder, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
-from headcount.tasks.options import Pooling, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.options import Pooling
 from headcount.tasks.task import Answers, Losses, TaskBatch, pad_id, text_inputs
 
 STS_SCALE = (0, 5)
@@ -55,6 +54,7 @@ class Similarity(RankedTask):
     """
 
     name: ClassVar[str] = "similarity"
+    by_example: ClassVar[tuple[str, ...]] = ("gold_N", "_target_N", "_pairs")
 
     def __init__(
         self,
@@ -65,9 +65,8 @@ class Similarity(RankedTask):
         pooling: Pooling | None = None,
         limit: int | None = None,
     ) -> None:
-        check_fits(loaded.model, self.name)
+        table = self._read(loaded, data, columns, limit)
         self._encoding = encoding = _encoding(loaded, pooling)
-        table = read_examples(self.name, data, columns, limit)
         low, high = STS_SCALE if scale is None else scale
         self.gold_N = gold_numbers(table, "score", (low, high))
         if scale is None:
@@ -82,22 +81,23 @@ class Similarity(RankedTask):
         encoder = loaded.encoder()
         self._num_skipped = 0 if encoding.pools_prompt else _length(encoding.prompt, encoder)
         sides = [
-            encoder.sources(_prompted(table.sentences(side), encoding.prompt))
+            encoder.sources(
+                [replace(row, text=encoding.prompt + row.text) for row in table.sentences(side)]
+            )
             for side in ("sentence1", "sentence2")
         ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)
-        self._ids = [[one.ids for one in side] for side in sides]
+        self._pairs = [[one.ids for one in pair] for pair in zip(*sides, strict=True)]
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
         """Twice the tokens of the longer sentence of every pair, since a pair is two rows."""
-        return 2 * np.array([max(map(len, pair)) for pair in zip(*self._ids, strict=True)])
+        return 2 * np.array([max(map(len, pair)) for pair in self._pairs])
 
     def batch(self, index_E: Int[np.ndarray, " example"]) -> TaskBatch:
         """A batch of pairs: first sentences, then second ones."""
-        rows = [side[index] for side in self._ids for index in index_E]
+        rows = [self._pairs[index][side] for side in (0, 1) for index in index_E]
         labels = {"target": torch.from_numpy(self._target_N[index_E])}
         example_R = torch.arange(len(index_E)).repeat(2)
         inputs = text_inputs(rows, self._pad_id)
@@ -144,10 +144,6 @@ class Similarity(RankedTask):
         mask_RN = mask_RN.to(hidden_RNW)
         count_R1 = mask_RN.sum(1, keepdim=True).clamp(min=1)  # 0 for a text that is cut off
         return torch.einsum("rnw,rn->rw", hidden_RNW, mask_RN) / count_R1
-
-
-def _prompted(rows: list[Sentence], prompt: str) -> list[Sentence]:
-    return [replace(row, text=prompt + row.text) for row in rows] if prompt else rows
 
 
 def _length(prompt: str, encoder: Encoder) -> int:

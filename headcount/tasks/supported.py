@@ -7,6 +7,7 @@ model with a head, whose own answer it would ignore.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import final
 
 from transformers import PreTrainedModel
@@ -76,8 +77,9 @@ def _translates(model: PreTrainedModel) -> bool:
     return _takes_text(model) and model.config.is_encoder_decoder and model.can_generate()
 
 
-def _classifies(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForSequenceClassification")
+def _reads_with(name: str) -> Callable[[PreTrainedModel], bool]:
+    """Whether a model reads texts with a head of this name."""
+    return lambda model: _takes_text(model) and _named(model, name)
 
 
 def _classifies_images(model: PreTrainedModel) -> bool:
@@ -87,17 +89,11 @@ def _classifies_images(model: PreTrainedModel) -> bool:
 
 def _continues(model: PreTrainedModel) -> bool:
     """Whether a model has a next-token head on a body that sees no later token."""
-    heads = _named(model, "ForCausalLM", *_class_names(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
+    named = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+    names = chain.from_iterable((each,) if isinstance(each, str) else each for each in named)
+    heads = _named(model, "ForCausalLM", *names)
     config = model.config
     return _takes_text(model) and heads and not config.is_encoder_decoder and not _is_encoder(model)
-
-
-def _fills(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForMaskedLM")
-
-
-def _labels_words(model: PreTrainedModel) -> bool:
-    return _takes_text(model) and _named(model, "ForTokenClassification")
 
 
 def _embeds(model: PreTrainedModel) -> bool:
@@ -115,24 +111,23 @@ def _embeds(model: PreTrainedModel) -> bool:
     return stated.kind == EMBEDS and (is_bare or stated.pooling is not None)
 
 
-def _class_names(mapping: dict) -> list[str]:
-    return [name for names in mapping.values() for name in _listed(names)]
-
-
-def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
-
-
 NEEDS = {
     "translation": Need("an encoder-decoder", _translates),
-    "classification": Need("a ...ForSequenceClassification", _classifies),
+    "classification": Need(
+        "a ...ForSequenceClassification", _reads_with("ForSequenceClassification")
+    ),
     "causal-lm": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
-    "masked-lm": Need("an encoder with a masked-language-modelling head (...ForMaskedLM)", _fills),
+    "masked-lm": Need(
+        "an encoder with a masked-language-modelling head (...ForMaskedLM)",
+        _reads_with("ForMaskedLM"),
+    ),
     "similarity": Need(
         "a text encoder without a head (AutoModel) or a sentence-transformers folder", _embeds
     ),
     "image-classification": Need("a ...ForImageClassification", _classifies_images),
-    "token-classification": Need("a ...ForTokenClassification", _labels_words),
+    "token-classification": Need(
+        "a ...ForTokenClassification", _reads_with("ForTokenClassification")
+    ),
     "choice": Need("a decoder with a language-modelling head (...ForCausalLM)", _continues),
 }
 """Tasks by name."""

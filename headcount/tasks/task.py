@@ -1,8 +1,6 @@
 """Task: what quality means. Data, a loss for every example, and a score over all of them.
 
-Rows of tokens: texts cut into pieces that fit the model, rows padded and put into batches.
-
-No token is lost. A batch is filled up to a budget of padded tokens, the shortest rows first.
+A batch is filled up to a budget of padded tokens, the shortest rows first.
 """
 
 import copy
@@ -10,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, TypeVar, final
 
 import numpy as np
 import torch
@@ -18,117 +16,14 @@ from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, InputError, Steps, amount, silent_steps
-from headcount.corpora import (
-    Encoded,
-    Encoder,
-    Movable,
-    Table,
-    chat_tokens,
-    groups_by_length,
-    present,
-)
+from headcount.core import MAX_TOKENS, InputError, Steps, silent_steps
+from headcount.corpora import Columns, Data, Movable, Table, groups_by_length, present
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
+from headcount.tasks.options import read_examples
+from headcount.tasks.supported import check_fits
 
-
-def whole_texts(loaded: Loaded, table: Table) -> list[Encoded]:
-    """Encode the column `text`, however long its texts are."""
-    return whole_encoder(loaded).sources(table.sentences("text"))
-
-
-def whole_encoder(loaded: Loaded) -> Encoder:
-    """The encoder of texts that are cut later, not truncated."""
-    return Encoder(loaded.encoder().tokenizer)
-
-
-def predicted(
-    loaded: Loaded, table: Table, roles: Sequence[str]
-) -> list[tuple[list[int], list[bool] | None]]:
-    """The tokens of each text or chat, and which are predicted: of a chat, those of some roles.
-
-    Args:
-        loaded: the model with its tokenizer.
-        table: texts and chats.
-        roles: whose messages are predicted; of all roles if there is none.
-    """
-    encoder, found = whole_encoder(loaded), list[tuple[list[int], list[bool] | None]]()
-    sentences = table.sentences("text")
-    texts = iter(encoder.sources([each for each in sentences if each.messages is None]))
-    for sentence in sentences:
-        if sentence.messages is None:
-            found.append((next(texts).ids, None))
-        else:
-            chat = chat_tokens(encoder.tokenizer, sentence.messages, sentence.origin)
-            asked = [role in roles if roles else role is not None for role in chat.roles]
-            found.append((chat.ids, asked))
-    return found
-
-
-def piece_length(loaded: Loaded, max_length: int | None) -> int | None:
-    """Number of tokens in a piece: as many as requested, or the model's limit.
-
-    Raises:
-        InputError: if more are requested than the model accepts.
-    """
-    longest = loaded.max_length
-    if max_length is not None and longest is not None and max_length > longest:
-        raise InputError(
-            f"Expected pieces of at most {amount(longest, 'token')}, the limit of {loaded.name}, "
-            f"got max_length={max_length}."
-        )
-    return longest if max_length is None else max_length
-
-
-def chained(
-    ids: Sequence[int],
-    max_length: int | None,
-    start: Sequence[int] = (),
-    is_asked: Sequence[bool] | None = None,
-) -> Iterator[tuple[list[int], list[bool]]]:
-    """Pieces of a text, and which of their tokens are predicted.
-
-    A piece begins with `start` and the last token of the piece before, so each token of the text
-    except the first is predicted once. A piece of which no token is predicted is left out.
-
-    Args:
-        ids: the complete text, which begins with `start` itself.
-        max_length: largest number of tokens in a piece.
-        start: what every piece begins with.
-        is_asked: which tokens of the text are predicted; None for all.
-    """
-    size = max(2, len(ids)) if max_length is None else max_length
-    if size < len(start) + 2:
-        added = f", since every piece begins with {len(start)} of its own" if start else ""
-        raise InputError(
-            f"Expected at least {len(start) + 2} tokens in a piece{added}, got "
-            f"max_length={max_length}."
-        )
-    asked, before = [True] * len(ids) if is_asked is None else is_asked, len(start) + 1
-    steps = [(1, size), *((at, at + size - before) for at in range(size, len(ids), size - before))]
-    for begin, end in steps:
-        if any(asked[begin:end]):
-            front = [*(start if begin > 1 else ()), ids[begin - 1]]
-            yield [*front, *ids[begin:end]], [False] * len(front) + list(asked[begin:end])
-
-
-def framed(encoded: Encoded, max_length: int | None) -> Iterator[tuple[list[int], list[bool]]]:
-    """Pieces between the special tokens of the complete text, and which tokens are special."""
-    content = [index for index, special in enumerate(encoded.is_special) if not special]
-    if not content:
-        return
-    begin, end = content[0], content[-1] + 1
-    before, inside, after = encoded.ids[:begin], encoded.ids[begin:end], encoded.ids[end:]
-    step = len(inside) if max_length is None else max_length - len(before) - len(after)
-    if step < 1:
-        raise InputError(
-            f"Expected more than {amount(len(before) + len(after), 'token')} in a piece, since "
-            f"that many are special, got max_length={max_length}."
-        )
-    for start in range(0, len(inside), step):
-        special = encoded.is_special[begin:end][start : start + step]
-        flags = [True] * len(before) + special + [True] * len(after)
-        yield [*before, *inside[start : start + step], *after], flags
+Own = TypeVar("Own", bound="Task")
 
 
 def groups(
@@ -180,6 +75,16 @@ class TaskBatch(Movable):
     """The example of the batch that each row belongs to; a pair of sentences is two rows."""
     index_E: Int[Tensor, " example"]
     """The number of each example in the task's data."""
+
+    @classmethod
+    def of(
+        cls,
+        inputs: dict[str, Tensor],
+        labels: dict[str, Tensor],
+        index_E: Int[np.ndarray, " example"],
+    ) -> "TaskBatch":
+        """Examples with a row each."""
+        return cls(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
 
     @property
     def num_examples(self) -> int:
@@ -297,10 +202,28 @@ class Task(ABC):
     can't learn from another's output here."""
     outcome_shape: tuple[int, ...] = ()
     """Shape of the outcome of one example; empty for one number."""
+    by_example: ClassVar[tuple[str, ...]] = ()
+    """Names of the attributes that hold an entry for each example, which `some` selects."""
     num_truncated: int = 0
     """Number of texts longer than the model's limit, which were truncated."""
     steps: Steps = staticmethod(silent_steps)
     """Called as the examples of `batches` are run: see `watched`."""
+
+    def _read(
+        self,
+        loaded: Loaded,
+        data: Data,
+        columns: Columns | None,
+        limit: int | None,
+        *checks: Callable[[Loaded], object],
+    ) -> Table:
+        """The table of the data, which is read once the model fits the task and passes checks."""
+        check_fits(loaded.model, self.name)
+        for check in checks:
+            check(loaded)
+        table = read_examples(self.name, data, columns, limit)
+        self.sha256, self.num_examples = table.sha256, len(table)
+        return table
 
     @property
     def signature(self) -> str:
@@ -341,10 +264,26 @@ class Task(ABC):
         del number
         return self.batch(index_E)
 
-    def sha256_of(self, index_N: Int[np.ndarray, " example"]) -> str:
-        """Hash of some of the examples, by their numbers."""
+    def some(self: Own, index_N: Int[np.ndarray, " example"]) -> Own:
+        """The task with some of its examples, by their numbers.
+
+        Raises:
+            InputError: if the task does not say where its examples are.
+        """
+        if not self.by_example:
+            raise InputError(
+                f"Expected a task whose `by_example` names what it holds of each example, got "
+                f"{self.name}, which names nothing, so that none can be left out. Name it."
+            )
+        part = copy.copy(self)
         numbers = sha256(index_N.astype("<i8").tobytes()).hexdigest()
-        return sha256(f"{self.sha256}|{numbers}".encode()).hexdigest()
+        part.sha256 = sha256(f"{self.sha256}|{numbers}".encode()).hexdigest()
+        part.num_examples = len(index_N)
+        for name in self.by_example:
+            held = getattr(self, name)
+            is_array = isinstance(held, np.ndarray)
+            setattr(part, name, held[index_N] if is_array else [held[n] for n in index_N])
+        return part
 
     def batches(self, max_tokens: int = MAX_TOKENS) -> Iterator[TaskBatch]:
         """Every example once, sorted by length; the same batches every time."""
@@ -358,7 +297,7 @@ class Task(ABC):
             done += batch.num_examples
             self.steps(done, self.num_examples)
 
-    def watched(self, steps: Steps) -> "Task":
+    def watched(self: Own, steps: Steps) -> Own:
         """The same task, which reports how many of its examples were run, batch by batch.
 
         Args:

@@ -11,7 +11,6 @@ counted: a named entity of three words counts three times.
 Reference: BERT (Devlin et al., 2019), section 5.3, https://arxiv.org/abs/1810.04805
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -31,10 +30,9 @@ from headcount.corpora import (
     Table,
 )
 from headcount.models import Loaded
-from headcount.tasks.classification import Counts, accuracies, class_numbers, macro_f1s
-from headcount.tasks.metrics import IGNORED, TokenTask
-from headcount.tasks.options import TokenMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.classification import class_numbers
+from headcount.tasks.metrics import COUNTED, IGNORED, TokenTask
+from headcount.tasks.options import TokenMetric
 from headcount.tasks.task import (
     Evaluation,
     Losses,
@@ -66,6 +64,7 @@ class TokenClassification(TokenTask):
     """
 
     name: ClassVar[str] = "token-classification"
+    by_example: ClassVar[tuple[str, ...]] = ("_ids", "_labels", "_right_NC")
 
     def __init__(
         self,
@@ -76,17 +75,10 @@ class TokenClassification(TokenTask):
         limit: int | None = None,
     ) -> None:
         check_choice("a metric", metric, TokenMetric)
-        check_fits(loaded.model, self.name)
-        self.num_classes = loaded.model.config.num_labels or 0
-        if self.num_classes < 2:
-            raise ModelError(
-                f"Expected a model that chooses one of several classes, got {loaded.name} with "
-                f"{amount(self.num_classes, 'label')}."
-            )
         self.metric, self.higher_is_better = metric, True
+        table = self._read(loaded, data, columns, limit, _check_chooses)
+        self.num_classes = loaded.model.config.num_labels or 0
         self.outcome_shape = (2, self.num_classes)
-        table = read_examples(self.name, data, columns, limit)
-        self.sha256 = table.sha256
         encoded = loaded.encoder().sources(
             [
                 Sentence(text, words=words, origin=origin)
@@ -103,7 +95,6 @@ class TokenClassification(TokenTask):
         self.num_unasked = self.num_words - int(self._right_NC.sum())
         """Number of words that are not asked."""
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:
@@ -122,7 +113,7 @@ class TokenClassification(TokenTask):
         """A batch of sentences, with labels at the first pieces of words."""
         inputs = text_inputs([self._ids[index] for index in index_E], self._pad_id)
         labels = {"labels": padded([self._labels[index] for index in index_E], IGNORED)}
-        return TaskBatch(inputs, labels, torch.arange(len(index_E)), torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, labels, index_E)
 
     def losses_of(self, output: Any, batch: TaskBatch) -> Losses:
         """Summed cross-entropy of each sentence's words, and its words by class.
@@ -154,7 +145,7 @@ class TokenClassification(TokenTask):
 
     def of_sums(self, sums_DK: Float[np.ndarray, "draw statistic"]) -> Float[np.ndarray, " draw"]:
         """The metric of many sums of counts."""
-        return _SCORES[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
+        return COUNTED[self.metric](sums_DK.reshape(len(sums_DK), 3, -1))
 
     def _asked(
         self, table: Table, encoded: list[Encoded], loaded: Loaded
@@ -181,6 +172,15 @@ class TokenClassification(TokenTask):
         return rows, right_NC
 
 
+def _check_chooses(loaded: Loaded) -> None:
+    """Check that a model has several classes to choose from."""
+    if (count := loaded.model.config.num_labels or 0) < 2:
+        raise ModelError(
+            f"Expected a model that chooses one of several classes, got {loaded.name} with "
+            f"{amount(count, 'label')}."
+        )
+
+
 def _class_of(table: Table, loaded: Loaded) -> dict[str, int]:
     """The model's class for each label of the data.
 
@@ -198,10 +198,3 @@ def _class_of(table: Table, loaded: Loaded) -> dict[str, int]:
     flat = Table({"label": [*first_of]}, [*first_of.values()], names)
     numbers = class_numbers(flat, config).tolist()
     return dict(zip(first_of, numbers, strict=True))
-
-
-_SCORES: Mapping[str, Callable[[Counts], Float[np.ndarray, " draw"]]] = {
-    "accuracy": accuracies,
-    "macro-f1": macro_f1s,
-}
-"""The metrics of many counts."""

@@ -8,7 +8,6 @@ Reference: A Call for Clarity in Reporting BLEU Scores (Post, 2018),
 https://arxiv.org/abs/1804.08771; chrF (Popović, 2015), https://aclanthology.org/W15-3049
 """
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
@@ -35,8 +34,7 @@ from headcount.corpora import (
 from headcount.models import Loaded
 from headcount.tap import evaluating, input_device
 from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
-from headcount.tasks.options import MORE_TARGETS, TranslationMetric, read_examples
-from headcount.tasks.supported import check_fits
+from headcount.tasks.options import MORE_TARGETS, TranslationMetric
 from headcount.tasks.task import (
     Evaluation,
     Resampled,
@@ -93,6 +91,7 @@ class Translation(TokenTask):
 
     name: ClassVar[str] = "translation"
     writes: ClassVar[bool] = True
+    by_example: ClassVar[tuple[str, ...]] = ("references", "_sources", "_targets")
 
     def __init__(
         self,
@@ -112,9 +111,8 @@ class Translation(TokenTask):
             raise InputError(
                 f"Expected at least 1 beam, got {num_beams}. Use 1 for a greedy search."
             )
-        check_fits(loaded.model, self.name)
         self.metric, self.higher_is_better = metric, True
-        table = read_examples(self.name, data, columns, limit)
+        table = self._read(loaded, data, columns, limit)
         self.sha256 = table.sha256_with(prefix=prefix or None)
         self.references = _references(table)
         """Texts that each translation is compared with."""
@@ -128,7 +126,6 @@ class Translation(TokenTask):
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)
         self._pad_id = pad_id(loaded)
-        self.num_examples = len(table)
 
     @property
     def signature(self) -> str:
@@ -166,17 +163,11 @@ class Translation(TokenTask):
             "decoder_input_ids": shifted_right(self._loaded, labels_EN),
             "decoder_attention_mask": (labels_EN != IGNORED).long(),
         }
-        rows = torch.arange(len(index_E))
-        return TaskBatch(inputs, {"labels": labels_EN}, rows, torch.from_numpy(index_E))
+        return TaskBatch.of(inputs, {"labels": labels_EN}, index_E)
 
     def some(self, index_N: Int[np.ndarray, " example"]) -> "Translation":
-        """Some of the pairs, by their numbers; they are renumbered from 0."""
-        part = copy.copy(self)
-        part.sha256, part.num_examples = self.sha256_of(index_N), len(index_N)
-        part.references, part._sources, part._targets = (
-            [each[index] for index in index_N]
-            for each in (self.references, self._sources, self._targets)
-        )
+        """The task with some of its examples, by their numbers."""
+        part = super().some(index_N)
         part.num_truncated = sum(one.truncated for one in [*part._sources, *part._targets])
         return part
 

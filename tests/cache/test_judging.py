@@ -12,8 +12,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import headcount
 from headcount.cache.judging import Answered, answered, judged
-from headcount.cache.options import CacheOptions
-from headcount.cache.plan import CachePlan
+from headcount.cache.plan import CacheOptions, CachePlan
 from headcount.cache.planning import plan_cache, plan_of
 from headcount.cache.questions import KINDS, AskedText, Question, Questions
 from headcount.core import InputError, ModelError

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import headcount
 from headcount.cache.kvpress import kvpress_scores
-from headcount.cache.options import CacheOptions
+from headcount.cache.plan import CacheOptions
 from headcount.cache.scores import (
     GroupScores,
     StreamingDistance,

@@ -65,7 +65,7 @@ def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     assert f"Page: {out / 'report.html'}" in output
 
 
-@pytest.mark.parametrize("what", ["write_report", "write_scores"])
+@pytest.mark.parametrize("what", ["write_report", "write"])
 def test_a_summary_is_printed_before_a_page_can_fail(
     what: str, bert: Path, tmp_path: Path, data: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,13 +77,13 @@ def test_a_summary_is_printed_before_a_page_can_fail(
         raise OSError(28, "No space left on device", "a file")
 
     with monkeypatch.context() as patch:
-        patch.setattr(importance if what == "write_scores" else reports, what, fail)
+        patch.setattr(importance.Assessment if what == "write" else reports, what, fail)
         status, output, errors = headcount("analyze", bert, SAMPLE, *few)
-        if what == "write_scores":
+        if what == "write":
             on = ("--task", "masked-lm", "--data", data[0], "--methods", "norm")
             status, output, errors = headcount("importance", bert, *on, *few)
         assert status == 2 and "The disk is full" in errors
-        assert ("By output norm" if what == "write_scores" else "heads on 8 sentences") in output
+        assert ("By output norm" if what == "write" else "heads on 8 sentences") in output
         assert "Page:" not in output and (again in errors) is (what == "write_report")
     assert headcount("report", out)[1].startswith(f"Page: {out / 'report.html'}\n")
 

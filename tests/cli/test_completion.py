@@ -23,7 +23,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completion") / "headcount"
-    path.write_text(completion("bash", COMMANDS, EVERYWHERE, VALUES))
+    path.write_text(completion("bash", COMMANDS, VALUES))
     return path
 
 
@@ -47,7 +47,7 @@ def test_words_that_bash_offers(typed: list[str], expected: set[str], script: Pa
 
 def test_a_script_for_every_shell(script: Path) -> None:
     assert "complete -F" in script.read_text()
-    assert "#compdef headcount" in completion("zsh", {"report": COMMANDS["report"]}, EVERYWHERE, {})
+    assert "#compdef headcount" in completion("zsh", {"report": COMMANDS["report"]}, {})
     status, output, errors = headcount("--completion", "fish")
     assert status == 2 and not output and "Expected a shell out of bash, zsh, got 'fish'" in errors
 

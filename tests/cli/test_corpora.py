@@ -56,7 +56,7 @@ def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: 
         corpus = Corpus(source, columns={"text": "review"})
         assert f"|corpus:{corpus.sha256()[:12]}|" in record["signature"]
         again = read_again(out, [source], load(bert))
-        assert list(again.corpus) == list(corpus)
+        assert list(again[0]) == list(corpus)
         resumed = headcount("analyze", bert, source, *NAMED, "--out", out, "--resume")
         assert resumed[0] == 0, resumed[2]
 

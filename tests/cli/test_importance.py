@@ -104,8 +104,9 @@ def test_other_tasks(task: str, marian: Path, tmp_path: Path) -> None:
     written = page.read_text()
     assert all(name in written for name in ("What each head is worth", *table["head"]))
     page.unlink()
-    assert headcount("report", page.parent)[1] == f"Page: {page}\n"
-    assert page.read_text() == written
+    assert headcount("report", page.parent)[1].startswith(f"Page: {page}\n6 figures in ")
+    one, other = (re.sub(r"(?s)<svg.*?</svg>", "", text) for text in (page.read_text(), written))
+    assert one == other
 
 
 def test_bleu_without_each_head(

@@ -7,13 +7,22 @@ from pathlib import Path
 import pytest
 from torch import distributed
 
-from headcount.cli.command import advice
+from headcount.cli.stopping import advice
 from tests.cli.conftest import SAMPLE
-from tests.cli.test_long_work import SMALL, wait_for
+from tests.cli.test_long_work import SOME, wait_for
 from tests.cli.test_train import DATA
 from tests.forked import ranks
 
 WAIT = timedelta(seconds=1)
+QUICK = """
+import sys
+from headcount.cli import main
+from headcount.core import distributed
+
+distributed.SILENT = 5.0
+sys.exit(main(sys.argv[1:]))
+"""
+"""A command that does not wait as long for a sign of life."""
 TRAINING = ("--set", "pieces=150", "batch_tokens=300", "epochs=3", "dropout=0")
 
 
@@ -26,7 +35,7 @@ def test_the_process_that_is_left_ends_with_a_sentence(
     out = tmp_path / "out"
     if command == "analyze":
         begun = out / "state" / "measuring-0.safetensors"
-        both = ranks("headcount", "analyze", bert, SAMPLE, *SMALL, "--out", out)
+        both = ranks("-c", QUICK, "analyze", bert, SAMPLE, *SOME, "--out", out)
     else:
         begun = out / "checkpoints" / "checkpoint-4" / "whole"
         options = ("--recipe", "tiny", "--save-every", 4, *TRAINING, "--out", out)
@@ -94,7 +103,7 @@ from headcount.core.distributed import meet, told_by
 
 distributed.MEETING = 2.0
 meet()
-time.sleep(6 * processes().process_index)
+time.sleep(2 * distributed.MEETING * processes().process_index)
 print(told_by(1, lambda: "late"))
 """
 

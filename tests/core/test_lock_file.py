@@ -14,7 +14,7 @@ from socket import gethostname
 import pytest
 
 from headcount.core import InputError, entries, hold, locked, release, taking_over
-from headcount.core import lock_file as lock_files
+from headcount.core import locking as lock_files
 from headcount.core.files import LOCK
 
 ELSEWHERE = {"host": "elsewhere", "process": 7}

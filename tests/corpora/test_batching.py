@@ -15,13 +15,13 @@ from headcount.core import CorpusError
 from headcount.corpora import (
     Arcs,
     Batch,
+    Batches,
     Corpus,
     Encoder,
     Frequencies,
     Sentence,
     Tokens,
     Tree,
-    batches,
     take_census,
 )
 from tests.tiny_tokenizers import GERMAN, RUSSIAN, SENTENCES
@@ -33,7 +33,7 @@ SLOW = settings(
 
 
 def batches_of(corpus: Corpus, encoder: Encoder, **options: Any) -> list[Batch]:
-    return list(batches(corpus, encoder, take_census(corpus, encoder), **options))
+    return list(Batches(corpus, encoder, take_census(corpus, encoder), **options))
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_start_token_is_no_separator(tokenizers: Tokenizers) -> None:
     end: Any = tokenizers["t5"].eos_token_id
     encoder = Encoder(tokenizers["t5"], None, end)
     corpus = Corpus.from_sentences([Sentence("The old dog.", target="Der alte Hund.")])
-    (batch,) = batches(corpus, encoder, take_census(corpus, encoder))
+    (batch,) = Batches(corpus, encoder, take_census(corpus, encoder))
     assert batch.target is not None and int(batch.target.ids_BN[0, 0]) == end
     assert not batch.target.is_sep_BN.any()  # the end is what comes after the last input
     assert batch.source.is_sep_BN[0].nonzero().tolist() == [[batch.source.ids_BN.shape[1] - 1]]
@@ -180,7 +180,7 @@ def arcs_of(batch: Batch, relations: tuple[str, ...]) -> set[tuple[str, str, str
 def test_arcs(bank: Corpus, tokenizers: Tokenizers) -> None:
     encoder = Encoder(tokenizers["wordpiece"])
     census = take_census(bank, encoder)
-    (batch,) = batches(bank, encoder, census)
+    (batch,) = Batches(bank, encoder, census)
     assert batch.arcs is not None and batch.arcs.num_roots == 3
     assert arcs_of(batch, census.relations) == {
         ("The", "det", "dogs"),
@@ -213,7 +213,7 @@ def test_arcs_of_words_without_pieces_are_left_out(tokenizers: Tokenizers) -> No
     ):
         encoder = Encoder(tokenizers["wordpiece"], max_length)
         census = take_census(corpus, encoder)
-        (batch,) = batches(corpus, encoder, census)
+        (batch,) = Batches(corpus, encoder, census)
         assert arcs_of(batch, census.relations) == expected
         assert batch.arcs is not None and batch.arcs.num_roots == 1
 
@@ -236,18 +236,18 @@ def test_rarest_by_census_or_by_file(tokenizers: Tokenizers) -> None:
     corpus = Corpus.from_sentences(["the dog the dog dog", "the dog"])
     encoder = Encoder(tokenizers["wordpiece"])
     census = take_census(corpus, encoder)
-    (batch,) = batches(corpus, encoder, census)
+    (batch,) = Batches(corpus, encoder, census)
     assert batch.source.rarest_B2.tolist() == [[-1, -1], [-1, -1]]
     ((the,), (dog,)) = encoder.single_words(["the", "dog"])
     counts_V = np.full(1000, 10)
     counts_V[[the, dog]] = 3, 4
     census = replace(census, source_counts=counts_V)
-    (batch,) = batches(corpus, encoder, census)
+    (batch,) = Batches(corpus, encoder, census)
     assert batch.source.rarest_B2.tolist() == [[1, 2], [1, 3]]
     counts_V = np.full(1000, 10)
     counts_V[[the, dog]] = 9, 1
     frequencies = Frequencies.of_counts(counts_V)
-    (batch,) = batches(corpus, encoder, census, frequencies=frequencies)
+    (batch,) = Batches(corpus, encoder, census, frequencies=frequencies)
     assert batch.source.rarest_B2.tolist() == [[2, 1], [2, 4]]
 
 
@@ -257,7 +257,7 @@ def test_rarest_targets_go_by_the_targets(tokenizers: Tokenizers) -> None:
     census = take_census(corpus, encoder)
     common, rare = np.full(1000, 10), np.full(1000, 10)
     rare[encoder.targets(list(corpus))[0].ids[-1]] = 1
-    (batch,) = batches(corpus, encoder, replace(census, source_counts=common, target_counts=rare))
+    (batch,) = Batches(corpus, encoder, replace(census, source_counts=common, target_counts=rare))
     assert batch.target is not None
     assert batch.target.rarest_B2[0, 0] == batch.target.ids_BN.shape[1] - 1
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from headcount.corpora import (
+    Batches,
     Corpus,
     Encoder,
     Frequencies,
     Sentence,
     Tree,
     baselines_of,
-    batches,
     take_census,
 )
 from headcount.corpora.halves import (
@@ -70,7 +70,7 @@ def placed(texts: list[str], encoder: Encoder) -> list[tuple[list[int], list[int
     corpus = Corpus.from_sentences(texts)
     census = take_census(corpus, encoder)
     halves = halves_of(corpus, encoder, census.source_frequencies, False)
-    made = batches(corpus, encoder, census, max_tokens=200, halves=halves)
+    made = Batches(corpus, encoder, census, max_tokens=200, halves=halves)
     rows: dict[str, list[tuple[list[int], list[int]]]] = {}
     for batch in made:
         side = batch.source

@@ -9,11 +9,11 @@ from PIL import Image
 
 from headcount.core import CorpusError, Grid
 from headcount.corpora import (
+    Batches,
     Corpus,
     Encoder,
     ImageEncoder,
     Sentence,
-    batches,
     open_image,
     take_census,
 )
@@ -81,7 +81,7 @@ def test_batches_of_images(tmp_path: Path):
     corpus = Corpus(pictures.write_images(tmp_path, 5))
     census = take_census(corpus, encoder())
     assert (census.counts.sentences, census.counts.tokens, census.counts.longest) == (5, 5 * 21, 21)
-    made = list(batches(corpus, encoder(), census, max_tokens=42))
+    made = list(Batches(corpus, encoder(), census, max_tokens=42))
     assert [len(batch.sentences) for batch in made] == [2, 2, 1]
     batch, grid = made[0], encoder().grid
     assert batch.grid == grid and set(batch.inputs) == {"pixel_values"}
@@ -96,7 +96,7 @@ def test_batches_of_images(tmp_path: Path):
 def test_an_image_of_many_tokens_is_one_unit(tmp_path: Path):
     corpus = Corpus(pictures.write_images(tmp_path, 1))
     large = ImageEncoder(pictures.processor(), Grid(20, 30, 0))
-    (batch,) = batches(corpus, large, take_census(corpus, large))
+    (batch,) = Batches(corpus, large, take_census(corpus, large))
     assert batch.source.unit_BN.unique().tolist() == [0]
 
 

@@ -14,7 +14,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerBase
 from headcount.analysis import measure
 from headcount.analysis.examples import candidates
 from headcount.core import CorpusError
-from headcount.corpora import Corpus, Encoder, Sentence, batches, take_census
+from headcount.corpora import Batches, Corpus, Encoder, Sentence, take_census
 from headcount.models import as_loaded
 from tests import tiny, tiny_tokenizers
 from tests.examined import examined
@@ -100,17 +100,17 @@ def test_refusals(tokenizers: Tokenizers, kind: str, start: int | None, message:
 def test_segments_and_token_types_of_a_batch(tokenizers: Tokenizers) -> None:
     encoder = Encoder(tokenizers["wordpiece"], token_types=True)
     corpus = Corpus.from_sentences([PAIR, Sentence("The moon."), Sentence("a", second="b")])
-    (batch,) = batches(corpus, encoder, take_census(corpus, encoder))
+    (batch,) = Batches(corpus, encoder, take_census(corpus, encoder))
     texts = [(item.text, item.second) for item in batch.sentences]
     for row, (first, second) in enumerate(texts):
         stock = encoder.tokenizer(first, second)["token_type_ids"]
         found = batch.inputs["token_type_ids"][row].tolist()
         assert found == stock + [0] * (len(found) - len(stock))
     unreported = Encoder(tokenizers["wordpiece"])
-    (batch,) = batches(corpus, unreported, take_census(corpus, unreported))
+    (batch,) = Batches(corpus, unreported, take_census(corpus, unreported))
     assert "token_type_ids" not in batch.inputs
     alone = Corpus.from_sentences(["The moon."])
-    (batch,) = batches(alone, encoder, take_census(alone, encoder))
+    (batch,) = Batches(alone, encoder, take_census(alone, encoder))
     assert "token_type_ids" not in batch.inputs
 
 

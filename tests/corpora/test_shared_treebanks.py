@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from headcount.corpora import Corpus, Encoder, Misread, batches, take_census
+from headcount.corpora import Batches, Corpus, Encoder, Misread, take_census
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 LIMIT = 150
@@ -30,7 +30,7 @@ def test_every_word_and_every_arc_arrives(
     census = take_census(corpus, encoder)
     assert census.misread == Misread()
     num_words = num_arcs = num_tokens = 0
-    for batch in batches(corpus, encoder, census):
+    for batch in Batches(corpus, encoder, census):
         assert batch.arcs is not None
         num_arcs += len(batch.arcs.head_A)
         num_tokens += int(batch.source.is_token_BN.sum())

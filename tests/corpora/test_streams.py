@@ -9,7 +9,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError, InputError
-from headcount.corpora import Census, Corpus, Encoder, sentences_within, take_census, units
+from headcount.corpora import Batches, Census, Corpus, Encoder, sentences_within, take_census
 from tests.forked import ranks
 from tests.tiny_tokenizers import SENTENCES, wordpiece
 
@@ -52,7 +52,7 @@ def test_a_stream_is_counted_and_read_by_parts() -> None:
     assert census.sha256 == corpus.sha256() == Corpus(files.stream(), limit=99).sha256()
     assert census.sha256 != Corpus(Files(FILES[:-1]).stream()).sha256()
     files.read.clear()
-    every = [*units(corpus, encoder, census)]
+    every = [*Batches(corpus, encoder, census).units()]
     assert len(every) == 20 and files.read == []
     texts = [each.text for batch in every[7] for each in batch.sentences]
     assert sorted(texts) == sorted(row["text"] for row in FILES[7]) and files.read == [7]
@@ -103,7 +103,7 @@ def test_bad_streams() -> None:
     encoder = Encoder(wordpiece())
     census = take_census(corpus, encoder)
     files.files = [files.files[0][:1], *files.files[1:]]
-    first, second, *_ = units(corpus, encoder, census)
+    first, second, *_ = Batches(corpus, encoder, census).units()
     with pytest.raises(
         CorpusError, match="Expected 2 texts in part 1 of 16, as .* got 1: files ch"
     ):

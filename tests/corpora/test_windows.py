@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from headcount.core import CorpusError
 from headcount.corpora import (
+    Batches,
     Corpus,
     Encoded,
     Encoder,
     Sentence,
     Tree,
-    batches,
     stretches,
     take_census,
 )
@@ -156,7 +156,7 @@ def test_batches_of_windows(max_tokens: int) -> None:
     tokenizer, sentences = tiny_tokenizers.wordpiece(), treebank(3, 30, 5)
     corpus, encoder = Corpus.from_sentences(sentences), Encoder(tokenizer, 16, windows=True)
     census = take_census(corpus, encoder)
-    made = [*batches(corpus, encoder, census, max_tokens=max_tokens)]
+    made = [*Batches(corpus, encoder, census, max_tokens=max_tokens)]
     assert sum(len(batch.sentences) for batch in made) == census.num_rows
     measured = 0
     arcs = roots = 0
@@ -177,7 +177,7 @@ def test_the_windows_of_a_text_are_one_unit() -> None:
     texts = ["die Katze schlief", "der Hund sah " * 60, "das Kind schlief " * 20]
     encoder = Encoder(tiny_tokenizers.wordpiece(), 16, windows=True)
     corpus = Corpus.from_sentences(texts)
-    made = [*batches(corpus, encoder, take_census(corpus, encoder), max_tokens=40)]
+    made = [*Batches(corpus, encoder, take_census(corpus, encoder), max_tokens=40)]
     assert len(made) > 3
     number_of = {text.strip(): number for number, text in enumerate(texts)}
     rows: Counter[int] = Counter()

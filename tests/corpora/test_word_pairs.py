@@ -13,6 +13,7 @@ from headcount.corpora.labelled_tokens import (
     encode_two_sides,
     pairs_of_words,
 )
+from headcount.corpora.sentence import Layout
 
 PAIR = Sentence("The old dog barked, loudly.", target="Der alte Hund bellte, laut.")
 
@@ -35,11 +36,11 @@ def pair(split_punctuation: bool = False) -> WordPair:
 
 
 def test_words_by_spaces_and_by_marks() -> None:
-    assert pair().source_words == ("The", "old", "dog", "barked,", "loudly.")
-    assert pair(True).source_words == ("The", "old", "dog", "barked", ",", "loudly", ".")
-    assert pair(True).target_words == ("Der", "alte", "Hund", "bellte", ",", "laut", ".")
+    assert pair().source.words == ("The", "old", "dog", "barked,", "loudly.")
+    assert pair(True).source.words == ("The", "old", "dog", "barked", ",", "loudly", ".")
+    assert pair(True).target.words == ("Der", "alte", "Hund", "bellte", ",", "laut", ".")
     text = "Maria's twenty-one cats ate 1,200.50 fish... didn’t they?"
-    words = pairs_of_words([Sentence(text, target="x")], split_punctuation=True)[0].source_words
+    words = pairs_of_words([Sentence(text, target="x")], split_punctuation=True)[0].source.words
     assert words == (
         *("Maria's", "twenty-one", "cats", "ate", "1,200.50", "fish", "...", "didn’t", "they", "?"),
     )
@@ -48,8 +49,8 @@ def test_words_by_spaces_and_by_marks() -> None:
 def test_the_words_of_a_treebank_stay() -> None:
     sentence = Sentence("a b.c", ("a", "b.c"), target="x, y")
     found = pairs_of_words([sentence], split_punctuation=True)[0]
-    assert found.source_words == ("a", "b.c") and found.target_words == ("x", ",", "y")
-    assert pairs_of_words([Sentence("10 000", ("10 000",), target="x")])[0].source_words == (
+    assert found.source.words == ("a", "b.c") and found.target.words == ("x", ",", "y")
+    assert pairs_of_words([Sentence("10 000", ("10 000",), target="x")])[0].source.words == (
         "10 000",
     )
     with pytest.raises(CorpusError, match="expected a pair of texts, got a source only"):
@@ -68,7 +69,7 @@ def test_two_sides(tokenizer: PreTrainedTokenizerBase) -> None:
     assert max(one.output_of) == 4
     if not tokenizer.is_fast:
         return
-    expected = [letters(word) for word in pair().source_words]
+    expected = [letters(word) for word in pair().source.words]
     assert pieces_of(tokenizer, one.ids, one.source_of) == expected
 
 
@@ -81,7 +82,7 @@ def test_one_sequence(tokenizer: PreTrainedTokenizerBase, join: str) -> None:
         return
     one = next(encode_one_sequence(encoder, [pair()], join))
     assert one.decoder_ids is None and one.output_of is None
-    for words, of in ((pair().source_words, one.source_of), (pair().target_words, one.input_of)):
+    for words, of in ((pair().source.words, one.source_of), (pair().target.words, one.input_of)):
         assert pieces_of(tokenizer, one.ids, of) == [letters(word) for word in words]
     both = [s for s, t in zip(one.source_of, one.input_of, strict=True) if s >= 0 and t >= 0]
     assert not both
@@ -100,7 +101,7 @@ def test_the_template_for_pairs(tokenizers: dict[str, PreTrainedTokenizerBase]) 
 def test_a_piece_of_two_words_is_refused(tokenizers: dict[str, PreTrainedTokenizerBase]) -> None:
     sentence = Sentence("barked", target="x")
     found = pairs_of_words([sentence])[0]
-    cut = WordPair("barked", "x", ((0, 1), (1, 6)), found.target_spans, "here")
+    cut = WordPair(Layout("barked", ((0, 1), (1, 6))), found.target, "here")
     with pytest.raises(CorpusError, match="here: the tokenizer's pieces 'barked' cannot be"):
         next(encode_two_sides(Encoder(tokenizers["wordpiece"], start_id=0), [cut]))
 

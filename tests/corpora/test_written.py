@@ -15,12 +15,12 @@ from transformers import (
 )
 
 from headcount.corpora import (
+    Batches,
     Corpus,
     Encoder,
     Named,
     Sentence,
     Tree,
-    batches,
     in_one_line,
     take_census,
 )
@@ -75,7 +75,7 @@ def test_words_that_share_a_piece_are_merged(
     """A piece "didn" is one of "did" and of "n't"; the arcs of both lead to it."""
     encoder, corpus = Encoder(make()), Corpus.from_sentences([DIDNT])
     census = take_census(corpus, encoder)
-    (batch,) = batches(corpus, encoder, census)
+    (batch,) = Batches(corpus, encoder, census)
     (sentence,), (one,) = corpus, batch.encoded
     assert one.ids == make()(DIDNT.text)["input_ids"]
     assert one.merged == [0, 1, 1, 2, 3, 4, 5] and one.num_words_lost == 0
@@ -101,7 +101,7 @@ def test_words_of_a_multiword_token_share_its_pieces(tokenizer: PreTrainedTokeni
     """The arc between them is dropped and counted; other arcs lead to their pieces."""
     encoder, corpus = Encoder(tokenizer), Corpus.from_sentences([ZUM])
     census = take_census(corpus, encoder)
-    (batch,) = batches(corpus, encoder, census)
+    (batch,) = Batches(corpus, encoder, census)
     (one,) = batch.encoded
     zum = one.place(2)
     assert zum == one.place(3) != one.place(4)
@@ -175,7 +175,7 @@ def test_a_sentence_that_can_not_be_mapped_is_named_and_counted() -> None:
         "sentences whose words can't be found in the tokenizer's pieces, so that nothing is known "
         "of their words: 5 (bank.conllu:3, bank.conllu:3, bank.conllu:3, ...)"
     )
-    (batch,) = batches(corpus, encoder, census)
+    (batch,) = Batches(corpus, encoder, census)
     assert batch.arcs is not None and len(batch.arcs.head_A) == 0
     assert {*batch.source.word_BN.flatten().tolist()} == {-1}
 

@@ -8,8 +8,7 @@ import torch
 
 from headcount.core import Head
 from headcount.explanation.attribution import attribute, gradients, products, written
-from headcount.explanation.cases import Reading, Row
-from headcount.explanation.runs import Run
+from headcount.explanation.runs import Reading, Row, Run
 from headcount.models import Loaded
 from tests import tiny
 from tests.textbook import explanation as book
@@ -103,7 +102,7 @@ def test_promoted_and_demoted_tokens_are_those_of_every_attribution(name: str) -
     for head, here in found.items():
         mean = np.mean(added[head])
         best = np.argsort(np.negative(added[head]), kind="stable").tolist()
-        for side, tokens in [(here.promoted, best[:3]), (here.demoted, best[:-4:-1])]:
+        for side, tokens in [(here[:3], best[:3]), (here[3:], best[:-4:-1])]:
             assert [token for token, _ in side] == tokens
             expected = [added[head][token] - mean for token in tokens]
             assert [value for _, value in side] == pytest.approx(expected, abs=1e-5)

@@ -16,9 +16,8 @@ from headcount.core import CorpusError, Head, InputError, LayerId
 from headcount.corpora import Corpus
 from headcount.explanation import OURS, ExplainOptions, Prompt, explain, read_prompts
 from headcount.explanation.attribution import gradients
-from headcount.explanation.cases import Row
 from headcount.explanation.reader import Reader
-from headcount.explanation.runs import Change, Run
+from headcount.explanation.runs import Change, Row, Run
 from headcount.models import Loaded
 from headcount.reports import document_of
 from headcount.results import Explained

@@ -9,8 +9,7 @@ import torch
 
 from headcount.core import Head
 from headcount.explanation import runs
-from headcount.explanation.cases import Look, Reading, Row
-from headcount.explanation.runs import Change, Run, aligned
+from headcount.explanation.runs import Change, Look, Reading, Row, Run, aligned
 from headcount.models import Loaded
 from tests import tiny
 from tests.textbook import blocking

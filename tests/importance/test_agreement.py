@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.core import InputError
-from headcount.importance import Agreement, agreement, effects
+from headcount.importance import agreement, effects
 from headcount.importance.score_agreement import across
-from headcount.results import ImportanceRecord
+from headcount.results import Agreement, ImportanceRecord
 from tests.textbook import statistics
 
 
@@ -77,28 +77,28 @@ def test_whole_numbers_with_gaps_are_taken():
 def test_nothing_is_said_of_a_constant_or_of_few_heads():
     table = frame().assign(gradient=0.3)
     assert math.isnan(agreement(table).of("gradient", "relevance").rho)
-    assert "gradient" not in agreement(table).sentence()
+    assert "gradient" not in agreement(table).sentence
     few = agreement(frame(3))
-    assert np.isnan(few.rho).all() and few.best_predictor() is None
-    assert few.sentence() == (
+    assert np.isnan(few.rho).all() and few.best_predictor is None
+    assert few.sentence == (
         "No score can be tested by measured ablation: fewer than 4 heads have both."
     )
     equal = agreement(frame().assign(ablation_delta=0.0))
-    assert equal.sentence() == (
+    assert equal.sentence == (
         "No score can be tested by measured ablation: all heads have the same value of one."
     )
     alone = agreement(frame(), ["ablation_delta"])
-    assert alone.sentence() == ("Fewer than two scores were measured: there is nothing to compare.")
+    assert alone.sentence == ("Fewer than two scores were measured: there is nothing to compare.")
 
 
 def test_best_predictor_is_the_largest_of_either_sign():
-    assert agreement(frame()).best_predictor() == "relevance"
+    assert agreement(frame()).best_predictor == "relevance"
     turned = frame().assign(relevance=lambda table: -table["relevance"])
     found = agreement(turned)
-    assert found.best_predictor() == "relevance"
+    assert found.best_predictor == "relevance"
     assert agreement(frame()).pruning_score() == "relevance"
     assert found.pruning_score() != "relevance", "it would prune the heads that matter"
-    assert found.sentence().startswith(
+    assert found.sentence.startswith(
         "On this model relevance predicts measured ablation best, in reverse (rho −0.9"
     )
     # Three of four heads in order looks strong, yet may be chance
@@ -107,7 +107,7 @@ def test_best_predictor_is_the_largest_of_either_sign():
     found = agreement(few)
     by_chance = found.of("sink_score", "ablation_delta")
     assert abs(by_chance.rho) > abs(found.of("gradient", "ablation_delta").rho)
-    assert by_chance.low < 0 < by_chance.high and found.best_predictor() == "gradient"
+    assert by_chance.low < 0 < by_chance.high and found.best_predictor == "gradient"
 
 
 def test_all_other_scores_are_ranked():
@@ -119,7 +119,7 @@ def test_all_other_scores_are_ranked():
 def test_sentence():
     found = agreement(frame())
     best, entropy = (found.of(name, "ablation_delta") for name in ("relevance", "entropy"))
-    sentence = found.sentence()
+    sentence = found.sentence
     assert sentence.startswith(
         f"On this model relevance predicts measured ablation best (rho {best.rho:.2f}, "
         f"{best.low:.2f} to {best.high:.2f} over 61 heads; chosen from 5 on the same "
@@ -132,13 +132,13 @@ def test_sentence():
 
 def test_sentence_without_a_predictor_or_without_ablation():
     table = frame().drop(columns=["gradient", "relevance", "entropy"])
-    assert "no score predicts measured ablation better than chance" in agreement(table).sentence()
-    without = agreement(frame().drop(columns="ablation_delta")).sentence()
+    assert "no score predicts measured ablation better than chance" in agreement(table).sentence
+    without = agreement(frame().drop(columns="ablation_delta")).sentence
     assert without.startswith("Ablation was not measured, so no score can be tested; gradient and")
 
 
 def test_what_is_not_known_is_nan():
-    found = agreement(frame().assign(gradient=0.3)).as_matrix()
+    found = agreement(frame().assign(gradient=0.3))
     row = found.names.index("gradient")
     assert np.isnan([found.rho[row], found.low[row]]).all()
     assert found.best_predictor == "relevance" and found.num_heads[0][0] == 61
@@ -176,7 +176,7 @@ def test_effects_of_two_models_are_refused():
 def test_agreement_is_symmetric():
     found: Agreement = agreement(frame())
     for matrix in (found.rho, found.low, found.high, found.num_heads):
-        assert np.array_equal(matrix, matrix.T)
+        assert np.array_equal(matrix, np.transpose(matrix))
 
 
 def test_effects_that_can_not_be_compared_are_said_so():

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headcount.core import Head, Heads, InputError
-from headcount.importance import CausalGatesOptions, Options, assess, causal_gates, write_assessment
+from headcount.importance import CausalGatesOptions, Options, assess, causal_gates
 from headcount.importance.gate_sets import GateSets, gate_facts, split
 from headcount.models import Loaded
-from headcount.reports.documents.worth import worth_document
+from headcount.reports import document_of
 from headcount.results import ImportanceRecord
 from headcount.tap import gated
-from headcount.tasks import Losses, Task, TaskBatch, evaluate, some
+from headcount.tasks import Losses, Task, TaskBatch, evaluate
 from tests.laws import leaving_no_trace
 from tests.tasks.loaded import TASKS
 from tests.textbook import causal_gates as textbook
@@ -146,7 +146,7 @@ def test_columns_are_means_and_ends_over_starts_and_halves() -> None:
 
 def test_what_all_sets_agree_on_is_checked_on_examples_that_trained_nothing() -> None:
     loaded, task = TASKS["masked-bert"]()
-    task = some(task, np.array([*range(7), *range(7), *range(7), *range(7)]))  # 28 examples
+    task = task.some(np.array([*range(7), *range(7), *range(7), *range(7)]))  # 28 examples
     facts = gate_facts(loaded, task, SETS)
     assert (facts.facilitating, facts.interfering) == (("enc.0.0", "enc.0.2"), ("enc.0.1",))
     assert (facts.facilitating_each, facts.interfering_each) == ((3, 2, 3, 3), (2, 1, 1, 1))
@@ -154,7 +154,7 @@ def test_what_all_sets_agree_on_is_checked_on_examples_that_trained_nothing() ->
     assert facts.interfering_chance == pytest.approx(10 * 0.2 * 0.1**3)
     rest = halves(28)[2]
     assert (facts.num_trained, facts.num_held_out) == ((10, 11), len(rest) == 7 and 7)
-    held_out = some(task, np.array(rest))
+    held_out = task.some(np.array(rest))
     dense = evaluate(loaded.model, held_out).loss
     assert facts.loss == pytest.approx(dense)
 
@@ -203,10 +203,9 @@ def test_an_assessment_has_columns_facts_and_a_document(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         columns["causal_gates"], columns["facilitating"] - columns["interfering"], atol=1e-12
     )
-    write_assessment(found, loaded.heads, tmp_path)
+    found.write(tmp_path)
     assert str(ImportanceRecord.read(tmp_path).causal_gates) == str(facts)
-    shown = worth_document(found.record, found.heads)
-    text = "" if shown is None else str(shown)
+    text = str(document_of(found))
     assert "facilitating in all 4 sets of gates" in text
     assert "2 sets of gates learned from 3 examples, and as many from 3 examples" in text
     assert "What is left on other examples" in text
@@ -240,4 +239,4 @@ def test_options_out_of_their_range(options: dict[str, Any], message: str) -> No
 def test_too_few_examples() -> None:
     _, task = TASKS["classes-bert"]()
     with pytest.raises(InputError, match="at least 4 examples for causal gates, .* got 3"):
-        split(some(task, np.arange(3)))
+        split(task.some(np.arange(3)))

@@ -18,9 +18,9 @@ from headcount.importance import (
     assess,
     score_of,
 )
-from headcount.pruning import BY_SCORE, METHOD_OPTIONS, RankingMethod, method
+from headcount.pruning import BY_SCORE, METHOD_OPTIONS, Ranking, method
+from headcount.reports.documents.methods import WORTH_NOTES
 from headcount.reports.names import MEASURES
-from headcount.reports.page.method_notes import WORTH_NOTES
 from headcount.vocabulary import WORTH
 from tests.pruning.context import TRAINED, context
 
@@ -36,8 +36,8 @@ def test_what_is_shown_is_what_prunes(name: str) -> None:
     assert [*found.columns] == [each.key for each in SCORES[name].columns()]
     assert column in SCORE_COLUMNS
     chosen = method(name, **quick)
-    assert isinstance(chosen, RankingMethod)
-    pruned = chosen.ranking.order(given).scores
+    assert isinstance(chosen, Ranking)
+    pruned = chosen.order(given)
     shown = dict(zip(given.loaded.heads, found.columns[column], strict=True))
     assert {*pruned} == {*shown}
     np.testing.assert_allclose([pruned[head] for head in shown], [*shown.values()], rtol=1e-6)

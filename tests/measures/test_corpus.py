@@ -11,11 +11,11 @@ from headcount.analysis.streaming import run
 from headcount.corpora import (
     SECOND_HALF,
     Batch,
+    Batches,
     Corpus,
     Encoder,
     Sentence,
     Tree,
-    batches,
     take_census,
 )
 from headcount.measures import Confidence, Patterns, Positional, Surface, Syntactic
@@ -86,7 +86,7 @@ def layers(request: pytest.FixtureRequest) -> tuple[list[Case], tuple[str, ...]]
     encoder = Encoder(tokenizer, model.config.max_position_embeddings)
     corpus = Corpus.from_sentences(_sentences())
     census = take_census(corpus, encoder)
-    made = [*batches(corpus, encoder, census, max_tokens=120)]
+    made = [*Batches(corpus, encoder, census, max_tokens=120)]
     assert len(made) > 2 and any(len(batch.sentences) > 1 for batch in made)
     assert any(one.merged for batch in made for one in batch.encoded)
     assert census.counts.arcs_inside > 0

@@ -16,7 +16,7 @@ from headcount.core import ModelError
 from headcount.measures import AttentionReducer, Sides
 from headcount.measures.reductions import MASSES, NORM_MASSES, OFFSETS, Attention
 from headcount.measures.units import Slots
-from headcount.tap import AttentionLayer, Block, Reduction, asked
+from headcount.tap import AttentionLayer, Block, Reduction, listener
 from headcount.tap.kernel_blocks import peaks
 from headcount.vocabulary import DIRECTIONS
 from tests.measures.cases import (
@@ -189,7 +189,7 @@ def test_parts_end_with_their_longest_row(monkeypatch: pytest.MonkeyPatch):
     keys = tokens([random_side(rng, length) for length in (13, 1, 2, 3, 5)])
     sides = Sides(queries, keys)
     assert sides.counted.parts(slice(0, 7)) == [(slice(0, 5), 11, 13)]
-    monkeypatch.setattr(asked, "MIN_PART", 1)
+    monkeypatch.setattr(listener, "MIN_PART", 1)
     parts = [(slice(1, 2), 3, 1), (slice(2, 3), 7, 2), (slice(3, 4), 5, 3)]
     assert sides.counted.parts(slice(1, 4)) == parts
     assert sides.counted.parts(slice(0, 9)) == [

@@ -1,7 +1,6 @@
 """Contributions by weights and norms equal the textbook's, and add up to the module's output."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from headcount import Corpus, Loaded, load
 from headcount.core import InputError, LayerId, ModelError
-from headcount.corpora import Batch, batches, take_census
+from headcount.corpora import Batch, Batches, take_census
 from headcount.papers import collect_contributions, measure_contributions
 from headcount.papers.batches import mask_id_of, masked
 from headcount.papers.contribution_rows import TokenSums
@@ -40,9 +39,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus([path])
 
 
-def work(loaded: Loaded, corpus: Corpus, max_tokens: int = 4096) -> Iterator[Batch]:
+def work(loaded: Loaded, corpus: Corpus, max_tokens: int = 4096) -> Batches:
     encoder = loaded.encoder()
-    return batches(corpus, encoder, take_census(corpus, encoder), max_tokens=max_tokens)
+    return Batches(corpus, encoder, take_census(corpus, encoder), max_tokens=max_tokens)
 
 
 def value_and_norm(loaded: Loaded, layer: int, x: Tensor) -> tuple[Tensor, Any]:

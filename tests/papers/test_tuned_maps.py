@@ -9,7 +9,7 @@ import torch
 from headcount import Corpus, Loaded, load
 from headcount.analysis.streaming import run
 from headcount.core import CorpusError, ModelError
-from headcount.corpora import Sentence, Tree, batches, take_census
+from headcount.corpora import Batches, Sentence, Tree, take_census
 from headcount.measures import Patterns
 from headcount.papers import compare_maps, map_rows
 from headcount.papers.pattern_classifier import (
@@ -63,8 +63,8 @@ def test_textbook(models: tuple[Loaded, Loaded], classifier: PatternClassifier) 
     corpus = Corpus([SAMPLE], limit=5)
     encoder = models[0].encoder()
     census = take_census(corpus, encoder)
-    found = compare_maps(*models, batches(corpus, encoder, census), classifier)
-    (batch,) = batches(corpus, encoder, census)
+    found = compare_maps(*models, Batches(corpus, encoder, census), classifier)
+    (batch,) = Batches(corpus, encoder, census)
     old, new = (tiny.attention_maps(each.model, batch.inputs)["encoder.self"] for each in models)
     assert [place.layer for place in found] == list(range(len(old)))
     for (_, layer), each in found.items():
@@ -76,7 +76,7 @@ def test_textbook(models: tuple[Loaded, Loaded], classifier: PatternClassifier) 
                 one = classifier(torch.from_numpy(pair[1])[None])
                 assert each.trained_SH[row, head] == int(one)
     for loaded, name in zip(models, ("before_SH", "after_SH"), strict=True):
-        work = batches(corpus, encoder, census)
+        work = Batches(corpus, encoder, census)
         for (_, place), sums in run(loaded.model, loaded.anatomy, work, [Patterns]).sums.items():
             assert isinstance(sums, Patterns)
             label_SH = getattr(found[place], name)
@@ -89,7 +89,7 @@ def test_a_model_compared_with_itself(
 ) -> None:
     corpus = Corpus.from_sentences(["the old man sleeps", "a cat"])
     encoder = models[0].encoder()
-    work = batches(corpus, encoder, take_census(corpus, encoder))
+    work = Batches(corpus, encoder, take_census(corpus, encoder))
     rows = [*map_rows(compare_maps(models[0], models[0], work, classifier), Bootstrap(2, 20, 0))]
     cosines = [row.value for row in rows if row.metric == "cosine"]
     assert len(cosines) == 2 * (1 + 3) + 1 and cosines == pytest.approx([1] * len(cosines))
@@ -141,10 +141,10 @@ def test_words_are_the_textbook(models: tuple[Loaded, Loaded]) -> None:
     corpus, loaded = Corpus.from_sentences([*sample, merged]), models[0]
     encoder = loaded.encoder()
     census = take_census(corpus, encoder)
-    found = attention_to_words(loaded, batches(corpus, encoder, census, max_tokens=1))
+    found = attention_to_words(loaded, Batches(corpus, encoder, census, max_tokens=1))
     maps = [
         (batch, tiny.attention_maps(loaded.model, batch.inputs)["encoder.self"])
-        for batch in batches(corpus, encoder, census, max_tokens=1)
+        for batch in Batches(corpus, encoder, census, max_tokens=1)
     ]
     assert [place.layer for place in found] == list(range(len(maps[0][1])))
     for (_, layer), each in found.items():
@@ -168,4 +168,4 @@ def test_refusals(
     corpus = Corpus.from_sentences(["no tags here"])
     encoder = models[0].encoder()
     with pytest.raises(CorpusError, match="expected words with tags and relations"):
-        attention_to_words(models[0], batches(corpus, encoder, take_census(corpus, encoder)))
+        attention_to_words(models[0], Batches(corpus, encoder, take_census(corpus, encoder)))

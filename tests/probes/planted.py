@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from headcount.corpora import Encoded
-from headcount.probes.features import WordMaps, WordStates
+from headcount.probes.extraction import WordMaps, WordStates
 from headcount.probes.treebank import ProbeSentence
 
 RELATIONS = ("nsubj", "obj", "det")

@@ -127,7 +127,7 @@ def by_the_book(
             "input_ids": torch.tensor([one.ids]),
             "decoder_input_ids": torch.tensor([one.decoder_ids]),
         }
-        merged = one.merged or [*range(len(pair.source_words))]
+        merged = one.merged or [*range(len(pair.source.words))]
         number_of.append(merged)
         sources = range(max(merged) + 1 + end)
         source_of = [*one.source_of[:-1], sources[-1]] if end else one.source_of
@@ -291,7 +291,7 @@ def test_what_can_not_be_aligned_is_refused(
 def test_options_are_checked() -> None:
     with pytest.raises(InputError, match=re.escape("Expected a regular expression for elements")):
         AlignmentOptions(elements="[")
-    with pytest.raises(CorpusError, match="Expected at least 1 token a batch"):
+    with pytest.raises(InputError, match="Expected max_tokens of at least 1"):
         AlignmentOptions(max_tokens=0)
 
 

@@ -12,6 +12,7 @@ from headcount.corpora import Encoder
 from headcount.models import Loaded
 from headcount.probes import ProbeOptions
 from headcount.probes.extraction import (
+    Features,
     extract,
     features_of,
     places,
@@ -19,7 +20,6 @@ from headcount.probes.extraction import (
     probe_layers,
     probe_states,
 )
-from headcount.probes.features import Features
 from headcount.probes.treebank import Treebank, read_treebank
 from tests import saved, tiny
 from tests.laws import leaving_no_trace

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.probes.features import WordStates
+from headcount.probes.extraction import WordStates
 from headcount.probes.layer_probes import Asked, LayerCases, probe_layer, probe_mix
 from headcount.probes.treebank import ProbeSentence
 from headcount.results import ProbeRow

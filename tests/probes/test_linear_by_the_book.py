@@ -13,7 +13,7 @@ from headcount.probes.edge_probing import (
     probe_edges,
     relation_pairs,
 )
-from headcount.probes.features import WordMaps, WordStates
+from headcount.probes.extraction import WordMaps, WordStates
 from headcount.probes.layer_probes import LayerCases, ScalarMix, probe_layer, probe_mix
 from headcount.probes.linear_classifier import PENALTY, LinearClassifier, fit_linear
 from headcount.probes.treebank import ProbeSentence

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.artifact.head_card import card
 from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance import score_deltas
-from headcount.pruning import BeforeAfter
+from headcount.pruning import changes
 from headcount.pruning.before_after import drop, evaluate_gated, slices
+from headcount.reports import head_card as card
 from headcount.results import (
     ChoiceRecord,
     Comparison,
@@ -36,7 +36,7 @@ HEADS = Heads({"encoder.self": (2, 2)})
 
 def card_of(**record: Any) -> str:
     """The card of a record that has little else."""
-    return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record))
+    return card(PruneRecord(model="m", heads={}, kept=(), pruned=(), **record)).markdown()
 
 
 def test_the_card_says_whose_heads_are_named() -> None:
@@ -85,7 +85,7 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
     before = evaluate(loaded.model, task)
     plan = Plan.keeping(loaded.heads, [])
     after = evaluate_gated(loaded, plan, task)
-    found = BeforeAfter(task, before, after).changes(slices(task, task))
+    found = changes(task, before, after, slices(task, task))
     assert (found.score.before, found.score.after) == (task.score(before), task.score(after))
     delta = sign * (found.score.before - found.score.after)
     if name == "causal-gpt2":  # a few classes may all be unchanged
@@ -103,13 +103,13 @@ def test_a_drop_is_positive_where_the_pruned_model_is_worse(name: str, sign: int
             assert getattr(part.loss, when) == pytest.approx(sum(lost) / sum(count))
             assert getattr(part.score, when) == pytest.approx(task.score(of, index_S))
 
-        changes = (part.score, part.loss)
+        both = (part.score, part.loss)
         lost_2S = np.stack([after.loss_N[index_S], before.loss_N[index_S]])
         slow = (
             score_deltas(task, [after], before, index_N=index_S)[0],
             loss_deltas(lost_2S[:1], lost_2S[1], before.count_N[index_S])[0],
         )
-        for change, one in zip(changes, slow, strict=True):
+        for change, one in zip(both, slow, strict=True):
             assert (change.drop, change.p) == pytest.approx((one.delta, one.p))
             assert np.isnan([change.low, change.high]).all(), "three examples have no interval"
     assert len(found.slices) == 6
@@ -153,7 +153,7 @@ def test_the_card_says_what_gated_is(record: dict[str, Any], reported: str) -> N
     text = card_of(**record, comparisons=(compared,))
     assert reported in text and "Warning" not in text
     text = card_of(**record, comparisons=(replace(compared, what="ONNX and reloaded"),))
-    assert "**Warning**: the weights have changed since the heads were removed" in text
+    assert "Warning: the weights have changed since the heads were removed" in text
     assert "The gated model is" not in text
 
 
@@ -190,8 +190,8 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
     text = card_of(data_sets={"test": DataSetChange(1200, bleu, loss)})
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     p_of = {cells[1].strip(): cells[-2].strip() for cells in rows}
-    assert (p_of["bleu"], p_of["loss"]) == ("–", "0.040")
-    assert "p < 0.05 where the interval leaves 0 out" in text
+    assert (p_of["BLEU"], p_of["loss"]) == ("–", "0.040")
+    assert "p &lt; 0.05 where the interval leaves 0 out" in text
 
 
 def test_functions() -> None:

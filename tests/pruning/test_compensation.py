@@ -256,7 +256,7 @@ def test_where_only_gates_learned_there_is_no_control() -> None:
     gates = Subset(replace(tuning, trained="gates"))
     assert control(Compensation(), gates, context, task) is None
     made = control(Compensation(recovery=tuning), gates, context, task)
-    assert made is not None and [each.settings["updates"] for each in made.trainings] == [2]
+    assert made is not None and [each.settings["updates"] for each in made[1]] == [2]
 
 
 @pytest.mark.parametrize("peak", [3e-3, 0.3])
@@ -277,8 +277,8 @@ def test_a_control_is_trained_in_the_same_ways(peak: float) -> None:
     losses = [evaluate(each.model, task).loss for each in (once, twice)]
     gains = losses[1] < losses[0]
     assert gains == (peak < 0.1), losses
-    assert evaluate(made.loaded.model, task).loss == pytest.approx(min(losses), rel=1e-6)
-    assert [each.kept for each in made.trainings] == [True, gains]
+    assert evaluate(made[0].model, task).loss == pytest.approx(min(losses), rel=1e-6)
+    assert [each.kept for each in made[1]] == [True, gains]
 
 
 def test_a_control_can_have_the_pruned_model_s_teacher() -> None:
@@ -297,11 +297,11 @@ def test_a_control_can_have_the_pruned_model_s_teacher() -> None:
     once = finetune(loaded, task, settings, teacher=loaded, run=TrainingRun(1)).loaded
     twice = finetune(once, task, second, teacher=loaded, run=TrainingRun(1)).loaded
     losses = [evaluate(each.model, task).loss for each in (once, twice)]
-    found = evaluate(made.loaded.model, task).loss
+    found = evaluate(made[0].model, task).loss
     assert found == pytest.approx(min(losses), rel=1e-6)
-    assert found != pytest.approx(evaluate(plain.loaded.model, task).loss, rel=1e-6)
-    assert [each.lacks_teacher for each in made.trainings] == [False, False]
-    assert [each.lacks_teacher for each in plain.trainings] == [True, True]
+    assert found != pytest.approx(evaluate(plain[0].model, task).loss, rel=1e-6)
+    assert [each.lacks_teacher for each in made[1]] == [False, False]
+    assert [each.lacks_teacher for each in plain[1]] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ def test_a_control_learns_where_the_pruned_model_does() -> None:
     context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1)
     tuning = FinetuneConfig(updates=2, batch_tokens=60, peak=1e-2, warmup=0, trained="encoder")
     made = control(Compensation(), Subset(tuning), context, task)
-    assert made is not None and made.trainings[0].settings["trained"] == "encoder"
-    learned = made.loaded.model.state_dict()
+    assert made is not None and made[1][0].settings["trained"] == "encoder"
+    learned = made[0].model.state_dict()
     changed = {
         name.split(".")[1]
         for name, weight in loaded.model.state_dict().items()

@@ -16,7 +16,7 @@ from headcount.reports.documents.curve import curve_document, numbers_table, sen
 from headcount.reports.figures.curves import score_curve
 from headcount.results import ALL, Curve, CurvePoints, CurveRecord, Signature
 from headcount.tap import gated
-from headcount.tasks import TaskSplits, drawn, evaluate, some
+from headcount.tasks import TaskSplits, drawn, evaluate
 from headcount.training import FinetuneConfig, TrainingRun, finetune
 from tests.pruning.context import context
 
@@ -69,7 +69,7 @@ def test_rows(points: CurvePoints) -> None:
 def test_each_data_set_has_its_own_numbers(tmp_path: Path) -> None:
     """Heads are chosen on one, and points measured on the other two."""
     given = context("causal-gpt2")
-    dev, test = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
+    dev, test = (given.train.some(np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
     points = curve(Trial(given, dev, test), {"norm": METHODS["norm"]}, [3])
     assert {point.method for point in points.points} >= {ALL, "norm"}
     for prefix, task in (("", dev), ("test_", test)):

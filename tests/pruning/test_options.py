@@ -20,7 +20,6 @@ from headcount.pruning import (
     Pruning,
     PruningContext,
     Random,
-    RankingMethod,
     Selection,
     Subset,
     Units,
@@ -35,7 +34,7 @@ from headcount.pruning.methods.registry import METHODS
 from headcount.pruning.options import METHOD_OPTIONS, PRESETS
 from headcount.pruning.pipeline import milliseconds
 from headcount.tap import examine
-from headcount.tasks import evaluate, some
+from headcount.tasks import evaluate
 from tests import tiny
 from tests.pruning.context import context
 
@@ -58,8 +57,8 @@ def test_the_sample_is_drawn_by_the_seed() -> None:
 
 def test_options() -> None:
     found = method("gradient", step=0.1, normalise=False, level="token")
-    assert isinstance(found, RankingMethod) and isinstance(found.ranking, BY_SCORE["gradient"])
-    assert vars(found.ranking) == {"step": 0.1, "level": "token", "normalise": False}
+    assert isinstance(found, BY_SCORE["gradient"])
+    assert vars(found) == {"step": 0.1, "level": "token", "normalise": False}
     tuning = replace(L0().tuning, updates=7, trained="encoder")
     assert method("l0", tuning=tuning) == L0(tuning)
     assert vars(METHOD_OPTIONS["l0"]()) == vars(L0())
@@ -144,24 +143,24 @@ def test_a_sweep_begins_above_zero() -> None:
 def test_a_sweep_closes_in(wanted: int, trials: int, nearest: int, tried: list[float]) -> None:
     """The search runs on simulated numbers of open gates, a function of the penalty."""
     found = swept(lambda coefficient: [int(6 / (coefficient + 0.15))], list, [wanted], 0.1, trials)
-    assert found.nearest == [nearest]
-    assert [*found.tried] == pytest.approx(tried, rel=1e-2)
+    assert found[0] == [nearest]
+    assert [*found[1]] == pytest.approx(tried, rel=1e-2)
 
 
 def test_a_sweep_takes_the_larger_of_two_that_miss_as_far() -> None:
     """If the numbers do not drop with the penalty, the nearest one is taken."""
     found = swept(lambda coefficient: [12 if coefficient < 1 else 8], list, [10], 1.0, 2)
-    assert found.nearest == [12]
+    assert found[0] == [12]
     numbers = iter([20, 3, 11, 4, 2])
     found = swept(lambda coefficient: [next(numbers)], list, [10], 1.0, 5)
-    assert found.nearest == [11] and [*found.tried.values()] == [20, 3, 11, 4, 2]
+    assert found[0] == [11] and [*found[1].values()] == [20, 3, 11, 4, 2]
 
 
 def test_sites_with_numbers_of_their_own_miss_by_site() -> None:
     """The sum drives and ends the sweep; the nearest result is chosen site by site."""
     numbers = iter([(9, 2), (6, 3), (0, 10)])
     found = swept(lambda coefficient: next(numbers), list, [5, 5], 1.0, 3)
-    assert found.nearest == (6, 3) and [*found.tried.values()] == [11, 9, 10]
+    assert found[0] == (6, 3) and [*found[1].values()] == [11, 9, 10]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -175,7 +174,7 @@ def test_a_sweep_ends_whatever_comes_out(seed: int) -> None:
         tried.append(coefficient)
         return [generator.choice([3, 8, 12, 30])]
 
-    assert len(swept(train, list, [10], 0.1, 12).tried) == len(tried) == 12
+    assert len(swept(train, list, [10], 0.1, 12)[1]) == len(tried) == 12
 
 
 def test_one_limit() -> None:
@@ -234,7 +233,7 @@ def test_a_search_trains_once_a_budget() -> None:
 
         def choose(self, context: PruningContext, keep: Keep) -> Selection:
             asked.append(keep)
-            return RankingMethod(Random()).choose(context, keep)
+            return Random().choose(context, keep)
 
     base = evaluate(given.loaded.model, given.train)
     chosen = choose(
@@ -252,9 +251,9 @@ def test_a_search_trains_once_a_budget() -> None:
 def test_a_drop_is_searched_on_the_development_set(tmp_path: Path) -> None:
     """Heads are chosen on other examples. Other development data are another search."""
     given = replace(context("causal-gpt2"), state=tmp_path)
-    first, second = (some(given.train, np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
+    first, second = (given.train.some(np.array(rows)) for rows in ([0, 1], [2, 3, 4]))
     base = evaluate(given.loaded.model, first)
-    limit, ranking = BudgetSpec(max_drop=5.0), RankingMethod(Random())
+    limit, ranking = BudgetSpec(max_drop=5.0), Random()
     chosen = choose(limit, ranking, given, first, base)
     assert chosen.found is not None and len(chosen.found.tried) > 2
     assert next(iter(chosen.found.tried.items())) == (len(given.loaded.heads), 0.0)
@@ -280,7 +279,7 @@ def test_a_killed_search_ends_with_the_same_budget(
     def search(factor: float, limit: float = 4.5, seed: int = 0) -> Chosen:
         return choose(
             BudgetSpec(latency=limit),
-            RankingMethod(Random()),
+            Random(),
             replace(given, seed=seed),
             given.train,
             base,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headcount.reports.page import assets, grid_view, sections
+from headcount.reports.page import assets, grid_view
+from headcount.reports.page import html as page_html
 from tests.reports.conftest import Open
 from tests.reports.run_folder import HOSTILE, shared_run
 from tests.reports.test_html import data
@@ -223,11 +224,11 @@ def test_a_relation_shows_on_the_map(plain: Path, open_page: Open):
 
 def column(page: Page, title: str) -> list[str]:
     """The cells of a column in the table of all heads, after pressing its title."""
-    page.click(f"#all-heads button:text-is('{title}')")
-    titles = page.locator("#all-heads thead th").all_text_contents()
+    page.click(f".sortable button:text-is('{title}')")
+    titles = page.locator(".sortable thead th").all_text_contents()
     place = [text.strip() for text in titles].index(title)
     rows = "(rows, place) => rows.map((row) => row.cells[place].textContent)"
-    return page.eval_on_selector_all("#all-heads tbody tr", rows, place)
+    return page.eval_on_selector_all(".sortable tbody tr", rows, place)
 
 
 def test_the_table_sorts_what_was_not_measured_last(hostile: Path, open_page: Open):
@@ -315,13 +316,13 @@ def test_a_large_page_unpacks_its_data_and_makes_its_table(
     plain: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(assets, "LARGE", 1000)
-    monkeypatch.setattr(sections, "MANY", 10)
+    monkeypatch.setattr(page_html, "MANY", 10)
     folder = tmp_path / "large"
     shutil.copytree(plain, folder, ignore=shutil.ignore_patterns("report.html"))
     page = open_page(folder, "#enc.3.7")
     expect(page.locator("#card h2")).to_have_text("enc.3.7")
     page.click("section details summary:has-text('Table of all')")
-    expect(page.locator("#all-heads tbody tr")).to_have_count(72)
+    expect(page.locator(".sortable tbody tr")).to_have_count(72)
     texts = column(page, "confidence")
     assert texts == sorted(texts, reverse=True)
 

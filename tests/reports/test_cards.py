@@ -9,6 +9,7 @@ import pytest
 from headcount import numbers
 from headcount.reports.page.attention_view import example_view
 from headcount.reports.page.card_view import Card, cards
+from headcount.reports.page.map_view import maps
 from headcount.results import Analysis, Example, Role
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
@@ -52,16 +53,14 @@ def test_rare_words(run: Analysis, card: Card):
 
 
 def test_every_number_stands_beside_the_one_at_random_weights(run: Analysis, card: Card):
-    (shown,) = [each for each in card.numbers if each.label == "confidence"]
-    assert shown.text == numbers.weight(run.rows[7].values["confidence"]) != shown.null_text
-    assert shown.null_text == numbers.weight(NULL)
-
-
-def test_relations_of_all_sentences_are_left_to_runs_without_profiles(profiled: Path):
-    """Their best is chosen on the sentences that it is measured on."""
-    run = shared_run(profiled)
-    assert run.relation_rows and not any(card.relations for card in cards(run))
-    assert all(card.relations for card in cards(changed(run, traits=None)))
+    shown = maps(run)
+    place = [each.key for each in shown].index("confidence")
+    assert (
+        shown[place].texts[7]
+        == numbers.weight(run.rows[7].values["confidence"])
+        != card.random[place]
+    )
+    assert card.random[place] == numbers.weight(NULL)
 
 
 def test_roles_stand_before_tendencies(profiled: Path):

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page
 from headcount.core import ACCENT, Chart, Document, new_figure, styled
 from headcount.papers.evolution.document import COLOURS as OF_LAYERS
 from headcount.papers.following.document import COLOURS as OF_CHECKPOINTS
-from headcount.reports import write_page
+from headcount.reports import document_page
+from headcount.reports.documents.clusters import distance_matrix
 from headcount.reports.figures.curves import COLOURS as OF_METHODS
-from headcount.reports.figures.head_relations import distance_matrix
 from headcount.results import HeadPlace
 from tests.reports.test_documents import clusters
 
@@ -37,7 +37,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with these lines."""
     path = tmp_path_factory.mktemp("charts") / "page.html"
     shown = Document("Lines", (Chart("lines", "Lines", lines),))
-    write_page(path, shown, clusters(0.01).record)
+    path.write_text(document_page(shown, clusters(0.01)), encoding="utf-8")
     return path
 
 

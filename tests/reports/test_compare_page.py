@@ -15,8 +15,7 @@ from headcount.core import Table
 from headcount.reports import compare, comparison_document, write_comparison
 from headcount.reports.comparison import relation_pairs, share_interval
 from headcount.reports.documents.comparison import relation_shares, scatters
-from headcount.reports.documents.counts import NEITHER
-from headcount.reports.kinds import leading
+from headcount.reports.kinds import NEITHER, leading
 from headcount.reports.page.compare_view import agreement_by_chance, compare_view
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed

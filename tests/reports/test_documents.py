@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from headcount.core import Chart
 from headcount.reports import document_of, write_documents
-from headcount.reports.page.inline_svg import inline_svg
+from headcount.reports.page.assets import inline_svg
 from headcount.reports.sentences import model_and_data
 from headcount.results import (
     Alignment,

@@ -93,3 +93,12 @@ def test_a_figure_looks_the_same_outside_of_the_page(translator: Path, open_page
 def test_names_of_files_have_no_paths(hostile: Path, open_page: Open):
     name, _ = downloaded(open_page(hostile), "Map as CSV")
     assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-") and not name.startswith(".")
+
+
+def test_a_signature_is_copied_or_at_least_selected(plain: Path, open_page: Open):
+    page = open_page(plain)
+    page.click("#methods .signature button")
+    said = page.locator("#methods .signature button", has_text="ed").inner_text()
+    assert said in ("Copied", "Selected")
+    if said == "Selected":
+        assert page.evaluate("getSelection().toString()") == shared_run(plain).record.signature

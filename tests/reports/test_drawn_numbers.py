@@ -13,17 +13,16 @@ from matplotlib.patches import Rectangle
 from headcount.core import ACCENT, MUTED, PAPER, Head, Heads
 from headcount.numbers import correlation, percent
 from headcount.reports.documents.layers import layer_curves, layer_means, panels
+from headcount.reports.documents.syntax import best_heads, relations
 from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.curves import functions, layers, score_curve, sites
 from headcount.reports.figures.figures import (
     positional_offsets,
-    relations,
     weight_and_norm,
 )
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.kinds import leading, tint
 from headcount.reports.page.card_view import offset_bins
-from headcount.reports.relation_view import syntax_of
 from headcount.reports.worth import effect_of
 from headcount.results import ALL, RANDOM, Analysis, CurvePoint, CurvePoints
 from tests.reports.changed import changed
@@ -53,7 +52,7 @@ def test_offsets_of_the_most_positional_heads(run: Analysis):
 
 
 def test_relations_reach_from_the_fixed_position_to_the_head(run: Analysis):
-    rows = (tested := syntax_of(run)) and tested.rows[:20]
+    rows = best_heads(run)[:20]
     figure = relations(run)
     assert figure is not None and rows
     (axes,) = figure.axes

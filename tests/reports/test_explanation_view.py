@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import styled
 from headcount.reports import document_of
-from headcount.reports.documents.circuit import faithfulness_curve
+from headcount.reports.documents.explanation_together import faithfulness_curve
 from headcount.results import (
     LEVELS,
     AreaRow,

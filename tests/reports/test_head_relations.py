@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.colors import to_hex
 
 from headcount.core import styled
-from headcount.reports.figures.head_relations import cluster_map
+from headcount.reports.documents.clusters import cluster_map
 from headcount.results import Clusters, ClustersRecord, HeadPlace
 from headcount.vocabulary import roles_named
 

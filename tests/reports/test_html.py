@@ -12,9 +12,10 @@ import pytest
 
 from headcount.core import InputError
 from headcount.reports import render, report_view, story, write_report
-from headcount.reports.page import assets, sections
+from headcount.reports.documents.methods import NO_TREES
+from headcount.reports.page import assets
+from headcount.reports.page import html as page_html
 from headcount.reports.page.assets import script_json
-from headcount.reports.page.sections import NO_TREES
 from headcount.results import read_run
 from tests.reports.run_folder import HOSTILE, Wish, shared_run, write_run
 
@@ -146,7 +147,7 @@ def test_1024_heads_fit_in_3_mb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     A sentence of UD English-EWT has 13 words.
     """
     monkeypatch.setattr(assets, "LARGE", 1000)
-    monkeypatch.setattr(sections, "MANY", 1)
+    monkeypatch.setattr(page_html, "MANY", 1)
     sizes = {}
     for heads in (8, 56):
         many = {"null": True, "profiles": True, "importance": True, "num_words": 13}

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headcount.core import Chart, Document, Heading, InputError, Table, Text, Warned
+from headcount.core import Chart, Document, Heading, InputError, Text, Warned
 from headcount.reports import render, report_view, write_report
-from headcount.reports.documents.counts import NEITHER, kept_table
 from headcount.reports.documents.curve import curve_document, numbers_table
-from headcount.reports.documents.pruned import pruned_document
+from headcount.reports.documents.pruned import kept_table, pruned_document
 from headcount.reports.figures.curves import score_curve
-from headcount.reports.kinds import leading
-from headcount.reports.page.kept_view import curve_shown, keepings
+from headcount.reports.kinds import NEITHER, leading
+from headcount.reports.page.grid_view import curve_shown, keepings
 from headcount.reports.page.opening import best_method
 from headcount.results import (
     SAME_MODEL,
@@ -32,6 +31,7 @@ from headcount.results import (
 )
 from tests.cli.conftest import headcount
 from tests.reports.conftest import Open
+from tests.reports.labelled import tables_of
 from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
@@ -58,11 +58,6 @@ def pruned(dense: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(dense: Path, pruned: Path) -> Analysis:
     return read_run(dense, pruned)
-
-
-def tables_of(shown: Document | None) -> dict[str, Table]:
-    """The tables of a document, by what they hold."""
-    return {each.label: each for each in shown.blocks if isinstance(each, Table)} if shown else {}
 
 
 def lede(shown: Document | None) -> str:
@@ -160,7 +155,7 @@ def test_heads_of_each_kind_are_counted_at_each_budget(run: Analysis):
     found = leading(run)
     choices = {each.key: each.kept for each in keepings(run)}
     assert [len(each) for each in choices.values()] == [13, *BUDGETS]
-    table = kept_table(run, choices, "Kept")
+    table = kept_table(run, choices)
     assert table.headers == ("heads", "all", *choices)
     labels = {head: leads.kind.label if leads else NEITHER for head, leads in found.items()}
     assert {row[0] for row in table.rows} == {*labels.values()}
@@ -183,12 +178,17 @@ def test_the_section_on_the_pruned_model(run: Analysis):
         "Then the model was trained for 3,000 updates with the dense one as teacher. On" in taught
     )
     tables = tables_of(shown)
-    (score, loss) = tables["Numbers before and after"].rows
+    (score, loss) = tables["Before and after, test set (89 examples)"].rows
     assert score[3:] == ("−4.20", "−7.30 to −1.10", "0.003")
-    assert (loss[0], loss[3]) == ("loss, test data", "+0.300")
-    assert tables["Roles in the pruned model"].rows == (("positional", "7", "1", "enc.0.2"),)
+    assert (loss[0], loss[3]) == ("loss", "+0.300")
+    (survived,) = tables["Functions"].rows
+    assert (survived[0], survived[1], *survived[3:]) == ("positional", "7", "1", "enc.0.2")
     assert Warned("89 examples are few") in shown.blocks
     assert dict(report_view(run).opening.answers)["Pruned"] == lede(shown)
+    score = run.pruned.data_sets["test"].score
+    open_ = replace(run.pruned.data_sets["test"], score=replace(score, low=-1.0, high=9.0))
+    unsure = replace(run, pruned=replace(run.pruned, data_sets={"test": open_}))
+    assert "BLEU may stay as it is: it goes from 41.3 to 37.1" in lede(pruned_document(unsure))
 
 
 def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
@@ -212,15 +212,18 @@ def test_numbers_on_both_data_sets_and_against_the_control(run: Analysis):
     shown = pruned_document(replace(run, pruned=record))
     first, tables = lede(shown), tables_of(shown)
     assert " On test data, BLEU drops from 41.3 to 37.1, " in first and "40.5" not in first
-    rows = tables["Numbers before and after"].rows
-    assert [(row[0], row[1], row[2], row[5]) for row in rows] == [
-        ("BLEU, test data", "41.3", "37.1", "0.003"),
-        ("loss, test data", "1.00", "1.30", "0.001"),
-        ("BLEU, test data, against the control", "43.1", "37.1", "0.004"),
-        ("BLEU, development data", "40.5", "36.2", "–"),
-        ("loss, development data", "1.00", "1.30", "0.001"),
+    on = [tables[f"Before and after, {name} set (89 examples)"] for name in ("test", "development")]
+    assert [(row[0], row[1], row[2], row[5]) for table in on for row in table.rows] == [
+        ("BLEU", "41.3", "37.1", "0.003"),
+        ("loss", "1.00", "1.30", "0.001"),
+        ("control: BLEU", "40.5", "36.2", "–"),
+        ("control: loss", "1.00", "1.30", "0.001"),
+        ("from control to pruned: BLEU", "43.1", "37.1", "0.004"),
+        ("from control to pruned: loss", "1.00", "1.30", "0.001"),
+        ("BLEU", "40.5", "36.2", "–"),
+        ("loss", "1.00", "1.30", "0.001"),
     ]
-    assert tables["Roles in the pruned model"].rows == (("sink", "5", "2", *more),)
+    assert tables["Functions"].rows == (("sink", "5", "3", "2", *more),)
 
 
 def test_cards_say_where_a_head_is_kept(run: Analysis):

@@ -25,7 +25,7 @@ from headcount.core import (
     styled,
 )
 from headcount.reports import render, report_view
-from headcount.reports.page.inline_svg import inline_svg
+from headcount.reports.page.assets import inline_svg
 from headcount.results import Analysis, Result, read_run
 from tests.reports.pruned_folder import prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
@@ -46,8 +46,8 @@ RESULTS: dict[str, Result[Any]] = {
 HEADS = {place.head for place in clusters(0.01).places}
 """Heads of the results."""
 DRAWING = r'<svg role="img" aria-label="[^"]+" class="drawn".*?</svg>'
-KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null")
-"""Sections that show documents."""
+KEYS = ("worth", "curve", "pruned", "syntax", *RESULTS, "layers", "null", "numbers", "methods")
+"""All sections."""
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,7 @@ def shown(run: Analysis) -> dict[str, tuple[Document, str]]:
         each.key: page[page.index(f'<section id="{each.key}"') :].split("</section>")[0]
         for each in view.sections
     }
-    return {
-        each.key: (each.view, html_of[each.key])
-        for each in view.sections
-        if isinstance(each.view, Document)
-    }
+    return {each.key: (each.view, html_of[each.key]) for each in view.sections}
 
 
 def test_these_are_all(shown: dict[str, tuple[Document, str]]) -> None:
@@ -90,6 +86,7 @@ def words_of(shown: Document, most: int) -> list[str]:
     found = [shown.title]
     for block in shown.blocks:
         if isinstance(block, Table):
+            found += [block.label] if block.is_detail else []
             found += [*block.headers, *(cell for row in block.rows for cell in row)]
         elif not isinstance(block, Chart):
             found.append(shortened(block.text, most) if isinstance(block, Code) else block.text)
@@ -104,7 +101,7 @@ def test_all_renderings_say_the_same(key: str, shown: dict[str, tuple[Document, 
 def assert_all_say(document: Document, section: str) -> None:
     """Check that the terminal, Markdown and HTML say all that a document does."""
     written = StringIO()
-    print_document(document, Console(file=written, width=500))
+    print_document(document, Console(file=written, width=5000))
     renderings = {
         "terminal": document.title + written.getvalue(),
         "Markdown": html.unescape(document.markdown().replace("\\", "")),

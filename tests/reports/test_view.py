@@ -10,13 +10,12 @@ import pytest
 from headcount.core import Table
 from headcount.numbers import percent
 from headcount.reports import report_view
-from headcount.reports.documents.counts import NO_ROLE, chance_document
+from headcount.reports.documents.confirmation import NO_ROLE, chance_document
 from headcount.reports.documents.layers import layer_curves, layer_means, panels
 from headcount.reports.kinds import leading
 from headcount.reports.page.attention_view import MAX_LINES, MAX_WORDS, example_view
 from headcount.reports.page.card_view import offset_bins
 from headcount.reports.page.map_view import head_map
-from headcount.reports.relation_view import best_of_head, relation_table
 from headcount.reports.worth import effect_of
 from headcount.results import (
     Curve,
@@ -27,7 +26,7 @@ from headcount.results import (
     RelationResult,
     TraitStrength,
 )
-from headcount.vocabulary import Thresholds
+from headcount.vocabulary import ColumnEntry
 from tests.reports.changed import changed
 from tests.reports.run_folder import shared_run
 from tests.reports.test_profile_view import TRAIT
@@ -184,94 +183,19 @@ def test_lines_of_layers_are_those_of_random_weights_and_of_norms(plain: Path):
 
 
 def test_map_scales_from_smallest_to_largest_and_skips_nan():
-    shown = head_map("x", "x", "", about="", show=percent, values=[0.2, math.nan, 0.7])
+    shown = head_map(ColumnEntry("x", "x", "", "", percent), [0.2, math.nan, 0.7], "x")
     assert (shown.low, shown.high, shown.values) == (0.2, 0.7, (0.2, None, 0.7))
     assert shown.texts[1] == "–"
 
 
 def test_diverging_map_has_zero_in_its_middle():
-    shown = head_map("x", "x", "", about="", show=str, values=[-1.0, 3.0], diverging=True)
+    shown = head_map(ColumnEntry("x", "x", "", "", str, has_signs=True), [-1.0, 3.0], "x")
     assert (shown.low, shown.high) == (-3, 3)
 
 
 def test_map_of_nothing_measured():
-    shown = head_map("x", "x", "", about="", show=percent, values=[math.nan, math.nan])
+    shown = head_map(ColumnEntry("x", "x", "", "", percent), [math.nan, math.nan], "x")
     assert (shown.low, shown.high, shown.low_text) == (None, None, "–")
-
-
-def test_best_head_of_a_relation_has_the_largest_accuracy(plain: Path):
-    run = shared_run(plain)
-    assert run.relation_rows is not None
-    rows = relation_table(run.relation_rows, None, Thresholds()).rows
-    assert {row.relation for row in rows} <= {
-        result.relation for result in run.relation_rows
-    } and rows
-    for row in rows:
-        best = row.best[0]
-        assert best is not None
-        own = [
-            r
-            for r in run.relation_rows
-            if (r.relation, r.direction) == (row.relation, "dependent->head")
-        ]
-        assert best.head == max(own, key=lambda r: r.accuracy).head
-
-
-def test_relations_rank_by_gain_with_few_cases_and_punctuation_last():
-    few = result("enc.0.0", "vocative", 0.98, cases=7)
-    results = [
-        result("enc.0.0", "obj", 0.6),
-        few,
-        result("enc.0.1", "nsubj", 0.7),
-        result("enc.0.0", "punct", 0.99),
-    ]
-    table = relation_table(results, None, Thresholds())
-    assert [row.relation for row in table.rows] == ["nsubj", "obj", "punct"]
-    assert [row.relation for row in table.few_rows] == ["vocative"]
-    assert table.summary == (
-        "Of the 2 relations with at least 100 cases, each has a head that beats the best fixed "
-        "offset, 2 by 10 points or more."
-    )
-
-
-def test_all_relations_together_are_none():
-    """They come last, do not count, and have a map only beside others."""
-    every, punct = result("enc.0.0", "all", 0.99), result("enc.0.1", "punct", 0.98)
-    few = result("enc.0.0", "vocative", 0.9, cases=7)
-    table = relation_table([every, result("enc.0.0", "obj", 0.6), few], None, Thresholds())
-    assert [row.relation for row in table.rows] == ["obj", "all"]
-    assert table.summary.startswith("Of the 1 relation with")
-    assert (len(table.few_rows), table.num_few) == (1, 1)
-    table = relation_table([every, punct, few], None, Thresholds())
-    assert [row.relation for row in table.rows] == ["punct", "all"] and not table.is_reported
-    assert [row.relation for row in table.few_rows] == ["vocative"] and table.num_few == 1
-    assert table.summary.startswith("No relation has 100 cases")
-
-
-def test_none_beats_its_baseline():
-    table = relation_table([result("enc.0.0", "obj", 0.5)], None, Thresholds())
-    assert table.summary.startswith("None beats its baseline")
-    few = relation_table([result("enc.0.0", "obj", 0.9, cases=99)], None, Thresholds())
-    assert few.summary.startswith("No relation has 100 cases")
-
-
-def test_thresholds_of_the_run_decide():
-    limits = Thresholds(syntactic_cases=5, syntactic_gain=0.3)
-    table = relation_table([result("enc.0.0", "obj", 0.7, cases=5)], None, limits)
-    assert table.rows[0].clearest.beats and not table.few_rows
-    assert "none by 30 points" in table.summary
-    limits = Thresholds(syntactic_gain=0.3, syntactic_relative=True)
-    table = relation_table([result("enc.0.0", "obj", 0.7)], None, limits)
-    assert "1 by 30 % or more" in table.summary and table.rows[0].clearest.clearly
-
-
-def test_a_head_shows_all_that_beat_and_at_least_three():
-    results = [
-        result("enc.0.0", f"r{i}", 0.5 + gain) for i, gain in enumerate([0.2, -0.1, -0.2, -0.3])
-    ]
-    shown = best_of_head(results, results[:1], Thresholds())["enc.0.0"]
-    assert [score.relation for score in shown] == ["r0", "r1", "r2"]
-    assert [score.null_text for score in shown] == [percent(0.7), "–", "–"]
 
 
 def _example(weights_QK: np.ndarray, arcs: tuple[tuple[int, int], ...]) -> Example:

@@ -9,6 +9,7 @@ import pytest
 
 from headcount import numbers
 from headcount.core import Chart, Document, InputError, JsonObject, Table, Text
+from headcount.importance import Assessment
 from headcount.reports import render, report_view, site_sentence, verdict
 from headcount.reports.documents.worth import SHOWN, worth_document
 from headcount.reports.documents.worth import importance as drawn
@@ -35,9 +36,7 @@ def run(translator: Path) -> Analysis:
 
 def shown_of(run: Analysis) -> Document:
     assert run.importance is not None
-    found = worth_document(run.importance, run.heads)
-    assert found is not None
-    return found
+    return worth_document(Assessment(run.importance, run.heads))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +109,8 @@ def test_heads_without_an_effect_are_left_out(hostile: Path):
 
 def test_nothing_is_shown_before_it_was_measured(plain: Path, run: Analysis):
     assert run.importance is not None
-    assert worth_document(run.importance, shared_run(plain).heads) is None
+    shown = worth_document(Assessment(run.importance, shared_run(plain).heads))
+    assert "No head got a number" in str(shown)
     assert "What each head is worth" not in render(report_view(shared_run(plain)))
     assert "What each head is worth" not in render(report_view(replace(run, importance=None)))
 

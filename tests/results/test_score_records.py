@@ -12,11 +12,11 @@ from headcount.core import InputError, JsonObject
 from headcount.results import (
     AblationFacts,
     Across,
+    Agreement,
     Correlation,
     Effect,
     EvaluationRecord,
     ImportanceRecord,
-    Matrix,
     SiteEffect,
 )
 
@@ -38,7 +38,7 @@ RECORD = ImportanceRecord(
     all_but_one=(ALONE, replace(ALONE, head="enc.1.0")),
     single_heads=(ALONE,),
     seconds={"gradient": 1.5},
-    agreement=Matrix(
+    agreement=Agreement(
         names=("ablation_delta", "gradient"),
         rho=((1.0, 0.5), (0.5, 1.0)),
         low=((1.0, 0.25), (0.25, 1.0)),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from headcount.core import Heads, HeadTable, InputError, JsonObject
-from headcount.importance import write_scores
+from headcount.importance import Assessment
 from headcount.results import (
     PROFILE_COLUMNS,
     Analysis,
@@ -50,7 +50,7 @@ def analysed(folder: Path, confidence: float = 0.5) -> Path:
 
 def assessed(folder: Path, gradient: float = 1.0) -> Path:
     frame = HeadTable.read(folder / "heads.parquet").frame.assign(gradient=gradient)
-    write_scores(folder, HeadTable(frame), SCORES)
+    Assessment(SCORES, HeadTable(frame)).write(folder)
     return folder
 
 

@@ -11,7 +11,7 @@ import torch
 from headcount.analysis import word_attention
 from headcount.core import InputError
 from headcount.serve import LiveModel
-from headcount.serve.asking import Question
+from headcount.serve.live_model import Question
 from headcount.tap import gated
 from tests.tasks.loaded import loaded
 

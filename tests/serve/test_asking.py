@@ -3,7 +3,7 @@
 import json
 
 from headcount.core import Heads
-from headcount.serve.asking import parse_question
+from headcount.serve.live_model import parse_question
 
 
 def test_gates_of_1_change_nothing_and_others_are_kept() -> None:

@@ -16,7 +16,7 @@ from headcount.core import InputError, Plan
 from headcount.results import PruneRecord
 from headcount.serve import LiveModel, bind, make_application, open_model
 from headcount.serve.application import MAX_CONNECTIONS, MAX_WAITING
-from headcount.serve.asking import MAX_BODY, Question
+from headcount.serve.live_model import MAX_BODY, Question
 from tests import saved
 from tests.reports.run_folder import Wish, write_run
 from tests.serve import raw

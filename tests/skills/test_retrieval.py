@@ -81,7 +81,7 @@ def test_recall_counts_each_token_once(loaded: Loaded) -> None:
 def test_heads_without_gates_act_as_in_the_prompt(loaded: Loaded) -> None:
     """Zeroing all heads of the model equals the stock model with output projections of zero."""
     asked, heads = _repeating(loaded)[:2], list(loaded.heads)
-    gated = retrieve(loaded, asked, Removal(loaded, heads).gates, listens=False)
+    gated = retrieve(loaded, asked, Removal(loaded, heads))
     assert gated.copied_NH is None
     kept = {name: each.clone() for name, each in loaded.model.state_dict().items()}
     try:

@@ -141,7 +141,7 @@ def test_an_encoder_decoder_needs_places_on_its_longer_side() -> None:
         (Options(length=()), "Expected length of at least 1, got none"),
         (Options(length=(0,)), "Expected length of at least 1, got 0"),
         (Options(rounds=1), "Expected rounds of at least 2, got 1"),
-        (Options(new_tokens=0), "Expected new tokens of at least 1, got 0"),
+        (Options(new_tokens=0), "Expected new_tokens of at least 1, got 0"),
         (Options(modes=("generate",)), "an encoder can't generate"),
     ],
 )

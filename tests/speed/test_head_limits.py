@@ -8,7 +8,7 @@ import pytest
 from headcount.core import Plan
 from headcount.models import Loaded
 from headcount.speed import ceiling, limits
-from headcount.speed.head_limits import LENGTH
+from headcount.speed.flop_ceiling import LENGTH
 from tests import pictures
 from tests.examined import examined
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headcount.tap import AttentionLayer, Block, Counted, Kernel, Reduction, Statistics
+from headcount.tap import AttentionLayer, Block, Call, Counted, Kernel, Reduction, Statistics
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.seen_keys import MaskFacts
 
@@ -103,7 +103,7 @@ def call_of(case: Case) -> tuple[AttentionCall, Counted]:
     if mask is not None and case.is_additive:
         mask = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
     facts = None if mask is None else MaskFacts(mask)
-    call = AttentionCall(nn.Identity(), query, key, key, mask, kwargs, facts)
+    call = AttentionCall(Call(nn.Identity(), query, key, key, mask, kwargs), facts)
     is_key_BK = _is_key(case)
     is_self = case.num_queries is None
     is_query_BQ = is_key_BK if is_self else torch.ones(batch, num_queries).bool()

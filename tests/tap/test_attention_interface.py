@@ -9,8 +9,8 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
-from headcount.tap import dispatching, implementation_of
-from headcount.tap.attention_interface import configurations
+from headcount.tap import Call, dispatching, implementation_of
+from headcount.tap.attention_interface import Dispatched, configurations
 from tests import tiny
 
 
@@ -21,13 +21,14 @@ def test_every_configuration_is_switched_and_gets_its_own_back():
     own._attn_implementation = "eager"
     vars(attention)["config"] = own
     assert len(configurations(model)) == 2
-    with dispatching(model, attend := lambda *args, **kwargs: None) as name:
+    with dispatching(model, attend := lambda call: call.query) as name:
         for config in configurations(model):
             assert config._attn_implementation in AttentionInterface._global_mapping
             assert config._attn_implementation in AttentionMaskInterface._global_mapping
         assert implementation_of(model) is name
-        assert AttentionInterface._global_mapping[implementation_of(attention) or ""] is attend
-        assert AttentionInterface._global_mapping["sdpa"] is not attend
+        active = AttentionInterface._global_mapping[implementation_of(attention) or ""]
+        assert isinstance(active, Dispatched) and active.attend is attend
+        assert not isinstance(AttentionInterface._global_mapping["sdpa"], Dispatched)
         assert "eager" not in AttentionInterface._global_mapping
     assert implementation_of(attention) == "eager"
     assert implementation_of(model) == "sdpa"
@@ -41,7 +42,7 @@ def test_models_that_read_the_name_see_their_own(own: str):
     model = tiny.MODELS["bert"]()
     vars(model.config)["_attn_implementation_internal"] = own
     known = "eager" if own == "eager" else "sdpa"
-    with dispatching(model, lambda *args: None) as name:
+    with dispatching(model, lambda call: call.query) as name:
         assert implementation_of(model) == known and name == known and known == name
         assert name in ("eager", "sdpa") and name in ["eager", "sdpa"]
         assert not name.startswith("flash") and f"{name}" == known
@@ -53,15 +54,15 @@ def test_modules_that_keep_the_name_are_switched():
     model = tiny.MODELS["bert"]()
     layer: Any = model.get_submodule("bert.encoder.layer.1")
     layer._attn_implementation = "sdpa"
-    with dispatching(model, attend := lambda *args: None):
-        assert AttentionInterface._global_mapping[layer._attn_implementation] is attend
+    with dispatching(model, attend := lambda call: call.query):
+        assert AttentionInterface._global_mapping[layer._attn_implementation].attend is attend
     assert type(layer._attn_implementation) is str
 
 
 def test_nested_and_after_an_error():
     model = tiny.MODELS["gpt2"]()
-    with pytest.raises(ZeroDivisionError), dispatching(model, lambda *args: None) as outer:
-        with dispatching(model, lambda *args: None) as inner:
+    with pytest.raises(ZeroDivisionError), dispatching(model, lambda call: call.query) as outer:
+        with dispatching(model, lambda call: call.query) as inner:
             assert inner is not outer
             assert implementation_of(model) is inner
         assert implementation_of(model) is outer
@@ -76,11 +77,12 @@ def test_masks_are_boolean_and_causal_ones_are_spelled_out(name: str):
     batch = {key: each for key, each in tiny.inputs(model, (5, 5)).items() if key.endswith("ids")}
     masks = []
 
-    def attend(module, query, key, value, attention_mask: Tensor | None, **kwargs):
+    def attend(call: Call) -> Tensor:
+        query, key, value = call.query, call.key, call.value
         square = query.shape[2] == key.shape[2]
         causal = name != "bert" and square and (name != "marian" or query.shape[2] != 5)
-        masks.append((attention_mask, causal, (query.shape[2], key.shape[2])))
-        return query.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[3]), None
+        masks.append((call.mask, causal, (query.shape[2], key.shape[2])))
+        return query.new_zeros(len(query), query.shape[2], query.shape[1], value.shape[3])
 
     with dispatching(model, attend), torch.no_grad():
         model(**batch)

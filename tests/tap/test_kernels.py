@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headcount.core import InputError
-from headcount.tap import BLOCKS, LONG, Counted, Reduction, Statistics, chosen, examine
+from headcount.tap import BLOCKS, LONG, Call, Counted, Reduction, Statistics, chosen, examine
 from headcount.tap import kernel_sweep as kernel_sweep_module
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.kernel_sweep import Sweep
@@ -150,7 +150,7 @@ def test_blocks_leave_the_map_only_where_it_is_read() -> None:
 @pytest.mark.parametrize(("length", "queries"), [(4096, 128), (32768, 32)])
 def test_long_texts_are_swept_in_strips(length: int, queries: int, sweep: Sweep) -> None:
     query = torch.zeros(1, 2, length, 3)
-    call = AttentionCall(nn.Identity(), query, query, query, None, {}, None)
+    call = AttentionCall(Call(nn.Identity(), query, query, query, None, {}), None)
     is_token = torch.ones(1, length).bool()
     counted = Counted(is_token, is_token, is_token, is_token, ())
     asked = Statistics.zeros(counted, torch.zeros(1, 2, length, 1), NEEDS)

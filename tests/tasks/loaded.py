@@ -199,3 +199,10 @@ for _model in (
     "M2M100ForConditionalGeneration",
 ):
     _add(f"translation-{_model[:6]}", _model, Translation, TRANSLATIONS, generation=SHORT)
+
+
+@cache
+def few_translated() -> tuple[Loaded, Task]:
+    """Translation by 15 heads, for what takes a pass over the data for every head."""
+    made = loaded("MarianMTModel", encoder_layers=1, decoder_layers=1, decoder_attention_heads=5)
+    return made, Translation(made, TRANSLATIONS, generation=SHORT)

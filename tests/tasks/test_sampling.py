@@ -7,8 +7,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from headcount.core import InputError
 from headcount.importance import Ablation, AblationSetting, sweep
-from headcount.tasks import IGNORED, Drawn, Losses, TaskBatch, Translation, drawn, evaluate
+from headcount.tasks import IGNORED, Losses, TaskBatch, Translation, drawn, evaluate
+from tests.importance.tiny_task import TinyTask
 from tests.tasks.loaded import TASKS
 
 
@@ -56,7 +58,7 @@ def test_an_example_that_asks_nothing_is_evaluated(monkeypatch: pytest.MonkeyPat
 def test_a_training_masks_the_examples_drawn_as_the_whole_task_does() -> None:
     _, task = TASKS["masked-bert"]()
     index_N, index_E = np.array([1, 3, 4]), np.array([2, 0])
-    found = Drawn(task, index_N).training_batch(index_E, 7)
+    found = task.some(index_N).training_batch(index_E, 7)
     expected = task.training_batch(index_N[index_E], 7)
     assert found.index_E.tolist() == [2, 0]
     assert torch.equal(found.labels["labels"], expected.labels["labels"])
@@ -75,16 +77,30 @@ def test_some_pairs_are_translated_as_in_the_whole_task() -> None:
 
 
 def test_a_task_that_writes_writes_for_the_examples_drawn() -> None:
-    """Any class works, though one that can select its examples is faster."""
     loaded, task = TASKS["translation-Marian"]()
     index_N = np.array([1, 4])
-    few = Drawn(task, index_N)
+    few = task.some(index_N)
     assert few.writes and isinstance(task, Translation)
-    found = evaluate(loaded.model, few, texts=True)
-    assert list(found.outcome_N) == task.some(index_N).translate(loaded.model)
-    assert few.score(found) == task.score(evaluate(loaded.model, task, texts=True), index_N)
-    _, silent = TASKS["classes-bert"]()
-    assert not Drawn(silent, index_N).writes
+    found, whole = (evaluate(loaded.model, each, texts=True) for each in (few, task))
+    assert list(found.outcome_N) == [whole.outcome_N[index] for index in index_N]
+    assert few.score(found) == task.score(whole, index_N)
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_some_examples_of_some_are_those_of_the_whole(name: str) -> None:
+    """What a task holds of each example is selected again, and the task itself keeps all."""
+    _, task = TASKS[name]()
+    number = task.num_examples
+    few = task.some(np.arange(number)[1:]).some(np.array([1, 0]))
+    found, expected = few.batch(np.array([0, 1])), task.batch(np.array([2, 1]))
+    assert found.index_E.tolist() == [0, 1] and task.num_examples == number
+    for parts, others in ((found.inputs, expected.inputs), (found.labels, expected.labels)):
+        assert all(torch.equal(parts[each], others[each]) for each in others)
+
+
+def test_a_task_that_names_nothing_by_example_is_refused() -> None:
+    with pytest.raises(InputError, match="whose `by_example` names .*, got tiny, which names"):
+        drawn(TinyTask(TASKS["classes-bert"]()[0].model), 3)
 
 
 def test_a_draw_is_of_its_seed_and_a_task_that_is_no_larger_is_itself() -> None:

@@ -49,9 +49,8 @@ Reference: Analyzing the Source and Target Contributions to Predictions in Neura
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -376,52 +375,42 @@ def _two_shares(a: Tensor, b: Tensor, R: Tensor) -> list[Tensor]:
     return scaled_by_vector(found, R)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class AttentionOptions:
-    """What torch's `scaled_dot_product_attention` takes after the values, in its order."""
-
-    attn_mask: Tensor | None = None
-    dropout_p: float = 0.0
-    is_causal: bool = False
-    scale: float | None = None
-    enable_gqa: bool = False
-
-    def __post_init__(self) -> None:
-        assert not self.is_causal, "masks must be explicit"
-        assert not self.dropout_p, "dropout must be 0"
-
-
 def attention(
-    function: Function, query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any
+    function: Function,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """The rule for torch's `scaled_dot_product_attention`, whose arguments it takes."""
-    given = AttentionOptions(*options, **named)
+    assert not is_causal, "masks must be explicit"
+    assert not dropout_p, "dropout must be 0"
     inputs = (query, key, value)
     q, k, v = (each.detach() for each in inputs)
-    mask = None if given.attn_mask is None else given.attn_mask.detach()
+    mask = None if attn_mask is None else attn_mask.detach()
 
     def back(R: Tensor) -> list[Tensor]:
-        q_BHQD, k_BHKD, v_BHKD = (_repeated(each, q.shape[1]).to(R.dtype) for each in (q, k, v))
-        parts = _relevance(q_BHQD, k_BHKD, v_BHKD, _bias(mask, R), given.scale, R)
+        # Key and value heads are repeated for the query heads that share them, then summed
+        q_BHQD, k_BHKD, v_BHKD = (
+            each.repeat_interleave(q.shape[1] // each.shape[1], 1).to(R.dtype) for each in (q, k, v)
+        )
+        parts = _relevance(q_BHQD, k_BHKD, v_BHKD, _bias(mask, R), scale, R)
         pairs = zip(scaled_by_head(parts, R), inputs, strict=True)
-        return [_one_of_each(part, each.shape[1]) for part, each in pairs if wants_relevance(each)]
+        return [
+            part.unflatten(1, (each.shape[1], -1)).sum(2)
+            for part, each in pairs
+            if wants_relevance(each)
+        ]
 
     return shared(
-        lambda: function(q, k, v, attn_mask=mask, scale=given.scale, enable_gqa=given.enable_gqa),
+        lambda: function(q, k, v, attn_mask=mask, scale=scale, enable_gqa=enable_gqa),
         back,
         *[each for each in inputs if wants_relevance(each)],
     )
-
-
-def _repeated(x_BHND: Tensor, num_heads: int) -> Tensor:
-    """Key or value heads, each repeated for the query heads that share it."""
-    return x_BHND.repeat_interleave(num_heads // x_BHND.shape[1], 1)
-
-
-def _one_of_each(R_BHND: Tensor, num_heads: int) -> Tensor:
-    """Relevance of shared key or value heads, summed over the query heads that share them."""
-    return R_BHND.unflatten(1, (num_heads, -1)).sum(2)
 
 
 def _bias(mask: Tensor | None, like: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, LayerId, added, spread
 from headcount.importance.choices import Rules
+from headcount.importance.gradients import open_gates
 from headcount.importance.lrp.propagation import Lrp, listener
 from headcount.tap import (
     Anatomy,
@@ -57,7 +58,6 @@ from headcount.tasks import (
     CausalLanguageModelling,
     Choice,
     Classification,
-    Drawn,
     ImageClassification,
     MaskedLanguageModelling,
     Regression,
@@ -91,7 +91,6 @@ def start_of(task: Task) -> Start:
     Raises:
         InputError: If the kind of task is unknown.
     """
-    task = task.whole if isinstance(task, Drawn) else task
     if type(task) not in STARTS:
         known = ", ".join(kind.__name__ for kind in STARTS)
         raise InputError(
@@ -137,20 +136,14 @@ def _chosen(task: Choice, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     return Starts(value_ECT[examples, chosen_E], is_token_ECT[examples, chosen_E])
 
 
-def _cosine(task: Similarity) -> Start:
+def _cosine(task: Similarity, model: PreTrainedModel, batch: TaskBatch) -> Starts:
     """Starts at the cosine of each pair; lengths are constants, and each sentence takes half."""
-
-    def start(model: PreTrainedModel, batch: TaskBatch) -> Starts:
-        hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
-        pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
-        length_R = pooled_RW.detach().norm(dim=-1, keepdim=True)
-        unit_EPW = (pooled_RW / length_R)[batch.example_R.argsort(stable=True)].unflatten(
-            0, (-1, 2)
-        )
-        halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
-        return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
-
-    return start
+    hidden_RNW = model.base_model(**batch.inputs).last_hidden_state
+    pooled_RW = task.pooled(hidden_RNW, batch.inputs["attention_mask"])
+    unit_RW = pooled_RW / pooled_RW.detach().norm(dim=-1, keepdim=True)
+    unit_EPW = unit_RW[batch.example_R.argsort(stable=True)].unflatten(0, (-1, 2))
+    halves_E = (unit_EPW * unit_EPW.detach().flip(1)).sum((1, 2)) / 2
+    return Starts(halves_E[:, None], torch.ones_like(halves_E[:, None], dtype=torch.bool))
 
 
 STARTS: Mapping[type[Task], Callable[..., Start]] = {
@@ -162,7 +155,7 @@ STARTS: Mapping[type[Task], Callable[..., Start]] = {
     CausalLanguageModelling: lambda task: _foreseen,
     MaskedLanguageModelling: lambda task: _labelled,
     Translation: lambda task: _foreseen,
-    Similarity: _cosine,
+    Similarity: lambda task: partial(_cosine, task),
 }
 
 
@@ -234,12 +227,7 @@ def _of_batch(
     per_step: bool,
 ) -> Iterator[tuple[Tensor, dict[LayerId, Tensor]]]:
     """Relevance of every example and head, with the number of steps it covers."""
-    gates = {
-        layer.layer_id: torch.ones(
-            batch.num_examples, layer.num_heads, device=input_device(model), dtype=model.dtype
-        ).requires_grad_()
-        for layer in anatomy.layers
-    }
+    gates = open_gates(model, anatomy, lambda layer: (batch.num_examples,))
     leaves = list(gates.values())
     with torch.enable_grad():
         spread = {place: gate_EH[batch.example_R] for place, gate_EH in gates.items()}

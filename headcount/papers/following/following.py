@@ -57,7 +57,6 @@ from headcount.tasks import (
     check_examples_fit,
     evaluate,
     read_examples,
-    some,
 )
 
 
@@ -252,7 +251,7 @@ class _Run:
         """Importance of every head on the examples with even and on those with odd numbers."""
         heads, found = loaded.heads, []
         for half in HALVES:
-            part = some(task, half_of(task.num_examples, half))
+            part = task.some(half_of(task.num_examples, half))
             scores = self._scores(loaded, part)
             found.append([float(scores[head.layer_id][head.index]) for head in heads])
         return np.array(found)

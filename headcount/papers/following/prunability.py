@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from headcount.core import MAX_TOKENS, Head, Plan
 from headcount.models import Loaded
 from headcount.tap import Tap
-from headcount.tasks import Evaluation, Task, evaluate, some
+from headcount.tasks import Evaluation, Task, evaluate
 
 HALVES = (0, 1)
 """The examples with even numbers, and those with odd numbers."""
@@ -72,7 +72,7 @@ def prunability(
     """
     heads, count = loaded.heads, len(orders[0])
     examples = [half_of(task.num_examples, half) for half in HALVES]
-    parts = [some(task, numbers) for numbers in examples]
+    parts = [task.some(numbers) for numbers in examples]
 
     def without(number: int) -> Evaluation:
         loss_N, count_N = np.zeros_like(base.loss_N), np.zeros_like(base.count_N)

@@ -30,7 +30,7 @@ from headcount.core import (
     plain_grid,
     silent,
 )
-from headcount.corpora import Columns, Corpus, Sentence, batches, read_data, take_census
+from headcount.corpora import Batches, Columns, Corpus, Sentence, read_data, take_census
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
@@ -117,7 +117,7 @@ def measure_tuned_maps(
     corpus, encoder = case.corpus(), case.before.encoder()
     census = take_census(corpus, encoder)
     total = census.counts.sentences
-    work = batches(corpus, encoder, census, max_tokens=max_tokens)
+    work = Batches(corpus, encoder, census, max_tokens=max_tokens)
     maps = compare_maps(
         case.before, case.after, work, classifier, lambda number: progress("maps", number, total)
     )
@@ -126,9 +126,9 @@ def measure_tuned_maps(
     words, num_words = _word_rows(case, max_tokens)
     watch.lap("words")
     options = Options(methods=("ablation",), instead="uniform", quantity="score", one_left=False)
-    assessed = assess(case.after, case.task, options, None, progress)
+    assessment = assess(case.after, case.task, options, None, progress)
     watch.lap("disabling")
-    rows += [*words, *_disabled(case, assessed.columns, assessed.record.layers)]
+    rows += [*words, *_disabled(case, assessment.columns, assessment.record.layers)]
     record = TunedRecord(
         signature=signature(
             case.after,
@@ -145,7 +145,7 @@ def measure_tuned_maps(
         data=tuple(name_of(file) for file in case.files),
         examples=case.task.num_examples,
         metric=case.task.metric,
-        score=assessed.record.score,
+        score=assessment.record.score,
         classifier_accuracy=classifier.accuracy,
         treebank=tuple(file.name for file in case.treebank),
         treebank_sentences=num_words,
@@ -168,7 +168,7 @@ def _word_rows(case: TunedCase, max_tokens: int) -> tuple[list[TunedRow], int]:
     bootstrap = Bootstrap(census.counts.sentences, case.samples, 0)
     rows = []
     for metric, loaded in (("words-before", case.before), ("words-after", case.after)):
-        work = batches(corpus, encoder, census, max_tokens=max_tokens)
+        work = Batches(corpus, encoder, census, max_tokens=max_tokens)
         rows += word_rows(metric, attention_to_words(loaded, work), bootstrap)
     return rows, census.counts.sentences
 

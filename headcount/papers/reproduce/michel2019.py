@@ -51,7 +51,7 @@ from headcount.importance import (
     check_same_measurement,
     check_same_model,
     effects,
-    write_assessment,
+    read_assessment,
 )
 from headcount.models import Loaded, as_loaded, revision
 from headcount.papers.document import change, in_unit, scale
@@ -61,7 +61,6 @@ from headcount.results import (
     Effect,
     ImportanceRecord,
     Signature,
-    read_assessment,
 )
 from headcount.tasks import Task
 
@@ -96,7 +95,8 @@ class Ablated:
     @classmethod
     def read(cls, folder: Path) -> "Ablated":
         """Read the ablations that `headcount importance` wrote to a folder."""
-        return cls(*read_assessment(folder, "ablation"))
+        found = read_assessment(folder, "ablation")
+        return cls(found.heads.frame, found.record)
 
     @property
     def ablation(self) -> AblationFacts:
@@ -180,12 +180,12 @@ def reproduce_michel2019(
     tasks = [(out, task, beside)]
     if other is not None and beside is not None:
         tasks.insert(0, (beside, other, None))
-    for folder, _, _ in tasks:
+    for folder, _, _ in tasks:  # before hours of work
         check_same_model(folder, loaded.heads, revision(loaded.model))
     options = replace(options, methods=("ablation",))
     for folder, each, against in tasks:
-        assessment = assess(loaded, each, options, folder, progress, max_tokens)
-        write_assessment(assessment, loaded.heads, folder, arguments, against)
+        found = assess(loaded, each, options, folder, progress, max_tokens, against)
+        found.recorded(arguments or {}).write(folder)
     if (out / "run.json").exists():
         write_report(out)
     return read_michel2019(out, beside)

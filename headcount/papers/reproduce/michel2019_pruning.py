@@ -18,7 +18,7 @@ from headcount.importance import DeltaOf
 from headcount.models import Loaded, plan_for
 from headcount.papers.document import per_cent, score_column
 from headcount.papers.reproduce.experiment import PruningExperiment
-from headcount.pruning import Greedy, Method, Random, RankingMethod, Units, method
+from headcount.pruning import Greedy, Method, Random, Units, method
 from headcount.pruning import share as share_of
 from headcount.results import Curve, CurvePoints
 from headcount.speed import Options, Speed, compare_speed
@@ -85,8 +85,8 @@ def michel2019_methods(quantity: DeltaOf) -> Mapping[str, Method]:
     """
     return {
         "gradient": method("gradient", step=0.1, level="sample", normalise=True),
-        "ablation": RankingMethod(Greedy(1.0, quantity)),
-        "random": RankingMethod(Random()),
+        "ablation": Greedy(1.0, quantity),
+        "random": Random(),
     }
 
 

@@ -35,7 +35,7 @@ from headcount.core import (
 )
 from headcount.corpora import Corpus
 from headcount.importance import Options as ScoreOptions
-from headcount.importance import assess, correlation, write_assessment
+from headcount.importance import assess, correlation, read_assessment
 from headcount.models import Loaded, as_loaded
 from headcount.papers.document import per_cent
 from headcount.papers.reproduce.voita2019_figures import (
@@ -46,7 +46,7 @@ from headcount.papers.reproduce.voita2019_figures import (
     rare_maps,
 )
 from headcount.reports import SITE_TITLES, write_report
-from headcount.results import Analysis, HeadRow, RelationResult, read_assessment, read_run
+from headcount.results import Analysis, HeadRow, RelationResult, read_run
 from headcount.tasks import Task
 
 SYNTACTIC = {
@@ -95,7 +95,7 @@ def reproduce_voita2019(
     assessment = assess(
         loaded, task, relevance, out=out, progress=progress, max_tokens=options.max_tokens
     )
-    write_assessment(assessment, loaded.heads, out, arguments)
+    assessment.recorded(arguments or {}).write(out)
     write_report(out)
     return read_voita2019(out, treebank)
 
@@ -123,10 +123,10 @@ def check_only_relevance(folder: Path) -> None:
     """
     if not (folder / "importance.json").exists():
         return
-    _, record = read_assessment(folder, "relevance")
-    if record.methods != ("relevance",):
+    methods = read_assessment(folder, "relevance").record.methods
+    if methods != ("relevance",):
         raise InputError(
-            f"{folder} holds an assessment by {', '.join(record.methods)}, which "
+            f"{folder} holds an assessment by {', '.join(methods)}, which "
             "relevance alone would replace. Name another folder, or add --overwrite."
         )
 

@@ -21,11 +21,12 @@ on the other half, with the others gated to 0. The candidate with the lowest los
 heads again on all examples. This takes a ranking and a forward pass for each candidate.
 """
 
+import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from random import Random as Chance
 from typing import final
 
@@ -41,7 +42,6 @@ from headcount.pruning.methods.method import (
     Method,
     Order,
     Ranking,
-    RankingMethod,
     Selection,
     ascending,
     by_mean,
@@ -54,10 +54,8 @@ from headcount.pruning.options import (
     StepOptions,
 )
 from headcount.tap import Tap
-from headcount.tasks import Task, some
+from headcount.tasks import Task
 
-_PARTS = ("gone", "left")
-"""Fields of `Progressed`, as they are kept."""
 Room = Mapping[str | None, int]
 """Number of heads still to prune, in all or at each site."""
 
@@ -101,22 +99,24 @@ class Stepwise(StepOptions, Ranking):
         """
         units = context.units if keep is None else context.units.named(keep)
         if not units.units:
-            return Order(())
+            return {}
         size = max(1, round(self.step * len(units.units)))
         file, key = context.state and context.state / "order.json", self._key(context, units, keep)
         kept = Kept(file, key, "an order of heads", Mapping[Head, float])
-        so_far = done = Progressed(*(Order.of(kept.get(part, {})) for part in _PARTS))
-        total = sum(_room(units, Order(()), keep).values())
+        gone, left = kept.get("gone", {}), kept.get("left", {})
+        total, is_read = sum(_room(units, {}, keep).values()), True
         # Everything is scored once, even if nothing is pruned, since scores are reported.
-        while any((room := _room(units, done.gone, keep)).values()) or not done.dense.heads:
-            left = _left(units, done.gone, room) if done.dense.heads else units.units
+        while any((room := _room(units, gone, keep)).values()) or not (gone or left):
+            asked = _left(units, gone, room) if gone or left else units.units
             context.progress("ranking", total - sum(room.values()), total)
-            found = self._scored(context, done.gone, left)
-            done = done.after(found, _going(found, units, size, room), units.units)
-            kept.keep({part: getattr(done, part).by_head for part in _PARTS})
-        if done is not so_far:
+            found, is_read = self._scored(context, gone, asked), False
+            left = {**left, **found}
+            gone = {**gone, **{head: found[head] for head in _going(found, units, size, room)}}
+            left = by_mean([u for u in units.units if u[0] in left and u[0] not in gone], left)
+            kept.keep({"gone": gone, "left": left})
+        if not is_read:
             context.progress("ranking", total, total)
-        return done.dense
+        return {**gone, **left}
 
     def _key(self, context: PruningContext, units: Units, keep: Keep | None) -> str:
         task = context.sample
@@ -135,50 +135,20 @@ class Stepwise(StepOptions, Ranking):
     def _scored(self, context: PruningContext, gone: Order, left: Sequence[Unit]) -> Order:
         """The remaining units, ordered by their scores in the model without the pruned heads."""
         loaded = context.loaded
-        stay = set(loaded.heads) - set(gone.heads)
+        stay = set(loaded.heads) - set(gone)
         gates = Plan.keeping(loaded.heads, stay).gates(loaded.heads)
         with Tap(loaded.model, loaded.anatomy, gates=gates) if gates else nullcontext():
             return ascending(left, self.scores(context, left))
-
-
-@final
-@dataclass(frozen=True)
-class Progressed:
-    """An order so far."""
-
-    gone: Order = field(default_factory=lambda: Order(()))
-    left: Order = field(default_factory=lambda: Order(()))
-    """Heads that were scored but not pruned, by their last scores."""
-
-    @property
-    def dense(self) -> Order:
-        """The pruned heads, then the others."""
-        return self.gone.then(self.left, self.left.heads)
-
-    def after(self, found: Order, going: Sequence[Head], units: Sequence[Unit]) -> "Progressed":
-        """The order after more of the scored heads are pruned.
-
-        >>> from headcount.core import Heads
-        >>> a, b, c = Heads({"decoder.self": (3,)})
-        >>> units = [(a,), (b,), (c,)]
-        >>> first = Progressed().after(Order((b, a, c), {a: 2.0, b: 1.0, c: 3.0}), [b], units)
-        >>> [str(head) for head in first.after(Order((c,), {c: 0.5}), [c], units).dense.heads]
-        ['dec.0.1', 'dec.0.2', 'dec.0.0']
-        """
-        gone = self.gone.then(found, going)
-        scores = {**self.left.scores, **found.scores}
-        still = [unit for unit in units if unit[0] in scores and unit[0] not in gone.scores]
-        return Progressed(gone, by_mean(still, {head: scores[head] for u in still for head in u}))
 
 
 def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]:
     """Number of heads still to prune: in all (None), or at each site with its own budget."""
     uneven = units.groups or len({len(unit) for unit in units.units}) > 1
     if keep is None or uneven:
-        return {None: sum(map(len, units.units)) - len(gone.heads)}
+        return {None: sum(map(len, units.units)) - len(gone)}
     if not isinstance(keep, Mapping):
-        return {None: max(0, len(units.heads) - keep - len(gone.heads))}
-    at = Counter(head.site for head in gone.heads)
+        return {None: max(0, len(units.heads) - keep - len(gone))}
+    at = Counter(head.site for head in gone)
     return {
         site: sum(units.heads.counts[site]) - number - at[site] for site, number in keep.items()
     }
@@ -187,9 +157,7 @@ def _room(units: Units, gone: Order, keep: Keep | None) -> dict[str | None, int]
 def _left(units: Units, gone: Order, room: Room) -> list[Unit]:
     """Units that are not pruned, at sites where more heads are to be pruned."""
     return [
-        unit
-        for unit in units.units
-        if unit[0] not in gone.scores and room[_counts_for(unit, room)] > 0
+        unit for unit in units.units if unit[0] not in gone and room[_counts_for(unit, room)] > 0
     ]
 
 
@@ -200,7 +168,7 @@ def _going(found: Order, units: Units, size: int, room: Room) -> tuple[Head, ...
     """
     unit_of = {head: unit for unit in units.units for head in unit}
     rest, going = Counter(room), []
-    for unit in dict.fromkeys(unit_of[head] for head in found.heads):
+    for unit in dict.fromkeys(unit_of[head] for head in found):
         where = _counts_for(unit, room)
         if len(going) < size and (where is None or rest[where] > 0):
             going.append(unit)
@@ -223,7 +191,7 @@ class Random(RandomOptions, Ranking):
         del keep  # all orders are equally likely
         units = list(context.units.units)
         Chance(context.seed).shuffle(units)
-        return Order(tuple(head for unit in units for head in unit))
+        return {head: math.nan for unit in units for head in unit}
 
 
 @dataclass(frozen=True)
@@ -277,8 +245,8 @@ class Auto(AutoOptions, Method):
         best = min(losses, key=losses.__getitem__)
         return replace(self._candidates()[best].choose(context, keep), compared=losses)
 
-    def _candidates(self) -> Mapping[str, RankingMethod]:
-        return {name: RankingMethod(BY_SCORE[name](self.step)) for name in CANDIDATES}
+    def _candidates(self) -> Mapping[str, Method]:
+        return {name: BY_SCORE[name](self.step) for name in CANDIDATES}
 
 
 def halves(task: Task, seed: int) -> tuple[Task, Task]:
@@ -294,4 +262,4 @@ def halves(task: Task, seed: int) -> tuple[Task, Task]:
         )
     order_N = np.random.default_rng(seed).permutation(task.num_examples)
     middle = task.num_examples // 2
-    return some(task, np.sort(order_N[:middle])), some(task, np.sort(order_N[middle:]))
+    return task.some(np.sort(order_N[:middle])), task.some(np.sort(order_N[middle:]))

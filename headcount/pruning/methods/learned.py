@@ -26,7 +26,7 @@ https://arxiv.org/abs/2108.04657
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar, final
+from typing import TypeVar, final
 
 from headcount.core import Head, InputError, Plan, amount
 from headcount.gates import (
@@ -133,31 +133,19 @@ FACTOR = 4.0
 Trained = TypeVar("Trained")
 
 
-@final
-@dataclass(frozen=True)
-class Swept(Generic[Trained]):
-    """The result of a sweep over coefficients."""
-
-    nearest: Trained
-    """The training with the smallest error summed over sites; ties prefer more open heads."""
-    tried: Mapping[float, int]
-    """Number of open heads in all by coefficient, in the order of trying."""
-
-
 def swept(
     train: Callable[[float], Trained],
     count: Callable[[Trained], Sequence[int]],
     wanted: Sequence[int],
     first: float,
     trials: int,
-) -> Swept[Trained]:
+) -> tuple[Trained, dict[float, int]]:
     """Search for the coefficient of a penalty that leaves a given number of heads open.
 
     The search assumes that the number falls as the coefficient grows. If noise makes it rise, the
     answer is still the nearest of those tried.
 
-    >>> found = swept(lambda coefficient: [round(8 - 40 * coefficient)], list, [4], 0.2, 8)
-    >>> found.nearest, found.tried
+    >>> swept(lambda coefficient: [round(8 - 40 * coefficient)], list, [4], 0.2, 8)
     ([4], {0.2: 0, 0.05: 6, 0.1: 4})
 
     Args:
@@ -166,6 +154,10 @@ def swept(
         wanted: target numbers of open heads at these sites.
         first: first coefficient, above 0.
         trials: largest number of coefficients, at least 1.
+
+    Returns:
+        The training with the smallest error summed over sites, where ties prefer more open heads;
+        and the number of open heads in all by coefficient, in the order of trying.
     """
     nearest = train(first)
     tried = {first: sum(count(nearest))}
@@ -175,7 +167,7 @@ def swept(
         tried[coefficient] = sum(count(trained))
         if _misses(count(trained), wanted) < _misses(count(nearest), wanted):
             nearest = trained
-    return Swept(nearest, tried)
+    return nearest, tried
 
 
 def _next(tried: Mapping[float, int], wanted: int) -> float:
@@ -210,7 +202,7 @@ class L0(L0Options, Method):
         """The choice of the coefficient whose number of open gates is nearest to the budget."""
         layout, open_quotas = _gated(context, keep)
         num_layers = len({head.layer_id for unit in layout.units for head in unit})
-        found = swept(
+        nearest, tried = swept(
             lambda coefficient: replace(self, sweep=0, coefficient=coefficient)._trained(
                 context, keep
             ),
@@ -219,8 +211,7 @@ class L0(L0Options, Method):
             self.coefficient or PUBLISHED / num_layers,
             self.sweep,
         )
-        tried = {str(coefficient): number for coefficient, number in found.tried.items()}
-        return replace(found.nearest, swept=tried)
+        return replace(nearest, swept={str(each): number for each, number in tried.items()})
 
     def _trained(self, context: PruningContext, keep: Keep) -> Selection:
         layout, open_quotas = _gated(context, keep)
@@ -258,11 +249,8 @@ class Subset(SubsetOptions, Method):
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Train with gates, then keep the heads with the highest scores."""
         context = replace(context, units=context.units.tied())
-        budget = tuple(by_site(context.units, keep).items())
-        layout = Layout(context.units.heads, context.units.named(keep).units)
         gates = SubsetGates(
-            layout,
-            quotas(layout, budget),
+            *_gated(context, keep),
             seed=context.seed,
             temperatures=(self.hot, self.cold),
             straight_through=self.straight_through,

@@ -6,7 +6,7 @@ Methods that learn their choice train for each budget.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, final
 
@@ -17,31 +17,9 @@ from headcount.pruning.budget import Keep, Unit, by_site, pruned_heads
 from headcount.pruning.context import PruningContext
 from headcount.training import FinetuneConfig, check_finetuning
 
-
-@final
-@dataclass(frozen=True)
-class Order:
-    """Heads that can be pruned, in the order of pruning."""
-
-    heads: tuple[Head, ...]
-    """Heads in the order of pruning; heads of a unit follow each other."""
-    scores: Mapping[Head, float] = field(default_factory=dict)
-    """Score of each head when it is pruned; higher means more important."""
-
-    @classmethod
-    def of(cls, scores: Mapping[Head, float]) -> "Order":
-        """The order in which heads have scores."""
-        return cls(tuple(scores), scores)
-
-    @property
-    def by_head(self) -> dict[Head, float]:
-        """The scores in the order of the heads."""
-        return {head: self.scores[head] for head in self.heads}
-
-    def then(self, following: "Order", heads: Sequence[Head]) -> "Order":
-        """The order extended by some heads of another order, with their scores there."""
-        scores = {head: following.scores[head] for head in heads}
-        return Order((*self.heads, *heads), {**self.scores, **scores})
+Order = Mapping[Head, float]
+"""Heads that can be pruned, in the order of pruning, each with its score when it is pruned (higher
+means more important; NaN if heads are not scored); heads of a unit follow each other."""
 
 
 def ascending(units: Sequence[Unit], scores: Scores) -> Order:
@@ -62,8 +40,12 @@ def ascending(units: Sequence[Unit], scores: Scores) -> Order:
 def by_mean(units: Sequence[Unit], values: Mapping[Head, float]) -> Order:
     """The order by ascending mean value of the units' heads; ties keep the units' order."""
     means = {unit: math.fsum(values[head] for head in unit) / len(unit) for unit in units}
-    ordered = sorted(units, key=means.__getitem__)
-    return Order(tuple(head for unit in ordered for head in unit), values)
+    return in_order(sorted(units, key=means.__getitem__), values)
+
+
+def in_order(units: Iterable[Unit], values: Mapping[Head, float]) -> Order:
+    """The order of some units, in which they are given."""
+    return {head: values[head] for unit in units for head in unit}
 
 
 @final
@@ -122,11 +104,8 @@ def check_finetunings(
         check_finetuning(context.loaded, context.train, recovery)
 
 
-class Ranking(ABC):
+class Ranking(Method):
     """A method that needs no training: one order serves every budget for all heads together."""
-
-    name: str
-    """Name of the method, as given to `--method`."""
 
     @abstractmethod
     def order(self, context: PruningContext, keep: Keep | None = None) -> Order:
@@ -138,29 +117,11 @@ class Ranking(ABC):
                 it; beyond the budget, the order need not be right.
         """
 
-
-@final
-@dataclass(frozen=True)
-class RankingMethod(Method):
-    """Cuts a ranking's order at the budget; the model's weights are not changed."""
-
-    ranking: Ranking
-
-    @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Name of the ranking."""
-        return self.ranking.name
-
-    @property
-    def changed_options(self) -> list[str]:
-        """The options of the ranking that differ from their defaults."""
-        return options_of(self.ranking) if is_dataclass(self.ranking) else []
-
     def choose(self, context: PruningContext, keep: Keep) -> Selection:
         """Keep the last heads of the order; an impossible budget raises an error before ranking."""
         by_site(context.units, keep)
-        order, heads = self.ranking.order(context, keep), context.units.heads
-        stay = set(heads) - set(pruned_heads(order.heads, context.units, keep))
+        order, heads = self.order(context, keep), context.units.heads
+        stay = set(heads) - set(pruned_heads([*order], context.units, keep))
         plan = plan_for(context.loaded, stay)
-        scores = {str(head): score for head, score in order.scores.items()}
+        scores = {str(head): score for head, score in order.items() if not math.isnan(score)}
         return Selection(plan, context.loaded, scores)

@@ -16,7 +16,7 @@ from headcount.models import Loaded, revision
 from headcount.pruning.budget import Keep, Unit
 from headcount.pruning.context import PruningContext
 from headcount.pruning.methods.by_score import Stepwise
-from headcount.pruning.methods.method import Method, Order, Ranking, RankingMethod
+from headcount.pruning.methods.method import Method, Order, Ranking, in_order
 from headcount.results import SPARED, Clusters, Signature
 
 Groups = Sequence[Sequence[str]]
@@ -42,9 +42,8 @@ class OnePerGroup(Ranking):
         """The heads that can be pruned, in the order of pruning."""
         found = self.ranking.order(context, keep)
         unit_of = {head: unit for unit in context.units.units for head in unit}
-        units = list(dict.fromkeys(unit_of[head] for head in found.heads))
-        ordered = spared_last(units, self.groups)
-        return Order(tuple(head for unit in ordered for head in unit), found.scores)
+        units = list(dict.fromkeys(unit_of[head] for head in found))
+        return in_order(spared_last(units, self.groups), found)
 
 
 def spared_last(units: Sequence[Unit], groups: Groups) -> list[Unit]:
@@ -75,18 +74,17 @@ def spare_groups(method: Method, groups: Groups) -> Method:
     Raises:
         InputError: if the method is no single ranking, or scores heads again while it prunes.
     """
-    if not isinstance(method, RankingMethod):
+    if not isinstance(method, Ranking):
         raise InputError(
             f"Expected a method that ranks heads by one score, since one head per group is spared, "
             f"got {method.name}. Name one, such as --method fisher."
         )
-    ranking = method.ranking
-    if isinstance(ranking, Stepwise) and ranking.step < 1:
+    if isinstance(method, Stepwise) and method.step < 1:
         raise InputError(
-            f"Expected step=1, since one head per group is spared, got step={ranking.step}: "
+            f"Expected step=1, since one head per group is spared, got step={method.step}: "
             "later scores would be those without heads that are spared."
         )
-    return RankingMethod(OnePerGroup(ranking, tuple(map(tuple, groups))))
+    return OnePerGroup(method, tuple(map(tuple, groups)))
 
 
 def check_groups(folder: Path, loaded: Loaded) -> None:

@@ -7,12 +7,12 @@ from headcount.core import InputError, check_known
 from headcount.pruning.methods.ablation import Greedy
 from headcount.pruning.methods.by_score import BY_SCORE, Auto, Random
 from headcount.pruning.methods.learned import L0, Subset
-from headcount.pruning.methods.method import Method, Ranking, RankingMethod
+from headcount.pruning.methods.method import Method
 from headcount.pruning.options import METHOD_OPTIONS, MethodOptions
 
 _BY_NAME = {**BY_SCORE, **{each.name: each for each in (Greedy, Random, Auto, L0, Subset)}}
 
-METHODS: Mapping[str, type[Method | Ranking]] = {name: _BY_NAME[name] for name in METHOD_OPTIONS}
+METHODS: Mapping[str, type[Method]] = {name: _BY_NAME[name] for name in METHOD_OPTIONS}
 """Methods that rank, the best of some of them, and methods that learn gates in training."""
 
 
@@ -29,7 +29,7 @@ def method(name: str, **options: object) -> Method:
     known = [each.name for each in fields(METHOD_OPTIONS[name])]
     for option in options:
         check_known(f"an option of {name}", option, known)
-    return as_method(METHODS[name](**options))
+    return METHODS[name](**options)
 
 
 def with_options(options: MethodOptions) -> Method:
@@ -37,16 +37,14 @@ def with_options(options: MethodOptions) -> Method:
     return method(options.name, **vars(options))
 
 
-def as_method(given: Method | Ranking | str) -> Method:
-    """A method: the given one, that of a name, or one that cuts a ranking at the budget.
+def as_method(given: Method | str) -> Method:
+    """A method: the given one, or that of a name.
 
     Raises:
         InputError: for anything else.
     """
     if isinstance(given, str):
         return method(given)
-    if isinstance(given, Ranking):
-        return RankingMethod(given)
     if not isinstance(given, Method):
         raise InputError(f"Expected a method, or the name of one, got a {type(given).__name__}.")
     return given

@@ -1,7 +1,9 @@
 """What an alignment shows: the heads and layers that link words to their translations best."""
 
+from matplotlib.figure import Figure
+
 from headcount.core import Chart, Document, Table, Text, amount
-from headcount.reports.figures.head_relations import alignment_map
+from headcount.reports.figures.maps import share_map
 from headcount.results import Alignment, AlignmentRow
 
 SHOWN = {"aligner": 10, "head": 10, "layer": 3}
@@ -72,3 +74,9 @@ def _best(found: Alignment) -> str:
     if not ranked[1:]:
         return f"{text}."
     return f"{text}; the next is {ranked[1].head} with {ranked[1].aer:.3f}."
+
+
+def alignment_map(alignment: Alignment) -> Figure:
+    """Layers x heads, shaded by the lowest error rate of each head; the best head is marked."""
+    shares = {row.head: 1 - row.aer for row in alignment.ranked()}
+    return share_map(shares, "1 - alignment error rate", lambda share: f"{1 - share:.3f}")

@@ -40,8 +40,8 @@ def cache_document(found: PlannedCache) -> Document:
             *(
                 block
                 for length in lengths
-                for title in [f"In texts of {amount(length, 'token')}"]
-                for block in (Heading(title), _answers(found, length, title))
+                for title in [Heading(f"In texts of {amount(length, 'token')}")]
+                for block in (title, _answers(found, length))
             ),
             Heading("Which groups keep all tokens"),
             Text("The numbers of each layer's key/value groups, with their scores in brackets."),
@@ -106,7 +106,7 @@ def _verdict(found: PlannedCache) -> str:
     )
 
 
-def _answers(found: PlannedCache, length: int | None, label: str) -> Table:
+def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
     """What is answered under every plan, in texts of a length or in all."""
     rows = select(found.judged, length=length)
     return Table.of(

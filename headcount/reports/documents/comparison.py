@@ -22,6 +22,7 @@ from headcount.core import (
     Text,
     Warned,
     amount,
+    named_rows,
     new_figure,
     panel_grid,
     plain_grid,
@@ -36,9 +37,8 @@ from headcount.reports.comparison import (
     relation_pairs,
     share_interval,
 )
-from headcount.reports.documents.counts import NEITHER
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
-from headcount.reports.kinds import Leading, counted, leading
+from headcount.reports.kinds import NEITHER, Leading, counted, leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     Analysis,
@@ -228,8 +228,7 @@ def _kinds(one: Analysis, other: Analysis, found: Comparison, names: Names) -> I
     )
     headers = ("what leads them", *names, *(["the same heads"] if found.is_paired else []))
     yield Table.of(headers, rows, "Number of heads of each kind")
-    title = "Heads by role"
-    yield Heading(title)
+    yield Heading("Heads by role")
     roles = (
         (SITE_TITLES.get(site, site), role, str(before), str(after))
         for site, its in found.counts.items()
@@ -272,10 +271,9 @@ def _scores(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
         if name not in SKIPPED and over.rho == over.rho:
             label = MEASURES[name].label if name in MEASURES else name.replace("_", " ")
             rows.append((label, str(over), numbers.correlation(found.by_layer[name].rho)))
-    title = "Rank correlations (Spearman)"
-    yield Heading(title)
+    yield Heading("Rank correlations (Spearman)")
     header = ("number", "head by head, 95 % interval", "means of layers")
-    yield Table.of(header, rows, title)
+    yield Table.of(header, rows)
     yield Text(
         "Models trained independently number their heads by chance: compare their layers, not "
         "their heads."
@@ -295,11 +293,10 @@ def _differ(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
         yield Table.of(("head", *names), rows, "What the heads that differ do")
     else:
         yield Text("None: every head does the same in both.", "lede")
-    title = "Heads whose roles differ"
-    yield Heading(title)
+    yield Heading("Heads whose roles differ")
     changes = ((one.head, _named(one.before), _named(one.after)) for one in found.changes)
     if found.changes:
-        yield Table.of(("head", *names), changes, title)
+        yield Table.of(("head", *names), changes)
     have = "head has" if found.same_roles == 1 else "heads have"
     none = "" if found.changes else "None. "
     yield Text(f"{none}{found.same_roles:,} {have} the same roles in both.")
@@ -315,7 +312,6 @@ def _methods(one: Analysis, other: Analysis, names: Names) -> Iterator[Block]:
         "the kinds of each run were dealt to its heads at random (the expected agreement of "
         "Cohen’s kappa)."
     )
-    title = "What sets the runs apart"
     facts = [_facts(run) for run in (one, other)]
     rows = [
         (name, *(its.get(name, "–") for its in facts))
@@ -323,8 +319,8 @@ def _methods(one: Analysis, other: Analysis, names: Names) -> Iterator[Block]:
         if facts[0].get(name) != facts[1].get(name)
     ]
     if rows:
-        yield Heading(title)
-        yield Table.of(("fact", *names), rows, title)
+        yield Heading("What sets the runs apart")
+        yield Table.of(("fact", *names), rows)
     for name, run in zip(names, (one, other), strict=True):
         yield Heading(f"Signature of {name}")
         yield Code(run.record.signature)
@@ -371,8 +367,8 @@ def relation_shares(pairs: Sequence[RelationPair], names: tuple[str, str]) -> Fi
     """The chosen heads of both runs with their intervals, beside what positions explain."""
     if not pairs:
         return None
-    figure = new_figure(5.8, 0.34 * len(pairs) + 0.9)
-    axes = figure.subplots()
+    says = "share of the relation's cases, with its 90 % interval"
+    figure, axes = named_rows([pair.relation for pair in pairs], (5.8, 0.34), says)
     for number, (name, (colour, marker)) in enumerate(zip(names, _RUNS, strict=True)):
         places = np.arange(len(pairs)) + (0.16, -0.16)[1 - number]
         best = [pair.best[number] for pair in pairs]
@@ -383,10 +379,6 @@ def relation_shares(pairs: Sequence[RelationPair], names: tuple[str, str]) -> Fi
         label = None if number else "what positions explain"
         nulls = [each.null for each in best]
         axes.scatter(nulls, places, s=40, color=INK, marker="|", zorder=2, label=label)
-    axes.set_yticks(range(len(pairs)), [pair.relation for pair in pairs])
-    axes.set_ylim(len(pairs) - 0.4, -0.6)
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("share of the relation's cases, with its 90 % interval")
     figure.legend(loc="outside upper right", ncols=3)
     return figure
 

@@ -1,22 +1,22 @@
-"""What other texts say of an analysis: which roles are found again there."""
+"""Whether roles hold: which are found again on other texts, and how many random weights give."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from headcount import numbers
 from headcount.core import Document, Heading, Table, Text, amount
-from headcount.reports.sentences import arrows, offset_words
-from headcount.results import Claim, Confirmation, TraitStrength
-from headcount.vocabulary import BORDERLINE, CLEAR, label_of
+from headcount.reports.sentences import arrows, by_chance, offset_words
+from headcount.results import Analysis, Claim, Confirmation, TraitStrength
+from headcount.vocabulary import BORDERLINE, CLEAR, label_of, roles_named
 
+NO_ROLE = "no role"
 _CERTAINTIES = (CLEAR, BORDERLINE)
 _SHORT = {"found again": "yes", "not found again": "no", "not tested": "not tested"}
 
 
 def confirmation_document(found: Confirmation) -> Document:
     """The document of a confirmation, with its warnings and the other texts' signature."""
-    by_role = "Roles found again"
-    by_head = "Roles by head"
     return Document(
         "Roles found again on other texts",
         (
@@ -27,13 +27,12 @@ def confirmation_document(found: Confirmation) -> Document:
                 "passes the test. Borderline roles are those whose interval here includes values "
                 "below the threshold."
             ),
-            Heading(by_role),
+            Heading("Roles found again"),
             Table.of(
                 ("role", "clear", "found again", "borderline", "found again", "not tested"),
                 _by_role(found),
-                by_role,
             ),
-            Heading(by_head),
+            Heading("Roles by head"),
             Text(
                 "Here: the expected score, which is over both halves of these texts and shrunken "
                 "to the mean of all heads. There: the score over both halves of the other texts. "
@@ -42,7 +41,6 @@ def confirmation_document(found: Confirmation) -> Document:
             Table.of(
                 ("head", "looks for", "role", "here", "there", "threshold", "again", "why"),
                 map(_cells, found.claims),
-                by_head,
             ),
         ),
     ).ending(found.warnings, found.other.signature)
@@ -112,3 +110,27 @@ def _what(trait: TraitStrength) -> str:
     if trait.trait == "offset" and trait.offset is not None:
         return offset_words(trait.offset)
     return trait.direction or label_of(trait.trait)
+
+
+def chance_document(run: Analysis) -> Document | None:
+    """Every role that occurs with its number of heads; None without a null run."""
+    if run.null_rows is None:
+        return None
+    found, random = ([row.roles for row in heads] for heads in (run.rows, run.null_rows))
+    counts = [Counter(name for head in heads for name in {*head}) for heads in (found, random)]
+    rows = [
+        (role.name, *(numbers.count(each[name]) for each in counts))
+        for name, role in roles_named(name for head in [*found, *random] for name in head).items()
+    ]
+    without = (numbers.count(sum(not head for head in heads)) for heads in (found, random))
+    return Document(
+        "Is it more than chance?",
+        (
+            Text(by_chance(random), "lede"),
+            Table.of(
+                ("role", "this model", "random weights"),
+                [*rows, (NO_ROLE, *without)],
+                "Number of heads with each role",
+            ),
+        ),
+    )

@@ -2,9 +2,22 @@
 
 from collections.abc import Sequence
 
+from matplotlib.figure import Figure
+
 from headcount import numbers
-from headcount.core import Block, Chart, Document, Heading, Table, Text, amount
-from headcount.reports.figures.head_relations import coreference_kinds, coreference_map
+from headcount.core import (
+    ACCENT,
+    MUTED,
+    Block,
+    Chart,
+    Document,
+    Heading,
+    Table,
+    Text,
+    amount,
+    named_rows,
+)
+from headcount.reports.figures.maps import share_map
 from headcount.results import ChosenHead, Coreference, CoreferenceRow, NameRow
 
 SHOWN = 10
@@ -15,10 +28,8 @@ _HEADERS = ("head", "mentions", "accuracy", "95 %", "cases", "nearest", "head ma
 def coreference_document(found: Coreference) -> Document:
     """The document of antecedent selection."""
     record = found.record
-    halves = "Best head of one half of the documents, measured on the other half"
-    best = Table.of(_HEADERS, map(_cells, record.best), halves)
+    best = Table.of(_HEADERS, map(_cells, record.best))
     few = Text("Too few documents for two halves with such mentions.")
-    everywhere = "Highest accuracy on all documents"
     return Document(
         "Which heads point at antecedents",
         (
@@ -32,11 +43,11 @@ def coreference_document(found: Coreference) -> Document:
                 "Among the heads of the mentions before it, is the one with the largest weight the "
                 "head of an antecedent? The baselines choose among the same mentions."
             ),
-            Heading(halves),
+            Heading("Best head of one half of the documents, measured on the other half"),
             best if record.best else few,
             *_names(record.best_names),
-            Heading(everywhere),
-            Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN]), everywhere),
+            Heading("Highest accuracy on all documents"),
+            Table.of(_HEADERS, map(_cells, found.ranked()[:SHOWN])),
             Chart(
                 "coreference",
                 "Accuracy of every head",
@@ -66,7 +77,6 @@ def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
     """The part on GAP's questions; empty for other corpora."""
     if not best:
         return ()
-    title = "Which of two names a pronoun means (GAP)"
     headers = ("head", "pronouns", "F1", "95 %", "accuracy", "passages", "F1 of the nearest name")
     rows = (
         (
@@ -79,7 +89,8 @@ def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
         "The head is the one with the highest F1 on one half of the passages; the numbers are "
         "those of the other half."
     )
-    return (Heading(title), Text(chosen), Table.of(headers, rows, title))
+    title = Heading("Which of two names a pronoun means (GAP)")
+    return (title, Text(chosen), Table.of(headers, rows))
 
 
 def _sentence(found: Coreference) -> str:
@@ -103,3 +114,34 @@ def _sentence(found: Coreference) -> str:
         f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
         f"{' and '.join(said) or 'as often as baselines do'}."
     )
+
+
+def coreference_map(coreference: Coreference) -> Figure:
+    """Layers x heads, shaded by the share of antecedents that are right; the best is marked."""
+    shares = {row.head: row.accuracy for row in coreference.ranked()}
+    return share_map(shares, "share of mentions with a right antecedent", lambda s: f"{s:.3f}")
+
+
+def coreference_kinds(coreference: Coreference) -> Figure | None:
+    """The best head of half the documents on the other half, by kind of mention, and baselines."""
+    best = coreference.record.best
+    if not best:
+        return None
+    names = [f"{each.kind}: {each.head}\n{amount(each.cases, 'mention')}" for each in best]
+    says = "share of mentions with a right antecedent, with its 95 % interval"
+    figure, axes = named_rows(names, (5.4, 0.42), says)
+    baselines = {
+        "nearest": ("nearest", "v"),
+        "head_match": ("head match", "s"),
+        "rules": ("rules", "D"),
+    }
+    places = range(len(best))
+    for field, (title, marker) in baselines.items():
+        values = [getattr(each, field) for each in best]
+        axes.plot(values, places, marker, ms=5, mfc="none", mec=MUTED, label=title)
+    for place, each in enumerate(best):
+        axes.plot([each.low, each.high], [place, place], color=ACCENT, linewidth=1.6)
+    axes.plot([each.accuracy for each in best], places, "o", ms=5, color=ACCENT, label="best head")
+    axes.set_xlim(0, 1.02)
+    figure.legend(loc="outside upper right", ncols=4)
+    return figure

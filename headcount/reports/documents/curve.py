@@ -71,16 +71,15 @@ def curve_document(found: Curve, roles: Mapping[str, Sequence[str]] | None = Non
 
 def _numbers(points: CurvePoints, column: str, title: str) -> Iterator[Block]:
     yield Heading(title)
-    yield numbers_table(points, column, title)
+    yield numbers_table(points, column)
 
 
-def numbers_table(points: CurvePoints, column: str, title: str = "") -> Table:
+def numbers_table(points: CurvePoints, column: str) -> Table:
     """A row for each method, a column for each budget; random shows mean and range of its seeds.
 
     Args:
         points: the curve.
         column: `score` or `loss`, with the prefix `test_` for the test set.
-        title: what the numbers are.
     """
     dense, keeps, controls = points.dense, points.keeps, points.controls
     headers = ["heads kept", f"{dense.keep} (all)"]
@@ -91,7 +90,7 @@ def numbers_table(points: CurvePoints, column: str, title: str = "") -> Table:
         if controls:
             row.append(_cell([controls[method].numbers[column]] if method in controls else []))
         rows.append([*row, *(_cell(points.values(method, keep, column)) for keep in keeps)])
-    return Table.of([*headers, *map(str, keeps)], rows, title)
+    return Table.of([*headers, *map(str, keeps)], rows)
 
 
 def sentences(

@@ -7,8 +7,7 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount
 from headcount.numbers import listed, nats, within
-from headcount.reports.documents.circuit import circuit_blocks
-from headcount.reports.documents.explanation_together import together_blocks
+from headcount.reports.documents.explanation_together import circuit_blocks, together_blocks
 from headcount.results import UNLIKELY, EffectRow, Explained
 from headcount.statistics import rank_correlations
 from headcount.vocabulary import EFFECTS

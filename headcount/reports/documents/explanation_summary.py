@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from headcount.core import Block, Document, Table, Text
 from headcount.numbers import nats, within
-from headcount.reports.documents.circuit import smallest
 from headcount.reports.documents.explanation import (
     best_heads,
     extremes,
@@ -19,6 +18,7 @@ from headcount.reports.documents.explanation_together import (
     chosen_words,
     few_together,
     preferred_words,
+    smallest,
     together_table,
 )
 from headcount.results import EffectRow, Explained, Signature

@@ -64,27 +64,25 @@ def probes_document(found: Probed) -> Document:
 
 def _heads(found: Probed) -> Iterator[Block]:
     """The heads that add most to the attention probe."""
-    title = "Heads that add most to the attention probe"
     rows = [
         (row.head, row.from_dependent, row.from_head, row.contribution)
         for row in [*probe_heads(found).values()][:_SHOWN_HEADS]
     ]
     if rows:
-        yield Heading(title)
+        yield Heading("Heads that add most to the attention probe")
         yield Text(
             "Weights of the attention from a word to a candidate head and back, and by how much "
             "the head raises the right candidate above the mean of all."
         )
-        yield Table.of(("head", "from the word", "from its head", "adds"), rows, title)
+        yield Table.of(("head", "from the word", "from its head", "adds"), rows)
 
 
 def _numbers(found: Probed, name: str) -> Iterator[Block]:
     """The numbers of one probe over all relations."""
     if rows := _shown(found, name):
-        title = f"Probe of {PROBE_TITLES[name]}"
         headers = ("what is probed", "what is right", "share", "95 % interval")
-        yield Heading(title)
-        yield Table.of(headers, map(_cells, rows), title)
+        yield Heading(f"Probe of {PROBE_TITLES[name]}")
+        yield Table.of(headers, map(_cells, rows))
 
 
 def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
@@ -94,9 +92,9 @@ def probe_heads(found: Probed | None) -> dict[str, ProbeHead]:
     return {
         each.head: ProbeHead(
             each.head,
-            _signed(each.from_dependent),
-            _signed(each.from_head),
-            f"{_signed(each.contribution)} nats",
+            numbers.nats(each.from_dependent, "+"),
+            numbers.nats(each.from_head, "+"),
+            f"{numbers.nats(each.contribution, '+')} nats",
             numbers.rank(place, len(ordered)),
         )
         for place, each in enumerate(ordered)
@@ -134,7 +132,3 @@ def _cells(row: ProbeRow) -> tuple[str, ...]:
         f"{100 * row.value:.1f} %",
         f"{100 * row.low:.1f} to {100 * row.high:.1f} %",
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")

@@ -41,7 +41,6 @@ def skills_document(found: Skills) -> Document:
 
 def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
     """What is answered without some heads."""
-    title = "What the model can do without its best heads"
     headers = ("asked", "removed", "heads", "replaced by", "right", "95 %", "share of the answer")
     rows = (
         (
@@ -58,13 +57,13 @@ def _without(recalls: Sequence[RecallRow]) -> tuple[Block, ...]:
         for row in recalls
     )
     return (
-        Heading(title),
+        Heading("What the model can do without its best heads"),
         Text(
             "The best heads by retrieval and by function vectors were chosen on the other half of "
             "the needles and prompts. Removed heads give zero, or their mean output over the "
             "texts. Intervals are over needles and prompts (Wilson)."
         ),
-        Table.of(headers, rows, title),
+        Table.of(headers, rows),
     )
 
 
@@ -114,7 +113,6 @@ def _task(row: TaskRow) -> tuple[str, ...]:
 def _best(found: Skills) -> tuple[Block, ...]:
     """What each score is, and the heads with the largest ones."""
     ranked = {skill: rows for skill in SKILLS.values() if (rows := found.ranked(skill.key))}
-    title = "The best heads by each skill"
     scores = (
         (
             skill.label,
@@ -135,9 +133,9 @@ def _best(found: Skills) -> tuple[Block, ...]:
         for row in rows[:SHOWN]
     )
     return (
-        Heading(title),
+        Heading("The best heads by each skill"),
         Table.of(("skill", "score", "threshold", "heads that reach it"), scores, "Skills"),
-        Table.of(("head", "skill", "score", "first half", "second half"), heads, title),
+        Table.of(("head", "skill", "score", "first half", "second half"), heads),
     )
 
 

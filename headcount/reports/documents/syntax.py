@@ -1,49 +1,117 @@
-"""What relations show: a head for each, against the best fixed position."""
+"""What relations show: a head for each, against the best fixed position.
 
-from collections.abc import Iterable, Iterator
+The best of many heads on the sentences that chose it looks better than it is. So the first half of
+the corpus chooses the head and the direction of each relation, and all numbers are of the second
+half. Version 0.1 tested no relations: numbers of its runs are of all sentences.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from headcount import numbers
-from headcount.core import Block, Chart, Document, Heading, Table, Text
-from headcount.reports.figures.figures import relations
-from headcount.reports.relation_view import (
-    RelationRow,
-    RelationTable,
-    TestedSyntax,
-    in_short,
-    relation_table,
-    syntax_of,
-)
-from headcount.results import Analysis
-from headcount.vocabulary import relation_target
+from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, named_rows
+from headcount.results import Analysis, RelationResult, TraitStrength
+from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, Thresholds, relation_target
 
-_TITLE = "A head for each relation"
+
+def best_heads(run: Analysis) -> list[TraitStrength]:
+    """The trait of the head that was chosen for each relation, the largest gain first."""
+    return sorted(chosen(run).values(), key=lambda trait: trait.chance - trait.share)
+
+
+def chosen(run: Analysis) -> dict[str, TraitStrength]:
+    """The head that the first half of the corpus chose for each relation, with enough cases."""
+    best: dict[str, TraitStrength] = {}
+    for trait in _relations(run):
+        known = best.get(trait.trait)
+        if trait.verdict != "untested" and (known is None or trait.first_gain > known.first_gain):
+            best[trait.trait] = trait
+    return best
+
+
+def _relations(run: Analysis) -> list[TraitStrength]:
+    """Every relation of every head."""
+    if run.traits is None:
+        found, limits = measured(run.relation_rows or ()), run.record.thresholds
+        return [_as_trait(each, limits) for each in found if each.relation not in NOT_SYNTAX]
+    return [trait for own in run.traits.values() for trait in own if trait.relation is not None]
+
+
+def _as_trait(result: RelationResult, limits: Thresholds) -> TraitStrength:
+    """A relation on all sentences as a trait, most of whose numbers are unknown."""
+    known = {"share": result.accuracy, "chance": result.baseline, "first_gain": result.gain}
+    unknown = ("null", "attainable", "strength", "low", "high", "score", "position_null")
+    return TraitStrength(
+        head=result.head,
+        trait=result.relation,
+        role=SYNTAX.role.name,
+        relation=result.relation,
+        direction=result.direction,
+        cases=result.cases,
+        units=0,
+        verdict="untested" if is_few(result, limits) else "none",
+        **known,
+        **dict.fromkeys((*unknown, "paper_share", "p", "p_holm"), math.nan),
+    )
+
+
+def measured(results: Iterable[RelationResult]) -> list[RelationResult]:
+    """The results that have an accuracy and a baseline."""
+    return [result for result in results if math.isfinite(result.gain)]
+
+
+def is_few(result: RelationResult, limits: Thresholds) -> bool:
+    """Whether there are so few cases that chance can look like skill."""
+    return result.cases < limits.syntactic_cases
+
+
+def in_short(trait: TraitStrength) -> str:
+    """A relation with its direction, as an arrow: `nsubj, head → dependent`."""
+    direction = trait.direction or ""
+    return f"{trait.relation}, {DIRECTIONS.get(direction, (direction, ''))[0]}"
+
+
+def _summary(best: list[TraitStrength], limits: Thresholds) -> str:
+    if not best:
+        return f"No relation has the {amount(limits.syntactic_cases, 'case')} that a test needs."
+    beyond = sum(trait.is_beyond_chance for trait in best)
+    roles = sum(trait.verdict == "role" for trait in best)
+    if not beyond:
+        many = f"any of the {len(best)} relations" if len(best) > 1 else "the one relation"
+        return f"No head finds {many} with enough cases more often than position explains."
+    return (
+        f"Of {numbers.of(len(best), 'relation', 'relations')} with enough cases, a head finds "
+        f"{numbers.count(beyond)} more often than position explains, "
+        f"{numbers.count(roles) if roles else 'none'} by {limits.syntactic_words} or more."
+    )
 
 
 def syntax_document(run: Analysis) -> Document | None:
-    """Relations as they were tested; of a run without profiles, on the whole corpus."""
-    tested, blocks = syntax_of(run), ()
-    if tested is not None:
-        blocks = (*_tested(tested),)
-    elif run.relation_rows and run.traits is None:
-        limits = run.record.thresholds
-        table = relation_table(run.relation_rows, run.null_relation_rows, limits)
-        blocks = (*_untested(table, run.null_relation_rows is not None, limits.syntactic_cases),)
-    chart = Chart("relations", "Share of each relation's cases", lambda: relations(run))
-    return Document("Syntax: a head for each relation", (*blocks, chart)) if blocks else None
-
-
-def _tested(syntax: TestedSyntax) -> Iterator[Block]:
-    yield Text(f"{syntax.summary} {syntax.untested}".strip(), "lede")
-    if not syntax.rows:
-        return
-    yield Text(
+    """A head for each relation, with its numbers; None without trees."""
+    traits, best = _relations(run), best_heads(run)
+    if not traits:
+        return None
+    summary = _summary(best, run.record.thresholds)
+    how = (
         "One half of the corpus chose each head; its share and that of the best fixed position "
         "are of the other half."
     )
+    if run.traits is None and best:
+        summary = f"{numbers.of(len(best), 'relation has', 'relations have')} enough cases."
+        how = (
+            "The analysis is of version 0.1, which tested no relations: each head is the best one "
+            "on the sentences that it is measured on, so its share is optimistic."
+        )
+    if few := len({trait.trait for trait in traits}) - len(best):
+        few_have = numbers.of(few, "relation has", "relations have")
+        summary += f" {few_have} too few cases to test."
     headers = ("relation", "head", "finds", "share", "fixed position", "points", "cases", "verdict")
     rows = (
         (
-            f"{row.relation}, {in_short(row.direction or '')}",
+            in_short(row),
             row.head,
             relation_target(row.relation or "", row.direction or ""),
             *map(numbers.percent, (row.share, row.chance)),
@@ -51,44 +119,29 @@ def _tested(syntax: TestedSyntax) -> Iterator[Block]:
             numbers.count(row.cases),
             numbers.UNKNOWN if row.verdict == "none" else row.verdict,
         )
-        for row in syntax.rows
+        for row in best
     )
-    yield Table.of(headers, rows, _TITLE)
+    table = (Text(how), Table.of(headers, rows, "A head for each relation")) if best else ()
+    chart = Chart("relations", "Share of each relation's cases", lambda: relations(run))
+    return Document("Syntax: a head for each relation", (Text(summary, "lede"), *table, chart))
 
 
-def _untested(table: RelationTable, has_null: bool, least: int) -> Iterator[Block]:
-    yield Text(table.summary, "lede")
-    meanings = numbers.listed([f"{short} {meaning}" for short, meaning in table.directions])
-    random = " “Random” is the best head of a copy with random weights." if has_null else ""
-    if table.rows:
-        yield Text(
-            "Accuracy of the best head against the relation’s best fixed offset, and the "
-            "difference in points. Punctuation and all relations together come last and do not "
-            f"count. Directions: {meanings}.{random}"
-        )
-        yield _scores(table.rows, has_null, _TITLE)
-    if table.few_rows:
-        few = "relation" if table.num_few == 1 else "relations"
-        title = (
-            f"{table.num_few} {few} with fewer than {least} cases, where chance can look like skill"
-        )
-        yield Heading(title)
-        yield _scores(table.few_rows, has_null, title)
-
-
-def _scores(rows: Iterable[RelationRow], has_null: bool, label: str) -> Table:
-    """A row for each direction of each relation."""
-    headers = ["relation", "meaning", "head", "accuracy", "offset", "fixed offset", "points"]
-    headers += [*(["random"] if has_null else []), "cases"]
-    cells = (
-        (
-            *(f"{best.relation}, {best.direction}", best.gloss, best.head, best.accuracy_text),
-            *(*best.baseline_text.split(": "), best.gain_text),
-            *([best.null_text] if has_null else []),
-            best.cases_text,
-        )
-        for row in rows
-        for best in row.best
-        if best
+def relations(run: Analysis, limit: int = 20) -> Figure | None:
+    """A head for each relation against the best fixed position; None without trees."""
+    rows = best_heads(run)[:limit]
+    if not rows:
+        return None
+    names = [in_short(row) for row in rows]
+    figure, axes = named_rows(names, (5.6, 0.24), "share of the relation's cases")
+    places = np.arange(len(rows))
+    shares, positions = [row.share for row in rows], [row.chance for row in rows]
+    colours = [ACCENT if row.is_beyond_chance else MUTED for row in rows]
+    axes.hlines(places, positions, shares, color=colours, linewidth=1.6)
+    axes.scatter(shares, places, color=colours, s=22, zorder=3, label="head")
+    axes.scatter(
+        positions, places, marker="|", color=INK, s=60, zorder=3, label="best fixed position"
     )
-    return Table.of(headers, cells, label)
+    for place, row in enumerate(rows):
+        axes.text(1.02, place, row.head, va="center", color=MUTED, family="monospace", size=7.5)
+    figure.legend(loc="outside upper right", ncols=2)
+    return figure

@@ -20,24 +20,25 @@ from headcount.core import (
     Chart,
     Document,
     Heading,
-    HeadTable,
     Table,
     Text,
     amount,
     new_figure,
     say,
 )
+from headcount.importance import Assessment
 from headcount.reports import worth
 from headcount.reports.figures.maps import DIVERGING
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.reports.worth import SURE, effect_of, ranked, said, scores_of
 from headcount.results import (
+    Agreement,
     CausalGates,
+    Correlation,
     Effect,
     GateCheck,
     HeadRow,
     ImportanceRecord,
-    Matrix,
     head_rows,
 )
 
@@ -112,20 +113,16 @@ def _numbers(check: GateCheck) -> tuple[str, str]:
     return numbers.effect(check.delta), numbers.UNKNOWN if check.low != check.low else interval
 
 
+TITLE = "What each head is worth"
 SHOWN = 8
 """Number of heads listed at either end."""
 
 
-def worth_document(record: ImportanceRecord, heads: HeadTable) -> Document | None:
-    """The document of an assessment; None if no head has a score.
-
-    Args:
-        record: the assessment.
-        heads: the table of heads with its scores.
-    """
-    scores = worth.scores_of(rows := head_rows(heads))
-    if not scores:
-        return None
+def worth_document(found: Assessment) -> Document:
+    """The document of an assessment: what its heads are worth."""
+    record, rows = found.record, head_rows(found.heads)
+    if not (scores := worth.scores_of(rows)):
+        return Document(TITLE, (Text("No head got a number, so nothing can be compared.", "lede"),))
     score, ordered = scores[0], worth.ranked(rows, scores[0])
     effects = [worth.effect_of(row, score) for row in ordered]
     is_ablation = score == "ablation_delta"
@@ -134,7 +131,7 @@ def worth_document(record: ImportanceRecord, heads: HeadTable) -> Document | Non
     least = ordered[len(ordered) - few :]
     lede = worth.lede(record, ordered, effects) if is_ablation else worth.by_score(score, ordered)
     return Document(
-        "What each head is worth",
+        TITLE,
         (
             Text(lede, "lede"),
             Text(worth.measured(record)),
@@ -230,7 +227,7 @@ def _effect(effect: Effect | None) -> tuple[str, str]:
     return numbers.effect(effect.delta), worth.interval(effect) or numbers.UNKNOWN
 
 
-def _agreement(matrix: Matrix | None) -> Iterator[Block]:
+def _agreement(matrix: Agreement | None) -> Iterator[Block]:
     """How alike every two scores rank the heads; nothing with fewer than two."""
     if matrix is None or len(matrix.names) < 2:
         return
@@ -242,8 +239,8 @@ def _agreement(matrix: Matrix | None) -> Iterator[Block]:
         (
             labels[row],
             *(
-                _correlation(matrix, row, column) if column < row else ""
-                for column in range(len(labels) - 1)
+                _correlation(matrix.of(matrix.names[row], name)) if column < row else ""
+                for column, name in enumerate(matrix.names[:-1])
             ),
         )
         for row in range(1, len(labels))
@@ -254,12 +251,11 @@ def _agreement(matrix: Matrix | None) -> Iterator[Block]:
     yield Chart("agreement", says, lambda: agreement(matrix), is_detail=True)
 
 
-def _correlation(matrix: Matrix, row: int, column: int) -> str:
-    rho, low, high = (each[row][column] for each in (matrix.rho, matrix.low, matrix.high))
-    shown = numbers.correlation(rho)
-    if not math.isfinite(rho):
+def _correlation(found: Correlation) -> str:
+    shown = numbers.correlation(found.rho)
+    if not math.isfinite(found.rho):
         return shown
-    return f"{shown} ({numbers.correlation(low)} to {numbers.correlation(high)})"
+    return f"{shown} ({numbers.correlation(found.low)} to {numbers.correlation(found.high)})"
 
 
 def _across(record: ImportanceRecord) -> Iterator[Block]:
@@ -306,7 +302,7 @@ def importance(record: ImportanceRecord | None, heads: Sequence[HeadRow]) -> Fig
     return figure
 
 
-def agreement(matrix: Matrix | None) -> Figure | None:
+def agreement(matrix: Agreement | None) -> Figure | None:
     """Rank correlations between scores; None with fewer than two."""
     if matrix is None or len(matrix.names) < 2:
         return None

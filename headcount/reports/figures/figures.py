@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -27,11 +26,11 @@ from headcount.core import (
 )
 from headcount.numbers import percent
 from headcount.reports.documents.layers import layer_curves
+from headcount.reports.documents.syntax import relations
 from headcount.reports.documents.worth import agreement, importance
 from headcount.reports.figures.maps import confidence_map, role_map
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.card_view import MAX_OFFSET, offset_bins
-from headcount.reports.relation_view import in_short, relation_table, syntax_of
 from headcount.results import Analysis, HeadRow, read_run
 from headcount.vocabulary import COLUMNS
 
@@ -53,61 +52,6 @@ def positional_offsets(run: Analysis, limit: int = 6) -> Figure | None:
     figure.supxlabel("offset of the largest weight (key − query)", fontsize=8)
     figure.supylabel("share of queries", fontsize=8)
     return figure
-
-
-def relations(run: Analysis, limit: int = 20) -> Figure | None:
-    """A head for each relation against the best fixed position; None without trees.
-
-    Numbers are of the half of the corpus that did not choose the head; in a run without profiles,
-    of the best head on the whole corpus.
-    """
-    rows = _relation_rows(run)[:limit]
-    if not rows:
-        return None
-    figure = new_figure(5.6, 0.24 * len(rows) + 0.9)
-    axes = figure.subplots()
-    places = np.arange(len(rows))
-    names, heads, accuracy, baseline, beats = zip(*rows, strict=True)
-    colours = [ACCENT if better else MUTED for better in beats]
-    axes.hlines(places, baseline, accuracy, color=colours, linewidth=1.6)
-    axes.scatter(accuracy, places, color=colours, s=22, zorder=3, label="head")
-    axes.scatter(
-        baseline, places, marker="|", color=INK, s=60, zorder=3, label="best fixed position"
-    )
-    axes.set_yticks(places, names)
-    for place, head in zip(places, heads, strict=True):
-        axes.text(1.02, float(place), head, va="center", color=MUTED, family="monospace", size=7.5)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel("share of the relation's cases")
-    figure.legend(loc="outside upper right", ncols=2)
-    return figure
-
-
-def _relation_rows(run: Analysis) -> list[tuple[str, str, float, float, bool]]:
-    """Name, head, share, share of the fixed position, and whether the head is better."""
-    tested = syntax_of(run)
-    if tested is not None:
-        return [
-            (
-                f"{row.relation}, {in_short(row.direction or '')}",
-                row.head,
-                row.share,
-                row.chance,
-                row.is_beyond_chance,
-            )
-            for row in tested.rows
-        ]
-    if not run.relation_rows:
-        return []
-    table = relation_table(run.relation_rows, None, run.record.thresholds)
-    best = [
-        each.clearest for each in (table.rows if table.is_reported else table.few_rows + table.rows)
-    ]
-    return [
-        (f"{s.relation}, {s.direction}", s.head, s.accuracy or 0.0, s.baseline or 0.0, s.beats)
-        for s in best
-    ]
 
 
 def weight_and_norm(run: Analysis) -> Figure | None:

@@ -1,6 +1,6 @@
 """Figures of the grid of heads: what leads them, and confidence, one panel a site."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch, Rectangle
 
-from headcount.core import INK, LINE, MUTED, new_figure, plain_grid
+from headcount.core import ACCENT, INK, LINE, MUTED, SITES, Head, new_figure, panel_grid, plain_grid
 from headcount.reports.kinds import Leading, counted, leading, tint, verdicts
 from headcount.reports.names import SITE_TITLES
 from headcount.results import Analysis, HeadRow
@@ -153,3 +153,29 @@ def _mixed(colour: str, share: float) -> str:
     """A colour on white paper, as strong as the share."""
     rgb = np.asarray(to_rgb(colour))
     return to_hex(tuple(1 - share * (1 - rgb)))
+
+
+def share_map(shares: Mapping[str, float], label: str, text: Callable[[float], str]) -> Figure:
+    """Layers x heads of each site, shaded by a share; the head with the largest is marked."""
+    by_site: dict[str, dict[tuple[int, int], float]] = {}
+    for name, share in shares.items():
+        head = Head.parse(name)
+        by_site.setdefault(head.site, {})[head.layer, head.index] = share
+    sites = [site for site in SITES if site in by_site]
+    figure, grid = panel_grid(len(sites), len(sites), (4.2, 3.2), (0.0, 0.0))
+    image = None
+    for axes, site in zip(grid, sites, strict=True):
+        its = by_site[site]
+        shape = tuple(1 + max(each[axis] for each in its) for axis in (0, 1))
+        shown = np.full(shape, np.nan)
+        for place, share in its.items():
+            shown[place] = share
+        plain_grid(axes, *shape)
+        image = axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        first = max(its, key=its.__getitem__)
+        axes.plot(first[1], first[0], "s", ms=13, mfc="none", mec=ACCENT, mew=1.4)
+        axes.set_title(f"{SITE_TITLES.get(site, site)}: best {text(its[first])}")
+    if image is not None:
+        bar = figure.colorbar(image, ax=grid, shrink=0.8)
+        bar.set_label(label)
+    return figure

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from matplotlib.ticker import MaxNLocator
 
-from headcount.core import ACCENT, INK, LINE, MUTED, Head, new_figure, plain_grid
+from headcount.core import ACCENT, INK, LINE, MUTED, Head, named_rows, new_figure, plain_grid
 from headcount.reports.figures.maps import DIVERGING
 from headcount.results import Probed, ProbeRow, ProbeTree
 
@@ -39,24 +39,17 @@ def probe_accuracies(found: Probed) -> Figure | None:
     if not rows:
         return None
     rows.sort(key=lambda row: (list(titles).index(row.probe), list(metrics).index(row.metric)))
-    figure = new_figure(5.6, 0.24 * len(rows) + 0.7)
-    axes = figure.subplots()
+    names = [
+        f"{titles[row.probe]}, {metrics[row.metric]}: {VARIANTS.get(row.variant, row.variant)}"
+        for row in rows
+    ]
+    figure, axes = named_rows(names, (5.6, 0.24), "share that is right, with its 95 % interval")
     for place, row in enumerate(rows):
         colour = ACCENT if row.variant == "trained" else MUTED
         axes.plot([row.low, row.high], [place, place], color=colour, linewidth=1.6)
         axes.scatter([row.value], [place], color=colour, s=22, zorder=3)
         number = f"{100 * row.value:.1f}"
         axes.text(1.08, place, number, ha="right", va="center", color=MUTED, size=7)
-    axes.set_yticks(
-        range(len(rows)),
-        [
-            f"{titles[row.probe]}, {metrics[row.metric]}: {VARIANTS.get(row.variant, row.variant)}"
-            for row in rows
-        ],
-    )
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel("share that is right, with its 95 % interval")
     return figure
 
 
@@ -80,8 +73,7 @@ def probe_relations(found: Probed, limit: int = 25) -> Figure | None:
     ][:limit]
     if not relations:
         return None
-    figure = new_figure(5.0, 0.22 * len(relations) + 0.9)
-    axes = figure.subplots()
+    figure, axes = named_rows(relations, (5.0, 0.22), "share of words with the right head")
     for (probe, variant), (title, colour, marker) in shown.items():
         places = [n for n, each in enumerate(relations) if (probe, variant, each) in values]
         if places:
@@ -96,10 +88,6 @@ def probe_relations(found: Probed, limit: int = 25) -> Figure | None:
             )
     for place in range(len(relations)):
         axes.axhline(place, color=LINE, linewidth=0.5, zorder=0)
-    axes.set_yticks(range(len(relations)), relations)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(len(relations) - 0.4, -0.6)
-    axes.set_xlabel("share of words with the right head")
     figure.legend(loc="outside upper right", ncols=3)
     return figure
 

@@ -1,13 +1,15 @@
-"""What every page is made of: templates, styles and scripts, and data that scripts can read.
+"""What every page is made of: templates, styles, scripts, data that scripts can read, and figures.
 
 Four measures keep a page safe: the template escapes all text, the data for the scripts is JSON
 with `<`, `>` and `&` as escapes, signs stand for control characters, and the
-Content-Security-Policy allows no scripts except the page's own, and no requests.
+Content-Security-Policy allows no scripts except the page's own, and no requests. Figures are SVG
+that takes the page's colours, light or dark.
 """
 
 import base64
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Sequence
@@ -15,10 +17,22 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from headcount.core import visible
-from headcount.reports.page.inline_svg import inline_svg
+from headcount.core import (
+    ACCENT,
+    INK,
+    LINE,
+    MUTED,
+    PAPER,
+    SITE_COLOURS,
+    Chart,
+    styled,
+    svg_of,
+    visible,
+)
 
 PACKAGE = "headcount.reports.page"
 """The package of the report, whose templates all pages share."""
@@ -44,7 +58,8 @@ def fill_template(
         scripts: file names of the scripts, which share one function's names.
         data: the data that the scripts find as `data`, in JSON's types.
         package: a package whose files in `templates` are found, too.
-        values: the template's variables. Pages have no cards and no maps to link to by default.
+        values: the template's variables. By default pages have no cards and maps to link to, and
+            all rows of their tables.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
@@ -62,7 +77,7 @@ def fill_template(
         script=Markup(script),
         script_hash=_hash(script),
         data=Markup(packed_json(data)),
-        **{"heads": (), "maps": {}, "svg": inline_svg, **values},
+        **{"heads": (), "maps": {}, "many": math.inf, "svg": inline_svg, **values},
     )
     return visible(page)
 
@@ -97,8 +112,8 @@ def script_json(value: object) -> str:
         "\u2028": "\\u2028",
         "\u2029": "\\u2029",
     }
-    for character, escape in escapes.items():
-        text = text.replace(character, escape)
+    for character, escaped in escapes.items():
+        text = text.replace(character, escaped)
     return text
 
 
@@ -118,3 +133,66 @@ def _asset(name: str, package: str) -> str:
 def _hash(script: str) -> str:
     """The hash that names the script in the Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+_SITES = dict(zip(SITE_COLOURS.values(), "abcd", strict=True))
+_COLOURS = {colour.lower(): f"var(--site-{letter})" for colour, letter in _SITES.items()} | {
+    INK: "currentColor",
+    MUTED: "var(--ink-3)",
+    ACCENT: "var(--accent)",
+    "#7a3e9d": "var(--violet)",
+    "#8c564b": "var(--brown)",
+    "#555555": "var(--ink-2)",
+    LINE: "var(--line)",
+    PAPER: "var(--paper)",
+}
+"""Colours of the page in place of those of a figure that can't be read on its dark paper."""
+
+_SCALE = 2.0
+"""Pixels per point: text of 7.5 points, the smallest of most figures, is as large as the page's."""
+
+_OWN = re.compile(r'(\bid="|url\(#|xlink:href="#(?![a-z]+\.\d))')
+"""What precedes the ids of a figure; a link to the card of a head is not one."""
+
+
+def inline_svg(chart: Chart) -> Markup | None:
+    """A figure as an element of a page; None if the result has no such numbers.
+
+    Its ids begin with the chart's name, so that figures of one page do not share any, and styles
+    of its own file, which would be those of the whole page, are gone. So is a title that only
+    repeats what the page says above the figure.
+    """
+    with styled():
+        if (figure := chart.figure) is None:
+            return None
+        svg = _untitled(figure, chart.says)
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
+    # Hundredths of a point and no indents: the page of a large model stays small.
+    svg = re.sub(r"<[^>]+>\s*", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0].strip()), svg)
+    svg = re.sub(r'(<image[^>]*?) id="[^"]*"', r"\1", svg)  # those of equal images are equal
+    svg = _OWN.sub(rf"\1{chart.name}-", svg)
+    svg = svg.replace(' target="_blank"', ' tabindex="-1"')
+    for colour, own in _COLOURS.items():
+        svg = svg.replace(colour, own)
+    head = f'<svg role="img" aria-label="{escape(chart.says)}" class="drawn"'
+    svg = re.sub(r' height="[^"]*pt"', "", svg, count=1)
+    svg = re.sub(r' width="([\d.]+)pt"', _width, svg, count=1)
+    return Markup(svg.replace("<svg", head, 1))
+
+
+def _untitled(figure: Figure, title: str) -> str:
+    """The SVG of a figure without this title, which its files keep."""
+    shown = [
+        text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text() == title
+    ]
+    for text in shown:
+        text.set_visible(False)
+    svg = svg_of(figure)
+    for text in shown:
+        text.set_visible(True)
+    return svg
+
+
+def _width(points: re.Match[str]) -> str:
+    return f' width="{_SCALE * float(points[1]):.0f}"'

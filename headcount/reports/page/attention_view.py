@@ -1,14 +1,18 @@
-"""Attention on one text as the scripts of a page read it, the page of `show`, and images."""
+"""Examples of what a head looks at, as the scripts of a page read them: sentences and images."""
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from headcount.core import Grid, amount
 from headcount.reports.sentences import arrows
 from headcount.results import Example
+
+DRAWING_SCRIPTS = ("sentence.js", "image.js")
+"""Scripts that draw examples."""
 
 MAX_WORDS = 48
 """Largest number of words in a drawing; longer sentences are cut around their arcs."""
@@ -101,6 +105,15 @@ def image_view(example: Example, grid: Grid) -> ImageView:
 def view_of(example: Example, grid: Grid | None) -> ExampleView | ImageView:
     """The drawing of an example of a run."""
     return image_view(example, grid) if grid and example.image else example_view(example)
+
+
+def shared_pictures(examples: Iterable[dict[str, Any]]) -> list[str]:
+    """The pictures of some drawings, which name theirs by its place from now on."""
+    places: dict[str, int] = {}
+    for example in examples:
+        if "image" in example:
+            example["image"] = places.setdefault(example["image"], len(places))
+    return [*places]
 
 
 def _cut(example: Example) -> Example:

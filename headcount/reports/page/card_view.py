@@ -12,8 +12,7 @@ from headcount.reports.documents.probes import ProbeHead, probe_heads
 from headcount.reports.kinds import findings
 from headcount.reports.names import MEASURES, SITE_TITLES, measures
 from headcount.reports.page.attention_view import ExampleView, ImageView, view_of
-from headcount.reports.page.kept_view import fates, keepings
-from headcount.reports.relation_view import RelationScore, best_of_head
+from headcount.reports.page.grid_view import fates, keepings
 from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import (
@@ -188,17 +187,6 @@ class Share:
 
 @final
 @dataclass(frozen=True)
-class Number:
-    """One line in the list of all numbers of a head."""
-
-    label: str
-    about: str
-    text: str
-    null_text: str
-
-
-@final
-@dataclass(frozen=True)
 class Score:
     """One score of a head: its importance, or a skill."""
 
@@ -245,11 +233,11 @@ class Card:
     """What the head adds to the attention probe; None without that probe."""
     offsets: tuple[float, ...]
     """Share of queries at each offset: further left, -10 ... 10, further right; none for images."""
-    relations: tuple[RelationScore, ...]
     sinks: tuple[Share, ...]
     patterns: tuple[Share, ...]
     rare: str
-    numbers: tuple[Number, ...]
+    random: tuple[str, ...]
+    """Its numbers at random weights, in the order of the maps; empty without a null run."""
     related: tuple[Relative, ...]
     """Heads with the most similar profiles."""
     examples: tuple[ExampleView | ImageView, ...]
@@ -257,9 +245,6 @@ class Card:
 
 def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
-    # With profiles, relations are there, with numbers of the tested half
-    results = (run.relation_rows or ()) if run.traits is None else ()
-    relations = best_of_head(results, run.null_relation_rows, run.record.thresholds)
     null = {row.head: row.values for row in run.null_rows or ()}
     worth, probed = _worth(run), probe_heads(run.probes)
     fate, skilled = fates(run, keepings(run)), _skills(run)
@@ -282,11 +267,10 @@ def cards(run: Analysis) -> tuple[Card, ...]:
             worth=worth[row.head],
             probe=probed.get(row.head),
             offsets=_offsets(run, row.head),
-            relations=relations.get(row.head, ()),
             sinks=_sinks(row.values),
             patterns=_patterns(row.values),
             rare=_rare(row.values),
-            numbers=_numbers(row.values, null.get(row.head)),
+            random=_at_random(row.values, null.get(row.head)),
             related=related[row.head],
             examples=tuple(view_of(e, run.record.grid) for e in run.examples.get(row.head, ())),
         )
@@ -421,13 +405,8 @@ def _rare(values: Mapping[str, float]) -> str:
     )
 
 
-def _numbers(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[Number, ...]:
+def _at_random(values: Mapping[str, float], null: Mapping[str, float] | None) -> tuple[str, ...]:
     return tuple(
-        Number(
-            label=m.label,
-            about=m.about,
-            text=m.show(values.get(m.key, math.nan)),
-            null_text="" if null is None else m.show(null.get(m.key, math.nan)),
-        )
-        for m in measures(values)
+        "" if null is None else column.show(null.get(column.key, math.nan))
+        for column in measures(values)
     )

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from headcount import numbers
 from headcount.core import InputError, write_readable
 from headcount.reports.comparison import Comparison, compare
 from headcount.reports.documents.comparison import comparison_document, comparison_parts, key_of
-from headcount.reports.kinds import Found, counted, kinds_of, leading, only_second
+from headcount.reports.kinds import Found, counted, findings, kinds_of, leading, only_second
 from headcount.reports.matching import match_heads
 from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
@@ -105,7 +105,7 @@ def compare_view(
         legend=tuple(kind for kind, _ in (*counted(both), *only_second(both))),
         pairs=_pairs(runs, leads) if found.is_paired else (),
         sections=tuple(
-            Section(key, shown.title, SHORT.get(key, shown.title.lower()), shown)
+            Section(key, SHORT.get(key, shown.title.lower()), shown)
             for key, shown in comparison_parts(one, other, found, names).items()
         ),
         warnings=found.warnings,
@@ -160,9 +160,7 @@ def _does(run: Analysis, head: str, found: Found) -> tuple[str, ...]:
     leads = found[head]
     if leads is None:
         return ()
-    order = {"role": 0, "tendency": 1}
-    traits = [each for each in (run.traits or {}).get(head, ()) if each.verdict in order]
-    traits.sort(key=lambda each: (order[each.verdict], -each.strength))
+    traits = findings((run.traits or {}).get(head, ()), run.roles[head])
     texts = [f"{leads.verdict}: {leads.says}"]
     texts += [f"{each.verdict}: {finding(each)}" for each in traits]
     return tuple(dict.fromkeys(texts))[:SHOWN]
@@ -224,28 +222,21 @@ def _names(one: Path, other: Path) -> tuple[str, str]:
 
 def render_comparison(view: ComparisonView) -> str:
     """The page as a string."""
+    names = [side.name for side in view.sides]
     return fill_template(
         "compare.html.j2",
         styles=STYLES,
         scripts=SCRIPTS,
-        data=comparison_data(view),
+        data={
+            "title": view.title,
+            "names": names,
+            "kinds": html.kinds_data(view.kinds.values()),
+            "pairs": {pair.head: asdict(pair) for pair in view.pairs},
+        },
         title=view.title,
         view=view,
         sections=view.sections,
         heads=frozenset(pair.head for pair in view.pairs),
         swatches=html.swatches(view.kinds.values(), ROLES.values()),
-        names=[side.name for side in view.sides],
+        names=names,
     )
-
-
-def comparison_data(view: ComparisonView) -> dict[str, Any]:
-    """The data for the scripts: names, kinds and what each head does in both runs."""
-    return {
-        "title": view.title,
-        "names": [side.name for side in view.sides],
-        "kinds": {
-            kind.key: {"letter": kind.letter, "colour": kind.role.colour, "ink": kind.role.ink}
-            for kind in view.kinds.values()
-        },
-        "pairs": {pair.head: asdict(pair) for pair in view.pairs},
-    }

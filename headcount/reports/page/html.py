@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import Document, write_text
-from headcount.reports.documents.counts import NEITHER, NO_ROLE
-from headcount.reports.kinds import Found, kinds_of, leading
+from headcount.importance import Assessment
+from headcount.reports.documents.confirmation import NO_ROLE
+from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
 from headcount.reports.page.assets import fill_template
+from headcount.reports.page.attention_view import DRAWING_SCRIPTS, shared_pictures
 from headcount.reports.page.card_view import Card, cards
-from headcount.reports.page.grid_view import Grid, Legend, grids, legend
-from headcount.reports.page.kept_view import Keeping, keepings
+from headcount.reports.page.grid_view import Grid, Keeping, Legend, grids, keepings, legend
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.opening import Opening, Start, opening, starts, title_of
-from headcount.reports.page.sections import Section, heads_section, sections_of
+from headcount.reports.page.sections import Section, heads_document, sections_of
 from headcount.reports.sentences import absent, model_and_data, nothing_sentence, nothing_words
-from headcount.results import Analysis, HeadRow, Record, Result, read_run
+from headcount.results import Analysis, Result, head_rows, read_run
 from headcount.vocabulary import ROLES, TRAITS, RoleEntry, TraitEntry, kind_of_role, roles_named
 
 
@@ -93,6 +94,9 @@ def report_view(run: Analysis) -> Report:
     )
 
 
+MANY = 400
+"""Number of heads above which the page's script makes their table, when it is opened."""
+
 STYLES = (
     "base.css",
     "grid.css",
@@ -106,8 +110,7 @@ SCRIPTS = (
     "rove.js",
     "grid.js",
     "kept.js",
-    "sentence.js",
-    "image.js",
+    *DRAWING_SCRIPTS,
     "card.js",
     "table.js",
     "download.js",
@@ -120,8 +123,7 @@ CARD_SCRIPTS = (
     "elements.js",
     "rove.js",
     "grid.js",
-    "sentence.js",
-    "image.js",
+    *DRAWING_SCRIPTS,
     "card.js",
     "card_page.js",
 )
@@ -138,6 +140,7 @@ def render(report: Report) -> str:
         report=report,
         sections=report.sections,
         heads=frozenset(report.heads),
+        many=MANY,
         maps={shown.label: shown.key for shown in report.atlas.maps},
         swatches=swatches(report.kinds.values(), report.roles.values()),
     )
@@ -161,33 +164,35 @@ def render_card(report: Report, head: str) -> str:
 
 
 def page_data(report: Report) -> dict[str, Any]:
-    """The data for the scripts: kinds, maps and cards; heads that show one image share it."""
-    cards = {card.head: _card_data(card) for card in report.cards}
-    pictures: dict[str, int] = {}
-    for example in (each for card in cards.values() for each in card["examples"]):
-        if "image" in example:
-            example["image"] = pictures.setdefault(example["image"], len(pictures))
+    """The data for the scripts: kinds, maps and cards; heads that show one picture share it."""
+    cards = {card.head: asdict(card) for card in report.cards}
+    pictures = shared_pictures(each for card in cards.values() for each in card["examples"])
     return {
         "title": report.title,
         "heads": report.heads,
-        "kinds": {
-            kind.key: {
-                "letter": kind.letter,
-                "label": kind.label,
-                "colour": kind.role.colour,
-                "ink": kind.role.ink,
-                "words": kind.words,
-            }
-            for kind in (*map(kind_of_role, report.roles.values()), *report.kinds.values())
-        },
+        "kinds": kinds_data((*map(kind_of_role, report.roles.values()), *report.kinds.values())),
         "kept": [asdict(choice) for choice in report.atlas.keepings],
         "maps": [asdict(shown) for shown in report.atlas.maps],
         "cards": cards,
-        "pictures": [*pictures],
+        "pictures": pictures,
         "hasNull": bool(report.opening.by_chance),
         "absent": report.absent,
         "nothing": report.nothing[0],
         "nothingMore": report.nothing[1],
+    }
+
+
+def kinds_data(kinds: Iterable[TraitEntry]) -> dict[str, dict[str, str]]:
+    """How scripts draw kinds of heads, and find them by words."""
+    return {
+        kind.key: {
+            "letter": kind.letter,
+            "label": kind.label,
+            "colour": kind.role.colour,
+            "ink": kind.role.ink,
+            "words": kind.words,
+        }
+        for kind in kinds
     }
 
 
@@ -200,11 +205,6 @@ def swatches(
         **{role.name: (role, kind_of_role(role).letter) for role in roles},
         **{kind.label: (kind.role, kind.letter) for kind in kinds},
     }
-
-
-def _card_data(card: Card) -> dict[str, Any]:
-    """The card; the maps already hold its numbers, so only those at random weights are added."""
-    return asdict(card) | {"numbers": [number.null_text for number in card.numbers]}
 
 
 def write_report(
@@ -231,37 +231,29 @@ def write_report(
     return path
 
 
-def document_page(
-    document: Document, record: Record | None = None, rows: Sequence[HeadRow] = ()
-) -> str:
+def document_page(document: Document, found: Result[Any] | None = None) -> str:
     """The page of a document as a string.
 
     Args:
         document: what it shows.
-        record: the record of what was measured, which names the model and the data.
-        rows: heads of which it shows every number below.
+        found: what was measured, whose record names the model and the data. Of an assessment, the
+            page shows every number of every head below.
     """
-    model, data = model_and_data(record) if record else ("", "")
+    model, data = model_and_data(found.record) if found else ("", "")
+    rows = head_rows(found.heads) if isinstance(found, Assessment) else ()
     return fill_template(
         "document.html.j2",
         styles=("base.css", "sections.css"),
         scripts=("elements.js", "table.js"),
         data={},
         title=document.title,
-        by=record.COMMAND if record else "",
+        by=found.record.COMMAND if found else "",
         model=model,
         data_names=data,
         document=document,
-        sections=(heads_section(rows),) if rows else (),
+        sections=(Section("numbers", "", heads_document(rows)),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
     )
-
-
-def write_page(
-    path: Path, document: Document, record: Record, rows: Sequence[HeadRow] = ()
-) -> None:
-    """Write the page of a document, see `document_page`."""
-    write_text(path, document_page(document, record, rows))
 
 
 def write_documents(
@@ -279,4 +271,4 @@ def write_documents(
         formats: formats of the figures.
     """
     document.write(folder / found.DOCUMENTS[0], formats)
-    write_page(folder / found.DOCUMENTS[1], document, found.record)
+    write_text(folder / found.DOCUMENTS[1], document_page(document, found))

@@ -1,17 +1,20 @@
 """Maps: every number that the grid of heads can be coloured by."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, final
 
 from headcount import numbers
+from headcount.reports.documents.syntax import is_few, measured
 from headcount.reports.names import measures
-from headcount.reports.relation_view import Key, is_few, map_key, measured
 from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult
-from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, relation_words
+from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, ColumnEntry, relation_words
+
+Key = tuple[str, str]
+"""A relation and its direction."""
 
 
 @final
@@ -42,63 +45,45 @@ class Map:
 
 def maps(run: Analysis) -> tuple[Map, ...]:
     """All measures, skills, the largest gain in syntax, and every relation with enough cases."""
-    result = [
-        head_map(
-            name.key,
-            name.label,
-            name.group,
-            about=name.about,
-            show=name.show,
-            values=[row.values[name.key] for row in run.rows],
-            diverging=name.has_signs,
-            words=name.words,
-        )
-        for name in measures(run.measures)
-    ]
-    return (*map(partial(_with_test, run), result), *_skill_maps(run), *_relation_maps(run))
+    return (
+        *map(partial(_column_map, run), measures(run.measures)),
+        *_skill_maps(run),
+        *_relation_maps(run),
+    )
 
 
-def _with_test(run: Analysis, shown: Map) -> Map:
-    """The map of measured effects with the heads whose effect is beyond chance."""
-    if shown.key != "ablation_delta":
+def _column_map(run: Analysis, column: ColumnEntry) -> Map:
+    """The map of a column; of measured effects it marks those beyond chance."""
+    shown = head_map(column, [row.values[column.key] for row in run.rows], column.words)
+    if column.key != "ablation_delta":
         return shown
-    p = [effect_of(row, shown.key).p for row in run.rows]
+    p = [effect_of(row, column.key).p for row in run.rows]
     if not any(map(math.isfinite, p)):
         return shown
     about = f"beyond chance (p < {SURE}, corrected)"
     return replace(shown, sure=tuple(each < SURE for each in p), sure_about=about)
 
 
-def head_map(
-    key: str,
-    label: str,
-    group: str,
-    *,
-    about: str,
-    show: Callable[[float], str],
-    values: list[float],
-    diverging: bool = False,
-    words: str = "",
-) -> Map:
+def head_map(column: ColumnEntry, values: Sequence[float], words: str) -> Map:
     """A map of values in the order of the heads; 0 is the middle of a diverging scale."""
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     low, high = min(finite), max(finite)
-    if diverging:
+    if column.has_signs:
         high = max(abs(low), abs(high))
         low = -high
     return Map(
-        key=key,
-        label=label,
-        group=group,
-        about=about,
-        scale="diverging" if diverging else "sequential",
+        key=column.key,
+        label=column.label,
+        group=column.group,
+        about=column.about,
+        scale="diverging" if column.has_signs else "sequential",
         low=numbers.rounded(low),
         high=numbers.rounded(high),
-        low_text=show(low),
-        high_text=show(high),
-        values=tuple(numbers.rounded(value) for value in values),
-        texts=tuple(show(value) for value in values),
-        words=words or label.lower(),
+        low_text=column.show(low),
+        high_text=column.show(high),
+        values=tuple(map(numbers.rounded, values)),
+        texts=tuple(map(column.show, values)),
+        words=words.lower(),
     )
 
 
@@ -109,16 +94,10 @@ def _skill_maps(run: Analysis) -> Iterator[Map]:
         if not ranked:
             continue
         found = {row.head: row.score(skill.key) for row in ranked}
-        shown = head_map(
-            f"skill_{skill.key}",
-            skill.label + skill.where,
-            "Skills",
-            about=skill.about,
-            show=skill.show,
-            values=[found[row.head][0] for row in run.rows],
-            diverging=skill.has_signs,
-            words=f"{skill.label} skill {skill.about}".lower(),
-        )
+        key, label = f"skill_{skill.key}", skill.label + skill.where
+        column = ColumnEntry(key, label, "Skills", skill.about, skill.show, "", skill.has_signs)
+        values = [found[row.head][0] for row in run.rows]
+        shown = head_map(column, values, f"{skill.label} skill {skill.about}")
         sure = tuple(found[row.head][1] >= skill.least for row in run.rows)
         about = f"at least {skill.least:g}, as is the whole 95 % interval"
         yield replace(shown, sure=sure, sure_about=about)
@@ -145,19 +124,15 @@ def _relation_maps(run: Analysis) -> list[Map]:
         for head in heads
     ]
     about = "largest accuracy minus baseline over all relations with enough cases, in points"
-    first = head_map(
-        "gain",
-        "best gain in syntax",
-        "Syntax",
-        about=about,
-        show=numbers.points,
-        values=gains,
-        diverging=True,
+    gain = ColumnEntry(
+        "gain", "best gain in syntax", "Syntax", about, numbers.points, has_signs=True
     )
+    first = head_map(gain, gains, gain.label)
     found = _found(run)
     if found is not None:
-        first = replace(first, sure=_are_in(heads, set[str]().union(*found.values())))
-        first = replace(first, sure_about="finds a relation beyond chance, in the other half")
+        sure = _are_in(heads, set[str]().union(*found.values()))
+        about = "finds a relation beyond chance, in the other half"
+        first = replace(first, sure=sure, sure_about=about)
     return [first, *(_relation_map(key, own, heads, found) for key, own in sorted(by_key.items()))]
 
 
@@ -186,15 +161,15 @@ def _relation_map(
     relation, direction = key
     short, meaning = DIRECTIONS.get(direction, (direction, ""))
     baseline = numbers.percent(next(iter(results.values())).baseline)
-    shown = head_map(
-        map_key(key),
+    column = ColumnEntry(
+        " ".join(key),
         f"{relation}, {short}",
         "Relation accuracy",
-        about=f"{meaning}; baseline {baseline}",
-        show=numbers.percent,
-        values=[results[head].accuracy if head in results else math.nan for head in heads],
-        words=f"{relation}, {short} {relation_words(relation)}".lower(),
+        f"{meaning}; baseline {baseline}",
+        numbers.percent,
     )
+    values = [results[head].accuracy if head in results else math.nan for head in heads]
+    shown = head_map(column, values, f"{column.label} {relation_words(relation)}")
     if found is None:
         return shown
     sure = _are_in(heads, found.get(key, set()))

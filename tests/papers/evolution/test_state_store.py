@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused_before_the_model_runs(
     )
     stores.check()
     assert said == [f"states take {3 * 15 * subject.width * 2 / 1e6:,.1f} MB on disk"]
-    monkeypatch.setattr("headcount.core.disk.disk_usage", lambda _: type("", (), {"free": 5}))
+    monkeypatch.setattr("headcount.core.memory.disk_usage", lambda _: type("", (), {"free": 5}))
     with pytest.raises(InputError, match="free disk for hidden states .* lower --occurrences"):
         stores.check()
     with pytest.raises(CorpusError, match=r"states as clusters \(70\), got 15"):

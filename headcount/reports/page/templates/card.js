@@ -56,10 +56,9 @@ function cardParts(shown) {
     shown.probe ? probePart(shown.probe) : null,
     shown.related.length ? relatedPart(shown.related) : null,
     h("div", { class: "card-pair" }, shown.offsets.length ? offsetsPart(shown.offsets) : null, sinksPart(shown.sinks)),
-    shown.relations.length ? relationsPart(shown.relations) : null,
     shown.patterns.length ? patternsPart(shown.patterns) : null,
     shown.rare ? part("Rare words", h("p", { class: "rare" }, shown.rare)) : null,
-    numbersPart(shown.head, shown.numbers),
+    numbersPart(shown.head, shown.random),
   ].filter(Boolean);
 }
 
@@ -114,9 +113,8 @@ function scoresPart(title, scores) {
 }
 
 function probePart(probe) {
-  const lines = [["from the word", probe.from_dependent, ""], ["from its head", probe.from_head, ""], ["adds", probe.contribution, probe.rank]];
-  const rows = lines.map(([label, text, rank]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, text), h("td", {}, rank)));
-  return part("Its weights in the attention probe", h("table", { class: "worth-list" }, h("tbody", {}, ...rows)));
+  const scores = [["from the word", probe.from_dependent, ""], ["from its head", probe.from_head, ""], ["adds", probe.contribution, probe.rank]];
+  return scoresPart("Its weights in the attention probe", scores.map(([label, text, rank]) => ({ label, text, rank })));
 }
 
 const signed = (offset) => (offset > 0 ? `+${offset}` : String(offset).replace("-", "−"));
@@ -148,26 +146,6 @@ function sinksPart(sinks) {
   ]);
   const key = h("p", { class: "pairs-key" }, h("span", {}, track(1), " weight"), h("span", {}, track(1, "norm"), " norm-weighted"));
   return part("Weight against norm-weighted share", h("div", { class: "pairs" }, ...rows), key);
-}
-
-function relationsPart(relations) {
-  const hasNull = data.hasNull;
-  const row = (r) => h(
-    "tr", { class: `${r.few ? "few" : ""} ${r.beats ? "beats" : ""}` },
-    h("th", { scope: "row" }, h("code", {}, r.relation), h("small", {}, r.gloss)),
-    h("td", {}, r.direction, h("small", {}, `${r.cases_text} cases${r.few ? ", too few" : ""}`)),
-    h("td", { class: "number" }, r.accuracy_text),
-    h("td", { class: "meter-cell" }, meter(r), h("small", {}, r.baseline_text)),
-    h("td", { class: "number" }, r.gain_text),
-    hasNull && h("td", { class: "number" }, r.null_text),
-  );
-  const titles = ["relation", "direction", "accuracy", "fixed offset", "points", ...(hasNull ? ["random"] : [])];
-  const headings = titles.map((title) => h("th", { scope: "col", class: ["accuracy", "points", "random"].includes(title) ? "number" : "" }, title));
-  return part("Relations it finds best, against the best fixed offset", h("div", { class: "scroll" }, h("table", { class: "relations" }, h("thead", {}, h("tr", {}, ...headings)), h("tbody", {}, ...relations.map(row)))));
-}
-
-function meter(r) {
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { "--part": r.accuracy }), h("b", { "--part": r.baseline }));
 }
 
 function patternsPart(patterns) {

@@ -141,8 +141,22 @@ function offerDownloads(root) {
   }
   for (const table of root.querySelectorAll("table")) {
     const title = titleOf(table);
-    const rows = table.id === "all-heads" ? headRows : () => tableRows(table);
+    const rows = table.matches(".sortable") ? headRows : () => tableRows(table);
     const buttons = getters(title, ["CSV", () => download(fileName(title, "csv"), new Blob(["\ufeff", csv(rows())], { type: "text/csv" }))]);
     atHeading(table, buttons);
   }
 }
+
+/** Copies a signature; file:// may refuse the clipboard, so it is selected then. */
+async function copy(event) {
+  const signature = event.target.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(signature.textContent);
+    event.target.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(signature);
+    event.target.textContent = "Selected";
+  }
+}
+
+for (const button of document.querySelectorAll(".signature button")) button.addEventListener("click", copy);

@@ -52,21 +52,11 @@ for (const link of document.querySelectorAll(".contents > ul a")) {
 }
 const contents = document.querySelector(".contents");
 new ResizeObserver(() => document.documentElement.style.setProperty("--contents", `${contents.offsetHeight}px`)).observe(contents);
-const allHeads = document.getElementById("all-heads");
+const allHeads = document.querySelector(".sortable");
 allHeads.closest("details").addEventListener("toggle", () => { if (!allHeads.tBodies[0].rows.length) fillHeads(allHeads); });
 offerDownloads(document.querySelector(".story"));
 
 document.getElementById("colour-by").addEventListener("change", (event) => colourBy(event.target.value));
-document.getElementById("copy").addEventListener("click", async (event) => {
-  const signature = document.getElementById("signature");
-  try {
-    await navigator.clipboard.writeText(signature.textContent);
-    event.target.textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(signature);  // file:// may refuse the clipboard: select the text instead
-    event.target.textContent = "Selected";
-  }
-});
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   tip.hidden = true;

@@ -1,62 +1,56 @@
-"""Head card: the README of a pruned model's folder, made from the record of the pruning.
+"""Head card: the README of a pruned model's folder, and what the page says of a pruned model.
 
 It reports which heads were pruned and why, scores before and after with intervals, the comparison
 of the compact with the gated model, which functions survived, and the measured speed beside its
-ceiling. Later measurements and exports are added to the record, and the card is rewritten.
+ceiling.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from headcount import numbers
-from headcount.core import Head, amount, code, literal, table, write_readable
+from headcount.core import (
+    Block,
+    Code,
+    Document,
+    Head,
+    Heading,
+    Table,
+    Text,
+    Warned,
+    amount,
+)
 from headcount.results import (
-    Certificate,
+    METRICS,
     ChoiceRecord,
     ControlChange,
     DataSetChange,
     PruneRecord,
     SliceChange,
     SpeedCase,
-    SpeedRecord,
 )
-from headcount.speed import Speed
-from headcount.speed import record as speed_record
-
-CARD = "README.md"
 
 
-def write_head_card(folder: Path, record: PruneRecord) -> None:
-    """Write the card and, last, the record."""
-    write_readable(folder / CARD, card(record))
-    record.write(folder)
-
-
-def add_speed(folder: Path, speed: Speed) -> None:
-    """Add a measured speed to the record and the card of a pruned model.
-
-    Raises:
-        InputError: if the folder holds no pruned model.
-    """
-    record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
-    if (folder / Certificate.FILE).exists() and not Certificate.read(folder).holds_for(folder):
-        record = replace(record, comparisons=())
-    write_head_card(folder, record)
-
-
-def card(record: PruneRecord) -> str:
+def head_card(record: PruneRecord) -> Document:
     """The head card; a model made from a plan has fewer sections."""
-    parts = [f"# {literal(record.model)}, {_left(record)}", _about(record), *_heads(record)]
-    for key, title in (("test", "test set"), ("dev", "development set")):
-        if key in record.data_sets:
-            parts += _numbers(record, key, title)
-    parts += [*_stages(record), *_equality(record), *_functions(record), *_speed(record)]
-    parts += [f"**Warning**: {warning}." for warning in record.warnings]
-    if record.signature:
-        parts.append(code(str(record.signature)))
-    return "\n\n".join(parts) + "\n"
+    return Document(
+        f"{record.model}, {_left(record)}",
+        (
+            *_about(record),
+            *_heads(record),
+            *measured_blocks(record),
+        ),
+    ).ending(record.warnings, str(record.signature or ""))
+
+
+def measured_blocks(record: PruneRecord) -> Iterator[Block]:
+    """Every number before and after, what the certificate compared, roles, and speed."""
+    yield from _numbers(record, "test", "test set")
+    yield from _numbers(record, "dev", "development set")
+    yield from _stages(record)
+    yield from _equality(record)
+    yield from _functions(record)
+    yield from _speed(record)
 
 
 def _left(record: PruneRecord) -> str:
@@ -64,7 +58,7 @@ def _left(record: PruneRecord) -> str:
     return f"{kept_heads} of {amount(kept_heads + len(record.pruned), 'head')} kept"
 
 
-def _about(record: PruneRecord) -> str:
+def _about(record: PruneRecord) -> Iterator[Block]:
     made = "Pruned with headcount from a plan"
     if (choice := record.choice) is not None:
         by = choice.method_used
@@ -82,10 +76,9 @@ def _about(record: PruneRecord) -> str:
             "model as teacher; budget, scores and compensation refer to the model before this "
             "training"
         )
-    return (
-        f"{made}. Loads with `headcount.load(folder)`, or with transformers alone by "
-        f"`{record.auto_class}.from_pretrained(folder, trust_remote_code=True)`."
-    )
+    yield Text(f"{made}. Loads with headcount, or with transformers alone:")
+    yield Code("headcount.load(folder)")
+    yield Code(f"{record.auto_class}.from_pretrained(folder, trust_remote_code=True)")
 
 
 def _options(arguments: Mapping[str, Any]) -> str:
@@ -121,31 +114,32 @@ def _budget(limit: Mapping[str, Any]) -> str:
     return f"{name.replace('_', ' ')} {value}"
 
 
-def _heads(record: PruneRecord) -> Iterator[str]:
+def _heads(record: PruneRecord) -> Iterator[Block]:
     """The pruned heads, and why they were pruned."""
-    yield f"## Pruned heads\n\nHeads are numbered as in {literal(record.model)}, from 0."
+    yield Heading("Pruned heads")
+    yield Text(f"Heads are numbered as in {record.model}, from 0.")
     rows = []
     for site in record.heads:
         pruned = [head for head in record.pruned if Head.parse(head).site == site]
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
-    yield table(["site", "kept", "pruned", "pruned heads"], rows)
+    yield Table.of(("site", "kept", "pruned", "pruned heads"), rows)
     if record.choice is not None and (named := record.choice.protected):
-        yield f"Protected, so kept by any method: {', '.join(named)}."
+        yield Text(f"Protected, so kept by any method: {', '.join(named)}.")
     if record.choice is None or not (scores := record.choice.scores):
         return
-    yield _why(record.choice)
+    yield Text(_why(record.choice))
     order = sorted(scores, key=lambda head: scores[head])
     are_pruned = set(record.pruned)
-    yield "<details><summary>Score of every head</summary>"
-    yield table(
-        ["head", "score", ""],
-        [
-            [head, f"{scores[head]:.4g}", "pruned" if head in are_pruned else "kept"]
+    yield Table.of(
+        ("head", "score", ""),
+        (
+            (head, f"{scores[head]:.4g}", "pruned" if head in are_pruned else "kept")
             for head in order
-        ],
+        ),
+        "Score of every head",
+        is_detail=True,
     )
-    yield "</details>"
 
 
 def _why(choice: ChoiceRecord) -> str:
@@ -172,35 +166,36 @@ def _why(choice: ChoiceRecord) -> str:
     )
 
 
-def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[str]:
-    found = record.data_sets[key]
+def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
+    found = record.data_sets.get(key)
+    if found is None:
+        return
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
-    yield f"## Before and after, {title} ({amount(found.examples, 'example')})"
-    headers = ["", "before", "after", "change", "95 % interval", "p"]
-    rows = [[each.name, *each.cells] for each in (found.score, found.loss)]
-    yield table(headers, rows if beside is None else rows + _control_rows(beside))
+    yield Heading(f"Before and after, {title} ({amount(found.examples, 'example')})")
+    headers = ("", "before", "after", "change", "95 % interval", "p")
+    rows = _change_rows(found)
+    yield Table.of(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
         lacks = any(training.lacks_teacher for training in control.trainings)
         taught = any(training.taught for training in control.trainings)
         with_teacher = " and with the same teacher, the dense model itself" if taught else ""
         teacher = ", but without the pruned model's teacher" if lacks else with_teacher
-        yield (
+        yield Text(
             "Control: the dense model, trained in the same ways, for as many updates, on the same "
             f"data{teacher}."
         )
-    yield (
+    yield Text(
         "Each p is two-sided, not corrected for the number of rows, and of the test that its "
         "interval inverts: p < 0.05 where the interval leaves 0 out."
     )
     if key == "dev" and (chose := _chosen_on_dev(record)):
-        yield f"These examples chose {chose}, so these numbers are optimistic."
+        yield Text(f"These examples chose {chose}, so these numbers are optimistic.")
     if found.slices:
         rows = [_slice_row(name, part) for name, part in found.slices.items()]
         more = ["after", "change", "95 % interval"]
-        yield table(
-            ["examples", "number", f"{found.score.name} before", *more, "loss before", *more], rows
-        )
+        headers = ("examples", "number", f"{found.score.name} before", *more, "loss before", *more)
+        yield Table.of(headers, rows)
 
 
 def _chosen_on_dev(record: PruneRecord) -> str:
@@ -212,11 +207,17 @@ def _chosen_on_dev(record: PruneRecord) -> str:
     return " and ".join(parts)
 
 
-def _control_rows(control: ControlChange) -> list[list[str]]:
-    def rows(name: str, found: DataSetChange | SliceChange) -> list[list[str]]:
-        return [[f"{name}: {each.name}", *each.cells] for each in (found.score, found.loss)]
+def _change_rows(found: DataSetChange | SliceChange, of: str = "") -> list[list[str]]:
+    """The score, and the loss if that is another number."""
+    changes = [found.loss] if found.score.name == "loss" else [found.score, found.loss]
+    return [[f"{of}{METRICS.get(each.name, each.name)}", *each.cells] for each in changes]
 
-    return [*rows("control", control.trained), *rows("from control to pruned", control.pruned)]
+
+def _control_rows(control: ControlChange) -> list[list[str]]:
+    return [
+        *_change_rows(control.trained, "control: "),
+        *_change_rows(control.pruned, "from control to pruned: "),
+    ]
 
 
 def _slice_row(name: str, part: SliceChange) -> list[str]:
@@ -224,9 +225,9 @@ def _slice_row(name: str, part: SliceChange) -> list[str]:
     return [name, f"{part.examples:,}", *part.score.cells[:-1], *part.loss.cells[:-1]]
 
 
-def _stages(record: PruneRecord) -> Iterator[str]:
+def _stages(record: PruneRecord) -> Iterator[Block]:
     if record.pipeline is not None and record.pipeline.stages:
-        yield "## Compensation for the pruned heads (loss on the development set)"
+        yield Heading("Compensation for the pruned heads (loss on the development set)")
         rows = [
             [
                 each.stage,
@@ -237,24 +238,24 @@ def _stages(record: PruneRecord) -> Iterator[str]:
             ]
             for each in record.pipeline.stages
         ]
-        yield table(["stage", "before", "after", "change", "kept"], rows)
+        yield Table.of(("stage", "before", "after", "change", "kept"), rows)
 
 
-def _equality(record: PruneRecord) -> Iterator[str]:
-    yield "## Equality of the compact and the gated model"
+def _equality(record: PruneRecord) -> Iterator[Block]:
+    yield Heading("Equality of the compact and the gated model")
     compared = record.comparisons
     if not any(each.is_with_gated for each in compared):
-        yield (
-            "**Warning**: the weights have changed since the heads were removed. They were not "
-            "compared with a gated model's, and the numbers above are from before the change."
+        yield Warned(
+            "the weights have changed since the heads were removed. They were not compared with a "
+            "gated model's, and the numbers above are from before the change"
         )
     elif after := _changed(record):
-        yield (
+        yield Text(
             f"The gated model is the dense model after {after}, with these heads set to 0. Its "
             "weights differ from those of the model that was given."
         )
     else:
-        yield "The gated model is the dense model with these heads set to 0."
+        yield Text("The gated model is the dense model with these heads set to 0.")
     rows = [
         [
             each.what,
@@ -265,11 +266,10 @@ def _equality(record: PruneRecord) -> Iterator[str]:
         ]
         for each in compared
     ]
-    yield table(
-        ["", "examples", "largest difference", "share of the largest output", "tolerance"], rows
-    )
+    headers = ("", "examples", "largest difference", "share of the largest output", "tolerance")
+    yield Table.of(headers, rows)
     if runs := dict.fromkeys(run for each in compared for run in each.runs):
-        yield f"The models were also compared on short random batches: {', '.join(runs)}."
+        yield Text(f"The models were also compared on short random batches: {', '.join(runs)}.")
 
 
 def _changed(record: PruneRecord) -> str:
@@ -280,13 +280,13 @@ def _changed(record: PruneRecord) -> str:
     return ", ".join([*stages, "training"] if record.trained_on else stages)
 
 
-def _functions(record: PruneRecord) -> Iterator[str]:
+def _functions(record: PruneRecord) -> Iterator[Block]:
     found = record.functions
     if found is None:
         return
-    yield "## Functions"
+    yield Heading("Functions")
     if not found:
-        yield "No head has a role in the analysis."
+        yield Text("No head has a role in the analysis.")
         return
     rows, is_analysed = [], found[0].kept is not None
     for each in found:
@@ -295,20 +295,21 @@ def _functions(record: PruneRecord) -> Iterator[str]:
             row += [str(len(each.kept or ())), ", ".join(each.taken_over or ()) or "none"]
         rows.append(row)
     more = ["kept with the role", "took it over"] if is_analysed else []
-    yield table(["role", "heads before", "kept", *more], rows)
+    yield Table.of(("role", "heads before", "kept", *more), rows)
 
 
-def _speed(record: PruneRecord) -> Iterator[str]:
-    yield "## Speed"
+def _speed(record: PruneRecord) -> Iterator[Block]:
+    yield Heading("Speed")
     if record.ceiling is not None:
-        yield (
+        yield Text(
             f"Ceiling by FLOPs: {record.ceiling.value:.2f} times as fast in one forward "
             f"pass of {amount(record.ceiling.tokens, 'token')}."
         )
     if record.cache is not None:
-        yield record.cache.sentence
+        yield Text(record.cache.sentence)
     if record.speed is None:
-        yield "Not measured. Run `headcount speed DENSE PRUNED --card` to add it."
+        yield Text("Not measured. To add it:")
+        yield Code("headcount speed DENSE PRUNED --card")
         return
     rows = [
         [
@@ -318,8 +319,9 @@ def _speed(record: PruneRecord) -> Iterator[str]:
         ]
         for each in record.speed.cases
     ]
-    yield table(["case", "speedup, 95 % interval", "ceiling by FLOPs"], rows)
-    yield from (f"**Warning**: {warning}." for warning in record.speed.warnings)
+    headers = ("case", "speedup, 95 % interval", "ceiling by FLOPs")
+    yield Table.of(headers, rows)
+    yield from map(Warned, record.speed.warnings)
 
 
 def _tokens(case: SpeedCase) -> str:

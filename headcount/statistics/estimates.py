@@ -1,8 +1,9 @@
-r"""Bootstrap: ratios of sums over sentences, with intervals from resampled sentences.
+r"""Estimates: ratios, means, shares and correlations with intervals, and shrunken estimates.
 
-The interval of a number over at least `ENOUGH` clusters (sentences, documents) is the middle 95 %
-of its values on all draws. With fewer clusters, C, these percentiles are too short
-(docs/benchmarks.md), and the interval is Student's, with the spread s* of the draws:
+Ratios of sums over sentences have intervals from resampled sentences (a bootstrap). The interval of
+a number over at least `ENOUGH` clusters (sentences, documents) is the middle 95 % of its values on
+all draws. With fewer clusters, C, these percentiles are too short (docs/benchmarks.md), and the
+interval is Student's, with the spread s* of the draws:
 
 $$x \pm t_{0.975,\, C - 1} \, s^* \sqrt{\frac{C}{C - 1}}$$
 
@@ -20,7 +21,7 @@ from statistics import NormalDist
 from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from headcount.core import amount
 from headcount.statistics.significance import normal
@@ -115,6 +116,17 @@ class Bootstrap:
         """The sum of some numbers over that of the cases; NaN without cases."""
         return self.mean_ratio(sums_S[:, None], cases_S[:, None])
 
+    def rate(
+        self,
+        sentence_N: Int[np.ndarray, " case"],
+        value_N: Shaped[np.ndarray, " case"],
+        is_case_N: Shaped[np.ndarray, " case"] | None = None,
+    ) -> Estimate:
+        """The mean of some values, whose sentences are given by number, or of some of them."""
+        cases_N = np.ones(len(value_N)) if is_case_N is None else 1.0 * is_case_N
+        numbers = (value_N * cases_N, cases_N)
+        return self.ratio(*(np.bincount(sentence_N, n, self._num_sentences) for n in numbers))
+
     def ratios(
         self,
         sums_SN: Float[np.ndarray, "sentence number"],
@@ -206,3 +218,103 @@ def few_clusters(number: int, what: str, which: str = "intervals") -> tuple[str,
         f"{which} from {amount(number, what)} are rough: with fewer than {FEW_CLUSTERS}, 95 % "
         "intervals of skewed numbers hold the truth in about 82 % of cases. Use more of them",
     )
+
+
+def correlated(
+    one: Float[np.ndarray, " case"], other: Float[np.ndarray, " case"], ranks: bool = True
+) -> Estimate:
+    r"""Spearman's or Pearson's correlation with its 95 % interval.
+
+    $$\rho = r(\mathrm{rank}\,x, \mathrm{rank}\,y), \qquad
+    \tanh\!\Big(\mathrm{artanh}\,\rho \pm 1.96 \sqrt{\tfrac{1 + \rho^2 / 2}{n - 3}}\Big)$$
+
+    Spearman's rank correlation is Pearson's of the ranks, in [-1, 1]; equal numbers share their
+    mean rank. The interval treats the n things as independent draws.
+
+    Reference: The Proof and Measurement of Association between Two Things (Spearman, 1904),
+        https://doi.org/10.2307/1412159; Sample Size Requirements for Estimating Pearson, Kendall
+        and Spearman Correlations (Bonett and Wright, 2000), https://doi.org/10.1007/BF02294183
+
+    Cases without one of the numbers (NaN) are left out. The correlation is NaN over fewer than 4
+    cases, or where one number is the same for all of them. Pearson's interval uses Fisher's
+    variance, 1 / (n - 3), instead of Bonett and Wright's.
+    """
+    from scipy.stats import norm, rankdata
+
+    known = ~(np.isnan(one) | np.isnan(other))
+    x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
+    num = int(known.sum())
+    if num < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Estimate(np.nan, np.nan, np.nan, num)
+    rho = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
+    spread = np.sqrt((1 + rho**2 / 2 if ranks else 1) / (num - 3))
+    # A perfect correlation lies at infinity, which rounding may just miss
+    middle = np.copysign(np.inf, rho) if 1 - abs(rho) < 1e-12 else np.arctanh(rho)
+    wide = float(norm.ppf(0.975))
+    low, high = (float(np.tanh(middle + side * wide * spread)) for side in (-1, 1))
+    return Estimate(rho, low, high, num)
+
+
+def rank_correlations(
+    a_RC: Float[np.ndarray, "row case"], b_RC: Float[np.ndarray, "row case"]
+) -> Float[np.ndarray, " row"]:
+    """Spearman's correlation of every row; NaN where one side is constant."""
+    from scipy.stats import rankdata
+
+    a_RC, b_RC = (rankdata(each, axis=1) for each in (a_RC, b_RC))
+    a_RC, b_RC = (each - each.mean(1, keepdims=True) for each in (a_RC, b_RC))
+    spread_R = np.sqrt((a_RC**2).sum(1) * (b_RC**2).sum(1))
+    unknown_R = np.full(len(a_RC), np.nan)
+    return np.divide((a_RC * b_RC).sum(1), spread_R, out=unknown_R, where=spread_R > 0)
+
+
+FEWEST = 4
+"""Least number of estimates that are shrunken; the spread of fewer is not known."""
+_STEPS = 60
+_LEAST = 1e-12
+
+
+def shrunken(
+    estimate_N: Float[np.ndarray, " estimate"], error_N: Float[np.ndarray, " estimate"]
+) -> Float[np.ndarray, " estimate"]:
+    r"""Estimates, drawn to their mean as far as chance spreads them; as they are below `FEWEST`.
+
+    Of many estimates $y_i$ with standard errors $s_i$, those that pass a threshold are too large on
+    average. If the true values are spread normally with mean $\mu$ and variance $\tau^2$, then
+
+    $$\hat\theta_i = \hat\mu + \frac{\hat\tau^2}{\hat\tau^2 + s_i^2} (y_i - \hat\mu)$$
+
+    is right on average, whatever was picked. The mean is weighted by $1 / (\tau^2 + s_i^2)$, and
+    the variance solves $\sum (y_i - \hat\mu)^2 / (\tau^2 + s_i^2) = n - 1$; it is 0 if nothing
+    does.
+
+    Reference: Efron & Morris (1975), https://doi.org/10.1080/01621459.1975.10479864; the variance:
+        Paule & Mandel (1982), https://doi.org/10.6028/jres.087.022; selection: Efron (2011),
+        section 1, https://doi.org/10.1198/jasa.2011.tm11181
+
+    Args:
+        estimate_N: the estimates, picked or not.
+        error_N: their standard errors.
+    """
+    if len(estimate_N) < FEWEST:
+        return estimate_N
+    variance_N = np.maximum(error_N**2, _LEAST)
+    low, high = 0.0, float(np.ptp(estimate_N) ** 2)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _excess(estimate_N, variance_N + middle) > 0:
+            low = middle
+        else:
+            high = middle
+    mean = _mean(estimate_N, variance_N + low)
+    return mean + low / (low + variance_N) * (estimate_N - mean)
+
+
+def _mean(estimate_N: np.ndarray, variance_N: np.ndarray) -> float:
+    return float((estimate_N / variance_N).sum() / (1 / variance_N).sum())
+
+
+def _excess(estimate_N: np.ndarray, variance_N: np.ndarray) -> float:
+    """Sum of squares beyond what is expected; falls as variances rise."""
+    mean = _mean(estimate_N, variance_N)
+    return float(((estimate_N - mean) ** 2 / variance_N).sum()) - (len(estimate_N) - 1)

@@ -1,10 +1,14 @@
-"""The definition and source of every number, a few lines each."""
+"""How a run was measured: the definition and source of every number, and what set the run up."""
 
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, final
 
+from headcount import numbers
+from headcount.core import Code, Document, Heading, Table, Text
 from headcount.corpora import LEAST_UNITS, SEGMENT
 from headcount.importance import SCORES
+from headcount.results import Analysis, ImportanceRecord
 from headcount.vocabulary import CLARK, IMAGES, KOVALEVA, MICHEL, TEXTS, VOITA, Inputs
 
 
@@ -167,3 +171,101 @@ WORTH_NOTES = (
     ),
 )
 """Definitions and references for the importance scores."""
+
+NO_TREES = (
+    "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
+    "well heads find dependency relations."
+)
+NO_NULL = "Run with --null to see how many heads would get a role with random weights."
+
+
+def methods_document(run: Analysis) -> Document:
+    """What was not measured, definitions, the signature, and what set the run up."""
+    record = run.record
+    notes = [note for note in NOTES if record.inputs in note.inputs]
+    notes += WORTH_NOTES if run.importance else ()
+    unmeasured = (
+        NO_TREES if record.inputs.is_text and not run.relation_rows else "",
+        "" if run.null_rows else NO_NULL,
+    )
+    return Document(
+        "How it was measured",
+        (
+            *(Text(each, "lede") for each in unmeasured if each),
+            Table.of(
+                ("number", "how it is measured", "source"),
+                ((note.what, note.how, note.source) for note in notes),
+                f"How each number is measured ({len(notes)})",
+                is_detail=True,
+            ),
+            Heading("Signature"),
+            Code(record.signature),
+            Text(
+                "Two results can be compared when their signatures differ only in what you meant "
+                "to change."
+            ),
+            *(
+                Table.of(("fact", "value"), rows, title, is_detail=True)
+                for title, rows in _facts(run)
+            ),
+        ),
+    )
+
+
+Facts = list[tuple[str, str]]
+"""Names and values."""
+
+
+def _facts(run: Analysis) -> Iterator[tuple[str, Facts]]:
+    """Counts, thresholds, arguments, timings, versions, and the same of an assessment."""
+    record = run.record
+    corpora = [("corpus", corpus) for corpus in record.corpora]
+    yield "Model and corpus", [("model", record.model), ("type", record.model_type), *corpora]
+    sections: dict[str, Mapping[str, Any]] = {
+        "Counts": asdict(record.counts),
+        "Thresholds": asdict(record.thresholds),
+        "Arguments": record.arguments,
+        "Timings": record.timings,
+        "Versions": record.versions,
+        "Importance": _task_facts(run.importance) if run.importance else {},
+    }
+    for title, values in sections.items():
+        if values:
+            yield title, [(_readable(name), _fact(value)) for name, value in values.items()]
+
+
+def _task_facts(importance: ImportanceRecord) -> dict[str, Any]:
+    return {
+        "task": importance.task,
+        "metric": importance.metric,
+        "examples": importance.num_examples,
+        "methods": list(importance.methods),
+        "seconds": dict(importance.seconds),
+        "signature": importance.signature,
+    }
+
+
+def _readable(key: str) -> str:
+    """`measure_s` is "measure (s)", `sentences_per_s` is "sentences per s"."""
+    if key.endswith("_s") and not key.endswith("per_s"):
+        key = f"{key[:-2]} (s)"
+    return key.replace("_", " ")
+
+
+def _fact(value: Any) -> str:
+    """A value of run.json as text: integers with separators, lists with commas."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return numbers.count(value) if abs(value) >= 10_000 else str(value)
+        case float():
+            return f"{value:.4g}"
+        case list():
+            return ", ".join(_fact(item) for item in value) or "none"
+        case dict():
+            return ", ".join(f"{key} {_fact(item)}" for key, item in value.items()) or "none"
+        case None:
+            return "not given"
+        case _:
+            return str(value)

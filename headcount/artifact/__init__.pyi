@@ -4,7 +4,7 @@ from .exporting import FOLDER as FOLDER
 from .exporting import export as export
 from .further_training import FurtherTrained as FurtherTrained
 from .further_training import FurtherTraining as FurtherTraining
-from .head_card import add_speed as add_speed
+from .making import add_speed as add_speed
 from .making import save_compact as save_compact
 from .making import save_pruned as save_pruned
 from .saving import save as save

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Inputs, compare, runner
-from headcount.artifact.head_card import write_head_card
+from headcount.artifact.making import write_head_card
 from headcount.artifact.onnx import (
     DECODER,
     ENCODER,

@@ -15,8 +15,7 @@ from typing import Any, final
 import torch
 
 from headcount.artifact.comparing import Data
-from headcount.artifact.head_card import write_head_card
-from headcount.artifact.making import certify, heads_record
+from headcount.artifact.making import certify, heads_record, write_head_card
 from headcount.artifact.saving import write_model
 from headcount.artifact.staging import FINETUNED, forget_run, staged
 from headcount.compaction import Projection, relative, restorable, restored

@@ -16,18 +16,22 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.artifact.comparing import Data, Run, compare, runner
-from headcount.artifact.head_card import write_head_card
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
 from headcount.artifact.surviving_roles import DenseAnalysis
 from headcount.compaction import compact
-from headcount.core import Plan, Progress, silent
+from headcount.core import Plan, Progress, silent, write_readable
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, device_map_of, load
 from headcount.pruning import Pruned
-from headcount.results import Certificate, Comparison, PruneRecord, weights_sha256
-from headcount.speed import cache_record
+from headcount.reports import head_card
+from headcount.results import Certificate, Comparison, PruneRecord, SpeedRecord, weights_sha256
+from headcount.speed import Speed, cache_record
+from headcount.speed import record as speed_record
 from headcount.tap import SampleRun, Tap, input_device, is_spread, sample_runs
+
+CARD = "README.md"
+"""Name of the head card."""
 
 
 def save_compact(
@@ -172,3 +176,21 @@ def save_pruned(
         write_head_card(staging, record)
     forget_run(folder, COMPACT)
     return record
+
+
+def write_head_card(folder: Path, record: PruneRecord) -> None:
+    """Write the card and, last, the record."""
+    write_readable(folder / CARD, head_card(record).markdown())
+    record.write(folder)
+
+
+def add_speed(folder: Path, speed: Speed) -> None:
+    """Add a measured speed to the record and the card of a pruned model.
+
+    Raises:
+        InputError: if the folder holds no pruned model.
+    """
+    record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
+    if (folder / Certificate.FILE).exists() and not Certificate.read(folder).holds_for(folder):
+        record = replace(record, comparisons=())
+    write_head_card(folder, record)

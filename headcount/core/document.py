@@ -146,6 +146,8 @@ class Table:
 
         >>> Table(("head", "share", "of"), (("enc.0.1", "4 % (2 to 6)", "–"),), "").is_number
         (False, True, True)
+        >>> Table(("change",), (("−2.00*",),), "a significant change").is_number
+        (True,)
         """
         columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.headers)
         return tuple(any(each) and all(map(_is_number, filter(None, each))) for each in columns)

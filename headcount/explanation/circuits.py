@@ -99,17 +99,24 @@ class Together:
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
         random_N = effect_NS[:, 1:].mean(1)
-        _, low, high = mean_within(effect_NS[:, 0] - singles_N)
+        value, low, high = mean_within(effect_NS[:, 0])
+        _, excess_low, excess_high = mean_within(effect_NS[:, 0] - singles_N)
+        random, random_low, random_high = mean_within(random_N)
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
-            self.effect,
-            self.ranking,
-            self.size,
-            " | ".join(names),
-            *mean_within(effect_NS[:, 0]),
-            float(singles_N.mean()),
-            *(low, high),
-            *mean_within(random_N),
+            effect=self.effect,
+            ranking=self.ranking,
+            heads=self.size,
+            names=" | ".join(names),
+            value=value,
+            low=low,
+            high=high,
+            singles=float(singles_N.mean()),
+            excess_low=excess_low,
+            excess_high=excess_high,
+            random=random,
+            random_low=random_low,
+            random_high=random_high,
             random_least=float(sets_S.min()),
             random_most=float(sets_S.max()),
             preferred=float(preferred_S[0]),

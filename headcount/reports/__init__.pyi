@@ -13,6 +13,7 @@ from .documents.confirmation import confirmation_document as confirmation_docume
 from .documents.curve import curve_of as curve_of
 from .documents.curve import numbers_table as numbers_table
 from .documents.explanation_summary import explanation_summary as explanation_summary
+from .documents.head_card import head_card as head_card
 from .figures.figures import write_figures as write_figures
 from .figures.maps import draw_numbers as draw_numbers
 from .matching import match_heads as match_heads

@@ -26,6 +26,12 @@ def quick(monkeypatch: pytest.MonkeyPatch, one_format: None) -> None:
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
 
 
+@pytest.fixture
+def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no page of an analysis, which takes as long as a small analysis itself."""
+    monkeypatch.setattr("headcount.reports.write_report", lambda out: out / "report.html")
+
+
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved tiny encoder."""

@@ -13,6 +13,8 @@ from tests.cli.test_long_work import SMALL, same_results, until
 from tests.forked import ranks
 from tests.hosts import two_hosts
 
+pytestmark = pytest.mark.usefixtures("without_page")
+
 ANALYZE = ("--limit", 20, *SMALL)
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import SAMPLE, headcount
 from tests.forked import Forked, ranks
 
+pytestmark = pytest.mark.usefixtures("without_page")
+
 SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
 

@@ -94,20 +94,27 @@ def test_what_cannot_be_split(folder: Path) -> None:
         check_divides(config, 3)
 
 
+ALIKE = ("importance.ablation", "importance.gradient")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process says of the whole model."""
+    held, out = loaded(LLAMA), tmp_path_factory.mktemp("alone")
+    return {name: CASES[name](held, {}, out) for name in ALIKE} | {"shared": shared(held)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("device", "number"), [("tp:2", 4), ("tp", 2), ("plan", 2)])
 def test_copies_of_a_split_model_share_work(
-    device: str, number: int, folder: Path, tmp_path: Path
+    device: str, number: int, folder: Path, alone: dict[str, Any], tmp_path: Path
 ) -> None:
     """Two processes have one model; two such pairs do other batches, and all get all numbers."""
-    names = ("importance.ablation", "importance.gradient")
-    every = said(tmp_path, number, folder, device, tmp_path, "shared", *names)
-    alone = shared(loaded(LLAMA))
+    every = said(tmp_path, number, folder, device, tmp_path, "shared", *ALIKE)
     passes = [each["shared"]["passes"] for each in every]
-    assert passes[0::2] == passes[1::2] and sum(passes[0::2]) == alone["passes"] > 20
-    assert min(passes) > 0.3 * alone["passes"], "each pair has its share"
-    expected = {"shared": alone["heads"]}
-    expected |= {name: CASES[name](loaded(LLAMA), {}, tmp_path) for name in names}
+    assert passes[0::2] == passes[1::2] and sum(passes[0::2]) == alone["shared"]["passes"] > 20
+    assert min(passes) > 0.3 * sum(passes[0::2]), "each pair has its share"
+    expected = alone | {"shared": alone["shared"]["heads"]}
     for found in (each | {"shared": each["shared"]["heads"]} for each in every):
         for name in expected:
             assert apart(numbers(found[name]), numbers(expected[name])) <= SAME.get(name, 1e-6)

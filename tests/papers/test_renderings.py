@@ -43,7 +43,7 @@ from tests.papers.reproduce import (
     test_voita2019evolution,
 )
 from tests.reports.run_folder import Wish, write_run
-from tests.reports.test_renderers import assert_all_say
+from tests.reports.test_renderers import assert_all_say, words_of
 from tests.speed.test_write import speed
 
 ABLATED = test_michel2019.ablated()
@@ -145,4 +145,5 @@ def _check(document: Document) -> None:
     assert {Table, Text} <= kinds, "something is said"
     page = re.sub(r"<svg.*?</svg>", "", document_page(document), flags=re.S)
     assert_all_say(document, page)
-    assert "**" not in document.markdown(), "no markup in what blocks say"
+    for words in words_of(document, 10**6):
+        assert "**" not in words and "`" not in words, "no markup in what blocks say"

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headcount.artifact.head_card import card
 from headcount.artifact.surviving_roles import old_names, survivals
 from headcount.core import Head, Heads, Plan
 from headcount.importance import score_deltas
 from headcount.pruning import changes
 from headcount.pruning.before_after import drop, evaluate_gated, slices
+from headcount.reports import head_card as card
 from headcount.results import (
     ChoiceRecord,
     Comparison,
@@ -190,7 +190,7 @@ def test_the_card_never_shows_a_p_that_its_interval_contradicts() -> None:
     text = card_of(data_sets={"test": DataSetChange(1200, bleu, loss)})
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     p_of = {cells[1].strip(): cells[-2].strip() for cells in rows}
-    assert (p_of["bleu"], p_of["loss"]) == ("–", "0.040")
+    assert (p_of["BLEU"], p_of["loss"]) == ("–", "0.040")
     assert "p &lt; 0.05 where the interval leaves 0 out" in text
 
 

@@ -1,10 +1,11 @@
 """What pruning left: which heads a pruned model keeps, and every number before and after."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from headcount import numbers
-from headcount.core import Block, Document, Heading, Table, Text, Warned
+from headcount.core import Document, Heading, Table, Text, Warned
+from headcount.reports.documents.head_card import measured_blocks
 from headcount.reports.kinds import NEITHER, counted, leading
 from headcount.reports.names import SITE_TITLES
 from headcount.results import (
@@ -12,7 +13,6 @@ from headcount.results import (
     Analysis,
     MetricChange,
     PruneRecord,
-    Survival,
     pruned_warnings,
 )
 
@@ -29,12 +29,10 @@ def pruned_document(run: Analysis) -> Document | None:
         "Before and after pruning",
         (
             Text(pruned_answer(run), "lede"),
-            *map(Text, _facts(record)),
-            *_changes(record),
+            *measured_blocks(record),
             Heading("Which functions survive"),
             Text("Number of heads by what leads them in the dense model."),
             kept_table(run, {"pruned": record.kept}),
-            *_survivals(record.functions or ()),
             *map(Warned, (*record.warnings, *pruned_warnings(run.record, record))),
         ),
     )
@@ -65,63 +63,17 @@ def _drop(record: PruneRecord) -> list[str]:
             change = record.data_sets[key].score
             name = METRICS.get(change.name, change.name)
             name = "the loss" if name == "loss" else name
-            verb = "rises" if change.change > 0 else "drops"
             before, after, by, interval, _ = change.cells
-            ends = f" (95\u202f% {interval})" if math.isfinite(change.low) else ""
-            return [f"On {data}, {name} {verb} from {before} to {after}, a change of {by}{ends}."]
+            says = f"On {data}, {name} {_verb(change)} from {before} to {after}, a change of {by}"
+            return [f"{says} (95\u202f% {interval})." if math.isfinite(change.low) else f"{says}."]
     return []
 
 
-def _changes(record: PruneRecord) -> Iterator[Block]:
-    """Every number of the dense and of the pruned model; none without data."""
-    control = record.pipeline.control if record.pipeline is not None else None
-    rows = list[tuple[str, ...]]()
-    for key, data in DATA:
-        if key not in record.data_sets:
-            continue
-        found = record.data_sets[key]
-        metrics = [found.loss] if found.score.name == "loss" else [found.score, found.loss]
-        rows += [_change(each, data) for each in metrics]
-        if control is not None and key in control.data_sets:
-            against = control.data_sets[key].pruned
-            rows.append(_change(against.score, f"{data}, against the control"))
-    if rows:
-        yield Heading("Numbers before and after")
-        yield Table.of(("number", "dense", "pruned", "change", "95 % interval", "p"), rows)
-
-
-def _change(change: MetricChange, data: str) -> tuple[str, ...]:
-    return (f"{METRICS.get(change.name, change.name)}, {data}", *change.cells)
-
-
-def _survivals(functions: Sequence[Survival]) -> Iterator[Block]:
-    """What became of the heads of each role; nothing unless the pruned model was analysed."""
-    rows = [
-        (
-            found.role,
-            numbers.count(found.before),
-            numbers.count(len(found.kept)),
-            " ".join(found.taken_over or ()) or numbers.UNKNOWN,
-        )
-        for found in functions
-        if found.kept is not None
-    ]
-    if rows:
-        yield Heading("Roles in the pruned model")
-        yield Table.of(("role", "heads before", "still have it", "taken over by"), rows)
-
-
-def _facts(record: PruneRecord) -> list[str]:
-    facts = []
-    if record.kept_stages:
-        facts.append(f"Compensated by {numbers.listed([*record.kept_stages])}.")
-    if record.ceiling is not None:
-        tokens = numbers.of(record.ceiling.tokens, "token", "tokens")
-        facts.append(
-            f"By its FLOPs, one forward pass of {tokens} can be at most "
-            f"{record.ceiling.value:.2f} times as fast."
-        )
-    return facts
+def _verb(change: MetricChange) -> str:
+    """What a number does, unless its interval leaves that open."""
+    if change.low <= 0 <= change.high:
+        return "may stay as it is: it goes"
+    return "rises" if change.change > 0 else "drops"
 
 
 def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:

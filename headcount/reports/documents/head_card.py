@@ -1,13 +1,11 @@
-"""Head card: the README of a pruned model's folder, made from the record of the pruning.
+"""Head card: the README of a pruned model's folder, and what the page says of a pruned model.
 
 It reports which heads were pruned and why, scores before and after with intervals, the comparison
 of the compact with the gated model, which functions survived, and the measured speed beside its
-ceiling. Later measurements and exports are added to the record, and the card is rewritten.
+ceiling.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from headcount import numbers
@@ -21,57 +19,38 @@ from headcount.core import (
     Text,
     Warned,
     amount,
-    write_readable,
 )
 from headcount.results import (
-    Certificate,
+    METRICS,
     ChoiceRecord,
     ControlChange,
     DataSetChange,
     PruneRecord,
     SliceChange,
     SpeedCase,
-    SpeedRecord,
 )
-from headcount.speed import Speed
-from headcount.speed import record as speed_record
-
-CARD = "README.md"
 
 
-def write_head_card(folder: Path, record: PruneRecord) -> None:
-    """Write the card and, last, the record."""
-    write_readable(folder / CARD, card(record).markdown())
-    record.write(folder)
-
-
-def add_speed(folder: Path, speed: Speed) -> None:
-    """Add a measured speed to the record and the card of a pruned model.
-
-    Raises:
-        InputError: if the folder holds no pruned model.
-    """
-    record = replace(PruneRecord.read(folder), speed=SpeedRecord.of(speed_record(speed)))
-    if (folder / Certificate.FILE).exists() and not Certificate.read(folder).holds_for(folder):
-        record = replace(record, comparisons=())
-    write_head_card(folder, record)
-
-
-def card(record: PruneRecord) -> Document:
+def head_card(record: PruneRecord) -> Document:
     """The head card; a model made from a plan has fewer sections."""
     return Document(
         f"{record.model}, {_left(record)}",
         (
             *_about(record),
             *_heads(record),
-            *_numbers(record, "test", "test set"),
-            *_numbers(record, "dev", "development set"),
-            *_stages(record),
-            *_equality(record),
-            *_functions(record),
-            *_speed(record),
+            *measured_blocks(record),
         ),
     ).ending(record.warnings, str(record.signature or ""))
+
+
+def measured_blocks(record: PruneRecord) -> Iterator[Block]:
+    """Every number before and after, what the certificate compared, roles, and speed."""
+    yield from _numbers(record, "test", "test set")
+    yield from _numbers(record, "dev", "development set")
+    yield from _stages(record)
+    yield from _equality(record)
+    yield from _functions(record)
+    yield from _speed(record)
 
 
 def _left(record: PruneRecord) -> str:
@@ -195,7 +174,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
     beside = None if control is None else control.data_sets.get(key)
     yield Heading(f"Before and after, {title} ({amount(found.examples, 'example')})")
     headers = ("", "before", "after", "change", "95 % interval", "p")
-    rows = [[each.name, *each.cells] for each in (found.score, found.loss)]
+    rows = _change_rows(found)
     yield Table.of(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
         lacks = any(training.lacks_teacher for training in control.trainings)
@@ -228,11 +207,17 @@ def _chosen_on_dev(record: PruneRecord) -> str:
     return " and ".join(parts)
 
 
-def _control_rows(control: ControlChange) -> list[list[str]]:
-    def rows(name: str, found: DataSetChange | SliceChange) -> list[list[str]]:
-        return [[f"{name}: {each.name}", *each.cells] for each in (found.score, found.loss)]
+def _change_rows(found: DataSetChange | SliceChange, of: str = "") -> list[list[str]]:
+    """The score, and the loss if that is another number."""
+    changes = [found.loss] if found.score.name == "loss" else [found.score, found.loss]
+    return [[f"{of}{METRICS.get(each.name, each.name)}", *each.cells] for each in changes]
 
-    return [*rows("control", control.trained), *rows("from control to pruned", control.pruned)]
+
+def _control_rows(control: ControlChange) -> list[list[str]]:
+    return [
+        *_change_rows(control.trained, "control: "),
+        *_change_rows(control.pruned, "from control to pruned: "),
+    ]
 
 
 def _slice_row(name: str, part: SliceChange) -> list[str]:

@@ -19,6 +19,7 @@ from headcount.reports.kinds import NEITHER, leading
 from headcount.reports.page.compare_view import agreement_by_chance, compare_view
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
+from tests.reports.labelled import tables_of
 from tests.reports.run_folder import Wish, write_run
 from tests.reports.test_profile_view import TRAIT
 
@@ -35,8 +36,7 @@ def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
 def table_of(runs: tuple[Analysis, Analysis], label: str) -> Table:
     """A table of the document."""
     shown = comparison_document(*runs, compare(*runs), ("news", "captions"))
-    (found,) = [each for each in shown.blocks if isinstance(each, Table) and each.label == label]
-    return found
+    return tables_of(shown)[label]
 
 
 @pytest.fixture(scope="module")

@@ -111,6 +111,8 @@ class Code:
     """A signature or a command, in one line."""
 
     text: str
+    is_signature: bool = False
+    """Whether it is a signature, which a page says before it."""
 
 
 @final
@@ -187,7 +189,7 @@ class Document:
     def ending(self, warnings: Iterable[str], signature: str) -> "Document":
         """The document, without empty paragraphs, and the warnings and signature of its result."""
         blocks = (each for each in self.blocks if not isinstance(each, Text) or each.text)
-        signed = [Code(signature)] if signature else []
+        signed = [Code(signature, is_signature=True)] if signature else []
         return replace(self, blocks=(*blocks, *map(Warned, warnings), *signed))
 
     def as_part(self) -> tuple[Block, ...]:

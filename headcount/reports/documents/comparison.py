@@ -323,7 +323,7 @@ def _methods(one: Analysis, other: Analysis, names: Names) -> Iterator[Block]:
         yield Table.of(("fact", *names), rows)
     for name, run in zip(names, (one, other), strict=True):
         yield Heading(f"Signature of {name}")
-        yield Code(run.record.signature)
+        yield Code(run.record.signature, is_signature=True)
 
 
 def _facts(run: Analysis) -> dict[str, str]:

@@ -199,7 +199,7 @@ def methods_document(run: Analysis) -> Document:
                 is_detail=True,
             ),
             Heading("Signature"),
-            Code(record.signature),
+            Code(record.signature, is_signature=True),
             Text(
                 "Two results can be compared when their signatures differ only in what you meant "
                 "to change."

@@ -11,7 +11,6 @@ from headcount.reports.names import SITE_TITLES
 from headcount.results import (
     METRICS,
     Analysis,
-    MetricChange,
     PruneRecord,
     pruned_warnings,
 )
@@ -64,16 +63,12 @@ def _drop(record: PruneRecord) -> list[str]:
             name = METRICS.get(change.name, change.name)
             name = "the loss" if name == "loss" else name
             before, after, by, interval, _ = change.cells
-            says = f"On {data}, {name} {_verb(change)} from {before} to {after}, a change of {by}"
-            return [f"{says} (95\u202f% {interval})." if math.isfinite(change.low) else f"{says}."]
+            may_be_chance = change.low <= 0 <= change.high
+            verb = "goes" if may_be_chance else "rises" if change.change > 0 else "drops"
+            ends = f" (95\u202f% {interval})" if math.isfinite(change.low) else ""
+            ends += ", which may be chance" if may_be_chance else ""
+            return [f"On {data}, {name} {verb} from {before} to {after}, a change of {by}{ends}."]
     return []
-
-
-def _verb(change: MetricChange) -> str:
-    """What a number does, unless its interval leaves that open."""
-    if change.low <= 0 <= change.high:
-        return "may stay as it is: it goes"
-    return "rises" if change.change > 0 else "drops"
 
 
 def kept_table(run: Analysis, choices: Mapping[str, Collection[str]]) -> Table:

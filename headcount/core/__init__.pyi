@@ -34,8 +34,6 @@ from .document import Heading as Heading
 from .document import Table as Table
 from .document import Text as Text
 from .document import Warned as Warned
-from .document import code as code
-from .document import literal as literal
 from .document import table as table
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError

@@ -6,7 +6,6 @@ from .comparison import PruningOrder as PruningOrder
 from .comparison import compare as compare
 from .comparison import pruning_orders as pruning_orders
 from .documents.comparison import comparison_document as comparison_document
-from .documents.comparison import matching_document as matching_document
 from .documents.comparison import matching_sentence as matching_sentence
 from .documents.comparison import matching_title as matching_title
 from .documents.confirmation import confirmation_document as confirmation_document

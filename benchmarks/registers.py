@@ -24,6 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from headcount.tap import Counted, Reduction, Statistics, device_sweep
+from headcount.tap.attention_interface import Call
 from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.kernel_triton import Triton
 from headcount.tap.seen_keys import MaskFacts
@@ -98,7 +99,7 @@ def recorded(case: Case) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]
     tensors = (query, query[:, :2], query[:, :2], mask)
     module = nn.Module()
     vars(module)["num_key_value_groups"] = 2
-    call = AttentionCall(module, *tensors, kwargs, MaskFacts(mask))
+    call = AttentionCall(Call(module, *tensors, kwargs), MaskFacts(mask))
     is_token = torch.ones(2, NUM_TOKENS, dtype=torch.bool)
     counted = Counted(is_token, is_token, is_token, is_token & (key % 17 > 0), (-2, -1, 0, 1, 2))
     columns = torch.zeros(2, 4, NUM_TOKENS, 6)

@@ -41,8 +41,8 @@ def main(arguments: Arguments) -> None:
     if arguments.more:
         more = Corpus(arguments.more, limit=arguments.limit)
         pairs += pairs_of_words(more, split_punctuation=True)
-    source = [" ".join(pair.source_words) + "\n" for pair in pairs]
-    target = [" ".join(pair.target_words) + "\n" for pair in pairs]
+    source = [" ".join(pair.source.words) + "\n" for pair in pairs]
+    target = [" ".join(pair.target.words) + "\n" for pair in pairs]
     names = ("forward", "reverse", "both", "any")
     files = {name: arguments.out.with_name(f"{arguments.out.name}-{name}.links") for name in names}
     Aligner().align(source, target, str(files["forward"]), str(files["reverse"]))

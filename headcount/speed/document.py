@@ -44,7 +44,7 @@ def speed_document(speed: Speed, names: tuple[str, str]) -> Document:
     return Document(
         f"Speed of {names[1]} beside {names[0]}",
         (
-            Table.of(("", *names), size_rows(speed.dense, speed.pruned), "Sizes"),
+            Table.of(("size", *names), size_rows(speed.dense, speed.pruned), "Sizes"),
             Text(
                 "Mean ratios of times within rounds, in which the two models took turns. The "
                 "ceiling is the ratio of their FLOPs."

@@ -44,4 +44,4 @@ def test_text_is_no_markup() -> None:
 
 def test_an_ending_drops_empty_paragraphs() -> None:
     ended = Document("T", (Text(""), Text("a"))).ending(["w"], "s")
-    assert ended.blocks == (Text("a"), Warned("w"), Code("s"))
+    assert ended.blocks == (Text("a"), Warned("w"), Code("s", is_signature=True))

@@ -32,7 +32,7 @@ from headcount.tap import (
     Kernel,
     Reduction,
     Tap,
-    asked,
+    listener,
     seen_keys,
 )
 from headcount.tap.kernel_sweep import Sweep
@@ -135,7 +135,7 @@ def test_cutting_padding_off_changes_nothing(name: str, monkeypatch: pytest.Monk
     for batch in batches(name):
         attention = attend(batch)
         with monkeypatch.context() as patch:
-            patch.setattr(asked, "MIN_PART", 1)
+            patch.setattr(listener, "MIN_PART", 1)
             in_parts = attend(batch)
         for measure in MEASURES:
             if measure.applies(attention):

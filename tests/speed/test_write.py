@@ -43,7 +43,7 @@ def test_tables() -> None:
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in speed_document(speed(), ("base", "small")).markdown().splitlines()
     ]
-    assert ["", "base", "small"] in rows
+    assert ["size", "base", "small"] in rows
     assert ["parameters", "2,500,000", "2,000,000"] in rows
     assert ["weights on disk, MB", "–", "8.10"] in rows
     gain = ["generate", "4", "16 + 8", "1.21 (1.18–1.24)", "1.00 (0.92–1.08)", "1.40", "53"]

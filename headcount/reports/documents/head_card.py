@@ -132,7 +132,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
     order = sorted(scores, key=lambda head: scores[head])
     are_pruned = set(record.pruned)
     yield Table.of(
-        ("head", "score", ""),
+        ("head", "score", "fate"),
         (
             (head, f"{scores[head]:.4g}", "pruned" if head in are_pruned else "kept")
             for head in order
@@ -173,7 +173,7 @@ def _numbers(record: PruneRecord, key: str, title: str) -> Iterator[Block]:
     control = None if record.pipeline is None else record.pipeline.control
     beside = None if control is None else control.data_sets.get(key)
     yield Heading(f"Before and after, {title} ({amount(found.examples, 'example')})")
-    headers = ("", "before", "after", "change", "95 % interval", "p")
+    headers = ("number", "before", "after", "change", "95 % interval", "p")
     rows = _change_rows(found)
     yield Table.of(headers, rows if beside is None else rows + _control_rows(beside))
     if control is not None and beside is not None:
@@ -266,7 +266,13 @@ def _equality(record: PruneRecord) -> Iterator[Block]:
         ]
         for each in compared
     ]
-    headers = ("", "examples", "largest difference", "share of the largest output", "tolerance")
+    headers = (
+        "compared",
+        "examples",
+        "largest difference",
+        "share of the largest output",
+        "tolerance",
+    )
     yield Table.of(headers, rows)
     if runs := dict.fromkeys(run for each in compared for run in each.runs):
         yield Text(f"The models were also compared on short random batches: {', '.join(runs)}.")

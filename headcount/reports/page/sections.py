@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.core import Document, Table
+from headcount.core import Document, Table, amount
 from headcount.importance import Assessment
 from headcount.reports.documents.alignment import alignment_document
 from headcount.reports.documents.cache import cache_document
@@ -65,7 +65,7 @@ def heads_document(heads: Sequence[HeadRow]) -> Document:
     )
     headers = ("head", "roles", *(each.label for each in columns))
     abouts = ("", "", *(each.about for each in columns))
-    title = f"Table of all {len(heads)} heads"
+    title = f"Table of all {amount(len(heads), 'head')}"
     table = Table.of(headers, rows, title, is_detail=True, abouts=abouts)
     return Document("All numbers", (table,))
 

@@ -38,8 +38,12 @@ LEFT_OUT = ("timings", "seconds", "versions", "files", "sha256", "created", "his
 """Fields of records that two runs of one version do not share."""
 TIMES = re.compile(r"[\d,.]+ (tokens|examples|steps)/s|[\d,.]+ (s|ms|seconds|minutes)\b")
 """Times in printed lines."""
-TIMED = re.compile(r'<dd>[\d.e+]+</dd>|"\w+_s": |.*\bforward, |<dd>gradient |─+$')
+TIMED = re.compile(r'"\w+_s": |.*\bforward, |─+$')
 """Lines that hold nothing else."""
+FACTS = re.compile(
+    r'<summary>Timings</summary>.*?</details>|<th scope="row">seconds</th>.*?</td>', re.DOTALL
+)
+"""Tables and rows of a page that hold nothing else."""
 
 Step = tuple[str, tuple[object, ...]]
 """The name of a step, and its command."""
@@ -271,7 +275,8 @@ def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _words(path: Path) -> list[str]:
-    text = TIMES.sub("TIME", path.read_text(encoding="utf-8", errors="replace"))
+    text = FACTS.sub("", path.read_text(encoding="utf-8", errors="replace"))
+    text = TIMES.sub("TIME", text)
     lines = re.sub(r"(</\w+>)", r"\1\n", text).splitlines()
     return [" ".join(line.split()) for line in lines if not TIMED.match(line.strip())]
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -85,6 +86,29 @@ def test_scores_and_analysis_share_a_table(tmp_path: Path):
     assert read_run(folder).importance == SCORES
     assessed(folder, 2.0)
     assert read_run(folder).rows[0].values["gradient"] == 2.0
+
+
+def test_scores_outlive_another_analysis_of_the_model(tmp_path: Path):
+    """Each record seals its own columns of the table."""
+    folder = assessed(analysed(tmp_path / "one"))
+    again = Analysis.read(analysed(tmp_path / "other", 0.25))
+    again.write(folder, keep_scores=True)
+    run = read_run(folder)
+    assert run.importance == SCORES
+    assert (run.rows[0].values["gradient"], run.rows[0].values["confidence"]) == (1.0, 0.25)
+
+
+def test_scores_of_another_model_are_refused(tmp_path: Path):
+    folder = analysed(tmp_path)
+    other = HeadTable.of(Heads({"encoder.self": (2, 2)}), {"gradient": [1.0] * 4})
+    with pytest.raises(
+        InputError, match=r"this model \(4 heads, enc.0.0 to enc.1.1\) in .*5 heads"
+    ):
+        Assessment(SCORES, other).write(folder)
+    trained = replace(SCORES, signature="headcount:0.1.0|revision:xyz")
+    with pytest.raises(InputError, match=r"revision xyz\) in .*run.json, got one with other"):
+        Assessment(trained, HeadTable.read(folder / "heads.parquet")).write(folder)
+    assert read_run(folder).importance is None
 
 
 def test_scores_of_another_assessment_are_refused(tmp_path: Path):

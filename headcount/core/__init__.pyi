@@ -1,12 +1,6 @@
-from .display import Progress as Progress
-from .display import ProgressBars as ProgressBars
-from .display import Steps as Steps
-from .display import Stopwatch as Stopwatch
 from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card
 from .display import drawn_html as drawn_html
-from .display import silent as silent
-from .display import silent_steps as silent_steps
 from .display import small_table as small_table
 from .distributed import SHARING as SHARING
 from .distributed import check_alike as check_alike
@@ -108,6 +102,12 @@ from .paths import inside as inside
 from .paths import name_of as name_of
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
+from .progress import Progress as Progress
+from .progress import ProgressBars as ProgressBars
+from .progress import Steps as Steps
+from .progress import Stopwatch as Stopwatch
+from .progress import silent as silent
+from .progress import silent_steps as silent_steps
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder

@@ -14,7 +14,6 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
-from headcount.core.display import Steps
 from headcount.core.distributed import (
     is_alone,
     own_unit,
@@ -25,6 +24,7 @@ from headcount.core.distributed import (
 )
 from headcount.core.errors import InputError, OtherRunError
 from headcount.core.files import START_AGAIN
+from headcount.core.progress import Steps
 
 T = TypeVar("T")
 R = TypeVar("R")

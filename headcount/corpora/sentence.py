@@ -69,7 +69,7 @@ class Sentence:
         return TEXTS if self.image is None else IMAGES
 
     def check_is(self, read: Inputs) -> None:
-        """Check that it is of the kind that a model reads.
+        """Check that a model reads sentences of this kind.
 
         Raises:
             CorpusError: if it is not.

@@ -94,7 +94,7 @@ class SkillOptions:
             )
 
     def check(self, heads: int) -> None:
-        """Check that a model of so many heads has those that are to be removed.
+        """Check that the heads to remove exist in a model with this many heads.
 
         Raises:
             InputError: if it has fewer.

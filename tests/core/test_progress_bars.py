@@ -6,7 +6,7 @@ from typing import Any
 import IPython.display
 import pytest
 
-from headcount.core import InputError, ProgressBars, display
+from headcount.core import InputError, ProgressBars, progress
 
 
 class Cell:
@@ -38,7 +38,7 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
 
 def test_a_bar_for_each_stage(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.1, 0.3, 0.35, 7.0, 8.0, 9.0])
-    monkeypatch.setattr(display, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     report = ProgressBars()
     for done in (1, 2, 3, 2000):
         report("a <b>", done, 2000)

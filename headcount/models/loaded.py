@@ -22,6 +22,7 @@ from headcount.tap import (
     examine,
     input_device,
     model_of,
+    positions_of,
     without_cache,
 )
 
@@ -207,12 +208,11 @@ def check_has_heads(loaded: Loaded) -> None:
 
 
 def max_length(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int | None:
-    """The smaller of the limits of the tokenizer and the model's position table."""
+    """The smaller of the limits of the tokenizer and the model's positions."""
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _NO_LIMIT:
         limits.append(tokenizer.model_max_length)
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if isinstance(positions, int) and positions > 0:
+    if (positions := positions_of(model.config.get_text_config())) is not None:
         limits.append(positions - _before_positions(model))
     return min(limits, default=None)
 

@@ -28,6 +28,7 @@ from headcount.core import Head, Heads, InputError, ModelError, Plan, amount, re
 from headcount.models.compact_checkpoint import is_compact
 from headcount.models.model_files import place_of
 from headcount.models.sentence_transformer import transformer_folder
+from headcount.tap import positions_of
 
 LAYERS = 200
 """Largest number of layers in any case, since layers may share tensors (ALBERT)."""
@@ -241,8 +242,7 @@ class Stated:
             options = {"subfolder": inside, "trust_remote_code": trust_remote_code}
             config = AutoConfig.from_pretrained(place, **options)
             text = config.get_text_config()
-            positions = _numbers(text, "max_position_embeddings")[0]
-            return cls(name, grids_of(config), positions or None)
+            return cls(name, grids_of(config), positions_of(text))
         return cls(name)
 
     def check_plan(self, plan: Plan) -> None:

@@ -54,6 +54,7 @@ from .placement import weights_of as weights_of
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import SampleRun as SampleRun
 from .sample_inputs import outputs as outputs
+from .sample_inputs import positions_of as positions_of
 from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
 from .sample_inputs import sample_runs as sample_runs

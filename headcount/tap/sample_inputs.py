@@ -198,12 +198,35 @@ def _padded(model: PreTrainedModel, length: int, generator: torch.Generator) -> 
     return {"input_ids": ids, "attention_mask": mask}
 
 
+def positions_of(config: PreTrainedConfig) -> int | None:
+    """Number of positions that a text model has, as far as its configuration says.
+
+    Where rotary positions are stretched (YaRN and its kind), configurations state the limit before
+    or after the stretching: it is the larger of `max_position_embeddings` and of
+    `factor * original_max_position_embeddings`.
+    """
+    stated = getattr(config, "max_position_embeddings", None)
+    rotary = getattr(config, "rope_parameters", None) or {}
+    kinds = [each for each in rotary.values() if isinstance(each, dict)] or [rotary]
+    found = [stated, *map(_stretched, kinds)]
+    return max((each for each in found if isinstance(each, int) and each > 0), default=None)
+
+
+def _stretched(rotary: Mapping[str, Any]) -> int | None:
+    """The number of positions that rotary positions are stretched to, if they are."""
+    factor, original = rotary.get("factor"), rotary.get("original_max_position_embeddings")
+    if isinstance(factor, int | float) and isinstance(original, int):
+        return int(factor * original)
+    return None
+
+
 def _num_positions(model: PreTrainedModel) -> int:
-    """Number of tokens that a text model has positions for, as far as its configuration says."""
-    config = model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
-    found = getattr(config, "max_position_embeddings", None)
+    """Number of tokens that a text model can take, at least of those that are checked."""
+    found = positions_of(
+        model.config.get_text_config(decoder=model.config.is_encoder_decoder or None)
+    )
     # RoBERTa's relatives count positions from the padding's row on
-    return found - 2 if isinstance(found, int) and found > 2 + LENGTHS[0] else CHECKED_LENGTH
+    return found - 2 if found is not None and found > 2 + LENGTHS[0] else CHECKED_LENGTH
 
 
 def _main_input(model: PreTrainedModel) -> str:

@@ -62,7 +62,9 @@ More of what commands do:
     training: fine-tuning without the measurements around it (`training.finetune`)
 
 Errors that a user can fix:
-    InputError, of which CorpusError and ModelError are kinds
+    InputError, of which CorpusError, ModelError and ConsentError are kinds
+    accepting: go on inside a `with` block where a ConsentError would be raised, since something
+        takes very long, or is lost
 
 Importing headcount takes no time: what a name needs, torch included, is imported when it is used.
 

@@ -19,6 +19,7 @@ from headcount.cli.stopping import advice, stoppable
 from headcount.core import (
     SHARING,
     InputError,
+    accepting,
     amount,
     check_known,
     check_single_process,
@@ -168,12 +169,13 @@ GROUPS = {
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 """The module and class of every command."""
 
-QUIET, JSON, CSV, TAKE_OVER = "--quiet", "--json", "--csv", "--take-over"
+QUIET, JSON, CSV, TAKE_OVER, YES = "--quiet", "--json", "--csv", "--take-over", "--yes"
 EVERYWHERE = {
     QUIET: "Print warnings and errors only.",
     JSON: "Print the run's record instead of a summary.",
     CSV: "Write a CSV beside each table.",
     TAKE_OVER: "Take over a folder that a process held which has ended, on disks without locks.",
+    YES: "Go on where headcount refuses what takes very long, or loses something.",
 }
 """Options of every command, with their help."""
 
@@ -322,7 +324,11 @@ def _run(arguments: list[str]) -> int:
                 check_single_process()
             record = record_of(words[0], command) if as_json else None
             copied = tables_of(words[0], command) if CSV in arguments else None
-            with quietly(quiet or as_json), taking_over(TAKE_OVER in arguments):
+            with (
+                quietly(quiet or as_json),
+                taking_over(TAKE_OVER in arguments),
+                accepting(YES in arguments),
+            ):
                 status, is_main = _finish(command)
                 if copied is not None and is_main and status == 0:
                     _write_csv(copied)
@@ -394,5 +400,6 @@ def _print_commands() -> None:
     console.print(
         f"{QUIET} prints warnings and errors only, {JSON} the run's record; {CSV} writes a\n"
         f"CSV beside each table; {TAKE_OVER} takes over a folder whose process has ended.\n"
+        f"{YES} goes on where headcount refuses what takes very long, or loses something.\n"
         f"headcount --version; headcount {COMPLETION} bash (or zsh) for tab completion."
     )

@@ -37,7 +37,7 @@ from headcount.cli.console import (
     shown,
 )
 from headcount.cli.frame import BesideCommand, Command, Flat, Measuring
-from headcount.core import CorpusError, InputError, ResumePolicy, amount
+from headcount.core import CorpusError, InputError, ResumePolicy, amount, check_accepted
 from headcount.corpora import Corpus, check_frequencies, read_documents, read_links
 from headcount.probes import AlignmentOptions, ClusterOptions, CoreferenceOptions, ProbeOptions
 
@@ -330,8 +330,6 @@ class Serve(DeviceArguments, Command):
     """Port to listen on; 0 takes a free one."""
     token: bool = True
     """Require the random token in the printed address."""
-    yes: bool = False
-    """Accept --no-token with a --host that other machines can reach."""
 
     def run(self) -> int:
         """Bind the port, load the model, print the address and answer."""
@@ -373,8 +371,9 @@ class Serve(DeviceArguments, Command):
 
     def _check_reach(self, address: "Address") -> None:
         """Check that a server without a token is out of other machines' reach."""
-        if not (self.token or self.yes or address.is_local):
-            raise InputError(
+        if not (self.token or address.is_local):
+            check_accepted(
                 f"Expected a token, since other machines can reach --host {self.host}, got "
-                "--no-token. Leave --no-token out, or accept it with --yes."
+                "--no-token",
+                "Leave --no-token out",
             )

@@ -1,3 +1,5 @@
+from .consent import accepting as accepting
+from .consent import check_accepted as check_accepted
 from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card
 from .display import drawn_html as drawn_html
@@ -29,6 +31,7 @@ from .document import Table as Table
 from .document import Text as Text
 from .document import Warned as Warned
 from .document import table as table
+from .errors import ConsentError as ConsentError
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError
 from .errors import ModelError as ModelError

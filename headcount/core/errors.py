@@ -17,5 +17,9 @@ class UnsuitedError(ModelError):
     """One of several methods can't choose heads of this model."""
 
 
+class ConsentError(InputError):
+    """Something takes very long, or loses something, and the user has not accepted it."""
+
+
 class OtherRunError(InputError):
     """A state belongs to a run with another model, data or options."""

@@ -72,8 +72,8 @@ def confirm(one: Analysis, other: Analysis) -> Confirmation:
 
     A role is found again if its trait reaches the first analysis's threshold over both halves of
     the other texts, and passes the test there, after Holm's correction for the roles asked about.
-    A relation for which the other texts chose another direction or subtype counts by its accuracy
-    on all of them.
+    A relation for which the other texts chose another direction or subtype, or which has too few
+    cases in one of their halves, counts by its accuracy on all of them.
 
     Args:
         one: the analysis that found the roles.
@@ -124,10 +124,11 @@ def _seen(
 ) -> _Seen:
     if kind_of_trait(row).needs == "repeats":
         return _Seen(math.nan, "measured on random tokens, not on texts", is_tested=False)
-    if there is None or there.verdict == "untested":
+    is_untested = there is None or there.verdict == "untested"
+    if row.relation is not None and (is_untested or not _is_same(row, there)):
+        return _of_relation(row, there, other, limits)
+    if is_untested:
         return _Seen(math.nan, _why_untested(row, there, other.record), is_tested=False)
-    if row.relation is not None and not _is_same(row, there):
-        return _of_relation(row, other, limits)
     if not _is_same(row, there):
         where = there.direction if there.offset is None else f"offset {there.offset:+d}"
         return _Seen(math.nan, f"looks most at {where} there")
@@ -141,15 +142,27 @@ def _is_same(row: TraitStrength, there: TraitStrength) -> bool:
     return one == other
 
 
-def _of_relation(row: TraitStrength, other: Analysis, limits: Thresholds) -> _Seen:
+def _of_relation(
+    row: TraitStrength, there: TraitStrength | None, other: Analysis, limits: Thresholds
+) -> _Seen:
     """The accuracy on all other texts of the relation and direction that were chosen here."""
     key = (row.head, row.relation, row.direction)
     least = max(limits.syntactic_cases, limits.test_cases)
-    for each in other.relation_rows or ():
-        if (each.head, each.relation, each.direction) == key and each.cases >= least:
-            score = limits.syntactic_excess(each.accuracy, each.baseline)
-            return _Seen(score, "another direction or subtype is better there")
-    return _Seen(math.nan, f"fewer than {least} cases there", is_tested=False)
+    rows = (
+        each
+        for each in other.relation_rows or ()
+        if (each.head, each.relation, each.direction) == key
+    )
+    found = next(rows, None)
+    if found is None:
+        return _Seen(math.nan, _why_untested(row, there, other.record), is_tested=False)
+    if found.cases < least:
+        return _Seen(math.nan, f"fewer than {least} cases there", is_tested=False)
+    score = limits.syntactic_excess(found.accuracy, found.baseline)
+    why = "too few cases in half of the texts there, so all count"
+    if there is not None and not _is_same(row, there):
+        why = "another direction or subtype was chosen there"
+    return _Seen(score, why)
 
 
 def _why_untested(row: TraitStrength, there: TraitStrength | None, other: RunRecord) -> str:
@@ -168,7 +181,7 @@ def _passing(
 ) -> list[bool]:
     """Whether each role passes the test there, corrected for all that are tested in the same cell.
 
-    A relation with another direction there has no test, and its accuracy counts alone.
+    A relation that has no test there counts by its accuracy alone.
     """
     known = [
         there.p

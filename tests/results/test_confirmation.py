@@ -168,6 +168,27 @@ def test_a_relation_in_another_direction_there_counts_by_its_accuracy(
     assert found.outcome == "not tested" and found.why == "fewer than 100 cases there"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "why"),
+    [
+        ({"relation": "nsubj:pass"}, "another direction or subtype was chosen there"),
+        ({}, "too few cases in half of the texts there, so all count"),
+        (None, "too few cases in half of the texts there, so all count"),
+    ],
+)
+def test_a_relation_without_a_test_there_counts_by_all_of_its_cases(
+    one: Analysis, other: Analysis, chosen: dict[str, str] | None, why: str
+) -> None:
+    """Half of the other texts chose a subtype with 32 cases, or has few; all hold 650 of nsubj."""
+    row = replace(trait(HEADS[0], 0.4, 0.4, verdict="untested", cases=32), **(chosen or {}))
+    other = with_trait(other, HEADS[0], *(() if chosen is None else (row,)))
+    for accuracy, outcome in ((0.55, "found again"), (0.5, "not found again")):
+        rows = [RelationResult(HEADS[0], "nsubj", "dependent->head", accuracy, 650, 0.41, -1.0)]
+        found = claims(confirm(one, changed(other, relation_rows=rows)))[HEADS[0]]
+        assert (found.outcome, found.why) == (outcome, why)
+        assert found.there == pytest.approx(accuracy - 0.41)
+
+
 def test_another_offset_there_is_not_the_role(one: Analysis, other: Analysis) -> None:
     offset = trait(HEADS[0], 0.55, 0.55, role="positional", trait="offset", offset=-3)
     offset = replace(offset, relation=None, direction=None, verdict="role")
@@ -185,7 +206,7 @@ def test_what_can_not_occur_there_is_not_tested(one: Analysis, other: Analysis) 
     few = replace(trait(HEADS[1], 0.2, 0.2), verdict="untested", cases=3, units=2)
     induction = trait(HEADS[2], 0.6, 0.6, role="induction", trait="induction", relation=None)
     one = with_trait(one, HEADS[2], induction)
-    seen = changed(other, traits={**rest, HEADS[1]: [few]})
+    seen = changed(other, traits={**rest, HEADS[1]: [few]}, relation_rows=[])
     found = claims(confirm(one, seen))
     assert {found[head].outcome for head in HEADS[:3]} == {"not tested"}
     assert [found[head].why for head in HEADS[:3]] == [

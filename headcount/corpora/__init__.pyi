@@ -63,6 +63,9 @@ from .languages import check_languages_set as check_languages_set
 from .languages import has_languages as has_languages
 from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
+from .links import Link as Link
+from .links import Links as Links
+from .links import read_links as read_links
 from .mentions import FEMININE as FEMININE
 from .mentions import FIRST as FIRST
 from .mentions import MASCULINE as MASCULINE
@@ -70,9 +73,6 @@ from .mentions import NEUTER as NEUTER
 from .mentions import PLURAL as PLURAL
 from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
-from .reading import LABELS as LABELS
-from .reading import NO_LABEL as NO_LABEL
-from .reading import WORDS as WORDS
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
@@ -80,14 +80,14 @@ from .reading import read_data as read_data
 from .reading import read_parallel as read_parallel
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
-from .records import Link as Link
-from .records import Links as Links
-from .records import read_links as read_links
 from .sentence import Encoded as Encoded
 from .sentence import Sentence as Sentence
 from .sentence import Tree as Tree
 from .sentence import in_one_line as in_one_line
+from .table import LABELS as LABELS
+from .table import NO_LABEL as NO_LABEL
 from .table import TEXT_NAMES as TEXT_NAMES
+from .table import WORDS as WORDS
 from .table import Column as Column
 from .table import Columns as Columns
 from .table import ColumnSpec as ColumnSpec
@@ -97,4 +97,5 @@ from .table import check_limit as check_limit
 from .table import json_of as json_of
 from .table import named_columns as named_columns
 from .table import numbered_lines as numbered_lines
+from .tokenizing import encode_inputs as encode_inputs
 from .tokenizing import parts as parts

@@ -21,7 +21,16 @@ from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
 from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
 from headcount.corpora.held import Held, Source, is_held, is_on_hub, named_files, sources_of
 from headcount.corpora.records import read_pair
-from headcount.corpora.table import Columns, ColumnSpec, Data, Table, choose
+from headcount.corpora.table import (
+    LABELS,
+    NO_LABEL,
+    WORDS,
+    Columns,
+    ColumnSpec,
+    Data,
+    Table,
+    choose,
+)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([_.-]\w+)*|[A-Z]{2,3}")
 """Pattern of a cell that may name a column rather than be text, e.g. `de` or `deu_Latn`."""
@@ -187,11 +196,6 @@ def _first(
         raise CorpusError(f"{file}: expected at least one example, got none")
     return first, choose([str(name) for name in first[1]], columns, roles, str(file))
 
-
-NO_LABEL = "_"
-"""Label of a word that has none, as in CoNLL-U."""
-WORDS, LABELS = "words", "labels"
-"""The columns of words and their labels, by the task's names."""
 
 _COLUMNS = {"upos": 3, "xpos": 4, "deprel": 7}
 _KEYED = {"feats": 5, "misc": 9}

@@ -6,16 +6,15 @@ Also what files of text are made of: lines, JSON, and the messages of chats; nee
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError, reason
+from headcount.corpora.messages import is_unicode, messages_of, text_of
 from headcount.corpora.sentence import Sentence
 
-_HALF = re.compile("[\ud800-\udfff]")
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -60,47 +59,6 @@ def json_of(line: str, origin: str) -> Any:
             f"{origin}: expected one JSON object on the line, but it can't be read: "
             f"{reason(error)}. Fix the line."
         ) from error
-
-
-def is_unicode(text: str) -> bool:
-    r"""Whether text is valid Unicode: JSON can spell half a character, which no tokenizer takes."""
-    return _HALF.search(text) is None
-
-
-def messages_of(cell: object, origin: str) -> str:
-    """A list of messages as JSON, which is how a chat is kept and hashed.
-
-    Raises:
-        CorpusError: if it is no list of dicts with a role and a content.
-    """
-    rows: list[Any] = list(cell) if isinstance(cell, list | tuple) else [cell]
-    for number, message in enumerate(rows, start=1):
-        fine = isinstance(message, Mapping) and isinstance(message.get("role"), str)
-        if not fine or not all(map(is_unicode, _parts(message))):
-            raise CorpusError(
-                f"{origin}: expected messages such as "
-                '{"role": "user", "content": "Hello!"}, got '
-                f"{message!r:.80} (message {number}). Fix or remove the line."
-            )
-    if not any(part.strip() for message in rows for part in _parts(message)):
-        raise CorpusError(f"{origin}: expected a message with some content, got none. Remove it.")
-    return json.dumps(rows, ensure_ascii=False)
-
-
-def text_of(messages: str) -> str:
-    """What the messages say, without the template: one line."""
-    said = (part for message in json.loads(messages) for part in _parts(message))
-    return " ".join(" ".join(said).split())
-
-
-def _parts(message: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a message, whose content is one or a list of parts; none for a call alone."""
-    content = message.get("content")
-    parts = content if isinstance(content, list | tuple) else [content]
-    for part in parts:
-        text = part.get("text") if isinstance(part, Mapping) else part
-        if isinstance(text, str):
-            yield text
 
 
 Columns = Mapping[str, str | int]
@@ -168,6 +126,10 @@ class Column:
 
 ColumnSpec = Mapping[str, Column]
 """The columns of a task, by the task's names."""
+NO_LABEL = "_"
+"""Label of a word that has none, as in CoNLL-U."""
+WORDS, LABELS = "words", "labels"
+"""The columns of words and their labels, by the task's names."""
 TEXT_NAMES = ("text", "sentence", "content", "messages")
 """Names of the column of a text or a chat."""
 
@@ -235,13 +197,23 @@ class Table:
         if column.lists != "refused":
             self.lists.setdefault(role, []).append(texts)
 
-    def sentences(self, role: str) -> list[Sentence]:
-        """A column as sentences that know their origin."""
+    def sentences(self, role: str, before: str = "", second: str = "") -> list[Sentence]:
+        """A column as sentences that know their origin: texts, the words of a list, or chats.
+
+        Args:
+            role: the task's name of the column.
+            before: what is put before every text.
+            second: the column of the second sentences of pairs, if the table has it.
+        """
+        none = [None] * len(self)
+        words = self.lists[role] if role == WORDS else none
+        seconds = self.columns.get(second, none)
+        rows = zip(self[role], words, seconds, self.origins, strict=True)
         return [
             Sentence(text_of(text), messages=text, origin=origin)
             if number in self.chats
-            else Sentence(text, origin=origin)
-            for number, (text, origin) in enumerate(zip(self[role], self.origins, strict=True))
+            else Sentence(before + text, its, second=other, origin=origin)
+            for number, (text, its, other, origin) in enumerate(rows)
         ]
 
     def numbers(self, role: str) -> list[float]:

@@ -249,12 +249,30 @@ def encode_fast_text(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str, max_length: int | None
 ) -> list[Encoded]:
     """Encode running text."""
-    full = encodings(tokenizer, side, list(texts))
-    kept = _truncated(tokenizer, side, list(texts), full, max_length)
-    return [
-        Encoded(after.ids, [NO_WORD] * len(after.ids), _is_special(after), len(before.ids))
-        for before, after in zip(full, kept, strict=True)
-    ]
+    return [one for _, one in _fast(tokenizer, side, list(texts), max_length)]
+
+
+def _fast(
+    tokenizer: PreTrainedTokenizerBase,
+    side: str,
+    inputs: list,
+    max_length: int | None,
+    types: bool = False,
+) -> Iterator[tuple[Any, Encoded]]:
+    """The encoding of each text, or pair of texts, and what is left of it within a limit."""
+    full = encodings(tokenizer, side, inputs)
+    kept = _truncated(tokenizer, side, inputs, full, max_length)
+    for before, after in zip(full, kept, strict=True):
+        yield (
+            before,
+            Encoded(
+                after.ids,
+                [NO_WORD] * len(after.ids),
+                _is_special(after),
+                len(before.ids),
+                type_ids=after.type_ids if types else None,
+            ),
+        )
 
 
 def encode_fast_pairs(
@@ -265,20 +283,39 @@ def encode_fast_pairs(
 ) -> list[Encoded]:
     """Encode pairs of sentences, each as one input; the longer one is truncated first."""
     pairs = [(sentence.text, sentence.second) for sentence in sentences]
-    full = encodings(tokenizer, "text", pairs)
-    kept = _truncated(tokenizer, "text", pairs, full, max_length)
-    for sentence, before in zip(sentences, full, strict=True):
+    found = list(_fast(tokenizer, "text", pairs, max_length, types=True))
+    for sentence, (before, _) in zip(sentences, found, strict=True):
         _check_separated(sentence, before, sep_ids)
-    return [
-        Encoded(
-            ids=after.ids,
-            word_of=[NO_WORD] * len(after.ids),
-            is_special=_is_special(after),
-            full_length=len(before.ids),
-            type_ids=after.type_ids,
-        )
-        for before, after in zip(full, kept, strict=True)
-    ]
+    return [one for _, one in found]
+
+
+def encode_inputs(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], max_length: int | None
+) -> list[Encoded]:
+    """Encode texts and pairs of texts with their token types, whatever stands between them."""
+    inputs = [each.text if each.second is None else (each.text, each.second) for each in sentences]
+    if tokenizer.is_fast:
+        return [one for _, one in _fast(tokenizer, "text", inputs, max_length, types=True)]
+    return [_encode_typed(tokenizer, each, max_length) for each in inputs]
+
+
+def _encode_typed(
+    tokenizer: PreTrainedTokenizerBase, given: str | tuple[str, str], max_length: int | None
+) -> Encoded:
+    """Encode a text or a pair of texts with a slow tokenizer."""
+    texts: Any = (given,) if isinstance(given, str) else given
+
+    def call(**options: Any) -> Any:
+        with _calling(tokenizer):
+            return tokenizer(*texts, verbose=False, return_token_type_ids=True, **options)
+
+    found = call()
+    full_length = len(found["input_ids"])
+    if max_length is not None and full_length > max_length:
+        found = call(truncation=True, max_length=max_length)
+    ids = list(found["input_ids"])
+    types = list(found["token_type_ids"])
+    return Encoded(ids, [NO_WORD] * len(ids), [False] * len(ids), full_length, type_ids=types)
 
 
 def _check_separated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int]) -> None:

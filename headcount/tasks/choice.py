@@ -69,12 +69,7 @@ def choice_rows(loaded: Loaded, table: Table) -> list[ChoiceRows]:
             one is too long for the model.
     """
     encoder = Encoder(loaded.encoder().tokenizer)
-    prompts = encoder.sources(
-        [
-            Sentence(text, origin=origin)
-            for text, origin in zip(table["prompt"], table.origins, strict=True)
-        ]
-    )
+    prompts = encoder.sources(table.sentences("prompt"))
     whole = iter(encoder.sources([*_whole(table)]))
     limit = loaded.max_length
     return [

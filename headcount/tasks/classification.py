@@ -18,7 +18,7 @@ An image is in the folder that is named after its class.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -30,7 +30,15 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
-from headcount.corpora import TOKEN_TYPES, Columns, Data, Table, image_digests
+from headcount.corpora import (
+    TOKEN_TYPES,
+    Columns,
+    Data,
+    Encoded,
+    Table,
+    encode_inputs,
+    image_digests,
+)
 from headcount.models import Loaded, image_encoder
 from headcount.tasks.metrics import COUNTED
 from headcount.tasks.options import ClassMetric
@@ -233,55 +241,24 @@ def _shortened(listed: list[str]) -> str:
     return ", ".join(listed if len(listed) <= 8 else [*listed[:8], "..."])
 
 
-@final
-@dataclass(frozen=True)
-class Row:
-    """Token ids of one text, or of two with their separators."""
-
-    ids: list[int]
-    types: list[int] | None
-    """0 for the first text, 1 for the second, if the model has token types."""
-
-
-def encoded_pairs(loaded: Loaded, table: Table) -> tuple[list[Row], int]:
-    """Rows of the column `text`, paired with `second` if there is one.
-
-    Returns:
-        One row per example, and the number of rows that the tokenizer had to truncate.
-    """
-    tokenizer: Any = loaded.encoder().tokenizer
-    reported = {"return_token_type_ids": loaded.takes_token_types}
-    texts = [table[column] for column in ("text", "second") if column in table]
-    rows = list(_rows(tokenizer, texts, reported))
-    for row, origin in zip(rows, table.origins, strict=True):
-        if not row.ids:
+def encoded_pairs(loaded: Loaded, table: Table) -> list[Encoded]:
+    """The column `text`, paired with `second` if there is one, with the model's token types."""
+    sentences = table.sentences("text", second="second")
+    found = encode_inputs(loaded.encoder().tokenizer, sentences, loaded.max_length)
+    for one, origin in zip(found, table.origins, strict=True):
+        if not one.ids:
             raise CorpusError(f"{origin}: expected at least one token, got none. Remove the line.")
-    limit = loaded.max_length
-    long = [] if limit is None else [i for i, row in enumerate(rows) if len(row.ids) > limit]
-    if long:
-        some = [[column[index] for index in long] for column in texts]
-        options = {"truncation": True, "max_length": limit, **reported}
-        for index, row in zip(long, _rows(tokenizer, some, options), strict=True):
-            rows[index] = row
-        # One more call, without truncation, leaves the backend as we found it.
-        tokenizer("a")
-    return rows, len(long)
+    if loaded.takes_token_types:
+        return found
+    return [replace(one, type_ids=None) for one in found]
 
 
-def padded_inputs(rows: Sequence[Row], pad_id: int) -> dict[str, Int64[Tensor, "row token"]]:
+def padded_inputs(rows: Sequence[Encoded], pad_id: int) -> dict[str, Int64[Tensor, "row token"]]:
     """Token ids of rows with their attention mask and, if the model has them, token types."""
     inputs = text_inputs([row.ids for row in rows], pad_id)
-    if all(row.types is not None for row in rows):
-        inputs[TOKEN_TYPES] = padded([row.types or [] for row in rows], 0)
+    if all(row.type_ids is not None for row in rows):
+        inputs[TOKEN_TYPES] = padded([row.type_ids or [] for row in rows], 0)
     return inputs
-
-
-def _rows(tokenizer: Any, texts: Sequence[Sequence[str]], options: dict[str, Any]) -> Iterator[Row]:
-    """Rows of text columns; not verbose, since we report overlong text ourselves."""
-    encoding = tokenizer(*(list(column) for column in texts), verbose=False, **options)
-    types = encoding.get(TOKEN_TYPES)
-    for index, ids in enumerate(encoding["input_ids"]):
-        yield Row(list(ids), None if types is None else list(types[index]))
 
 
 @final
@@ -306,7 +283,8 @@ class Classification(LabelTask):
     def _encode(self, loaded: Loaded, table: Table) -> None:
         check_knows_padding(loaded)
         self._by_number = by_number(table, loaded.model.config)
-        self._rows, self.num_truncated = encoded_pairs(loaded, table)
+        self._rows = encoded_pairs(loaded, table)
+        self.num_truncated = sum(one.truncated for one in self._rows)
         self._pad_id = pad_id(loaded)
 
     @property

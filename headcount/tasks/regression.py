@@ -70,7 +70,8 @@ class Regression(RankedTask):
         if activation == "Sigmoid":
             _check_reaches(self._target_N)
         self.sha256 = table.sha256_with(scale=None if scale is None else [low, high])
-        self._rows, self.num_truncated = encoded_pairs(loaded, table)
+        self._rows = encoded_pairs(loaded, table)
+        self.num_truncated = sum(one.truncated for one in self._rows)
         self._pad_id = pad_id(loaded)
 
     @property

@@ -81,9 +81,7 @@ class Similarity(RankedTask):
         encoder = loaded.encoder()
         self._num_skipped = 0 if encoding.pools_prompt else _length(encoding.prompt, encoder)
         sides = [
-            encoder.sources(
-                [replace(row, text=encoding.prompt + row.text) for row in table.sentences(side)]
-            )
+            encoder.sources(table.sentences(side, encoding.prompt))
             for side in ("sentence1", "sentence2")
         ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)

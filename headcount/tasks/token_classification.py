@@ -19,16 +19,7 @@ from jaxtyping import Float, Int
 from torch.nn.functional import one_hot
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
-from headcount.corpora import (
-    LABELS,
-    NO_LABEL,
-    WORDS,
-    Columns,
-    Data,
-    Encoded,
-    Sentence,
-    Table,
-)
+from headcount.corpora import LABELS, NO_LABEL, WORDS, Columns, Data, Encoded, Table
 from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
 from headcount.tasks.metrics import COUNTED, IGNORED, TokenTask
@@ -79,14 +70,7 @@ class TokenClassification(TokenTask):
         table = self._read(loaded, data, columns, limit, _check_chooses)
         self.num_classes = loaded.model.config.num_labels or 0
         self.outcome_shape = (2, self.num_classes)
-        encoded = loaded.encoder().sources(
-            [
-                Sentence(text, words=words, origin=origin)
-                for text, words, origin in zip(
-                    table[WORDS], table.lists[WORDS], table.origins, strict=True
-                )
-            ]
-        )
+        encoded = loaded.encoder().sources(table.sentences(WORDS))
         self._ids = [one.ids for one in encoded]
         self._labels, self._right_NC = self._asked(table, encoded, loaded)
         self.num_truncated = sum(one.truncated for one in encoded)

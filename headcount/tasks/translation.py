@@ -22,15 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice, spread
-from headcount.corpora import (
-    Columns,
-    Data,
-    Encoded,
-    Sentence,
-    Table,
-    encode_text,
-    language_in_generation,
-)
+from headcount.corpora import Columns, Data, Encoded, Table, encode_text, language_in_generation
 from headcount.models import Loaded
 from headcount.tap import evaluating, input_device
 from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
@@ -281,8 +273,7 @@ def _references(table: Table) -> list[tuple[str, ...]]:
 def _sides(loaded: Loaded, table: Table, prefix: str) -> tuple[list[Encoded], list[Encoded]]:
     """Sources as the encoder reads them, targets as they are predicted."""
     encoder = loaded.encoder()
-    rows = list(zip(table["source"], table.origins, strict=True))
-    sources = encoder.sources([Sentence(prefix + text, origin=origin) for text, origin in rows])
+    sources = encoder.sources(table.sentences("source", prefix))
     limit = encoder.max_length
     targets = encode_text(encoder.tokenizer, table["target"], "text_target", limit)
     for target, origin in zip(targets, table.origins, strict=True):

@@ -7,6 +7,7 @@ placeholder for the content of every message.
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -74,7 +75,7 @@ def chat_tokens(tokenizer: PreTrainedTokenizerBase, messages: str, origin: str) 
         written, add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
     offsets = encoding["offset_mapping"]
-    return ChatTokens(list(encoding["input_ids"]), [_role(span, spans) for span in offsets])
+    return ChatTokens(list(encoding["input_ids"]), _roles(offsets, spans))
 
 
 def message_frame(tokenizer: PreTrainedTokenizerBase, name: str) -> tuple[str, str]:
@@ -151,8 +152,14 @@ def _written(
         ) from error
 
 
-def _role(span: tuple[int, int], spans: Sequence[tuple[int, int, str]]) -> str | None:
-    """The role of the content that a token has a character of."""
-    return next(
-        (role for begin, end, role in spans if max(begin, span[0]) < min(end, span[1])), None
-    )
+def _roles(
+    tokens: Sequence[tuple[int, int]], contents: Sequence[tuple[int, int, str]]
+) -> list[str | None]:
+    """The role of the content that each token has a character of."""
+    said = [(begin, end, role) for begin, end, role in contents if begin < end]
+    ends, found = [end for _, end, _ in said], list[str | None]()
+    for start, stop in tokens:
+        first = bisect_right(ends, start)
+        is_inside = start < stop and first < len(said) and said[first][0] < stop
+        found.append(said[first][2] if is_inside else None)
+    return found

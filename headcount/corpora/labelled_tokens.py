@@ -11,8 +11,10 @@ of a treebank, where its words are merged (see `written`).
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, final
 
 from headcount.core import CorpusError
@@ -251,10 +253,13 @@ def _words_of(
     """
     found = [range(0)] * len(encoding.ids)
     num_source = len(pair.source.spans) if pair.is_treebank else 0
+    # The encoding makes a list of all tokens whenever it is asked for one.
+    is_special, spans = encoding.special_tokens_mask, encoding.offsets
+    after = [*accumulate(reversed(labels), _following, initial=NO_WORD)][::-1]
     for place in places:
-        if encoding.special_tokens_mask[place]:
+        if is_special[place]:
             continue
-        start, end = encoding.offsets[place]
+        start, end = spans[place]
         touched = sorted({label for label in labels[start:end] if label >= 0})
         if len(touched) > 1 and touched[-1] >= num_source:
             words = (*pair.source.words, *pair.target.words)
@@ -262,10 +267,14 @@ def _words_of(
         if touched:
             found[place] = range(touched[0], touched[-1] + 1)
         elif NO_WORD not in labels[start:end]:
-            after = (label for label in labels[end:] if label != _BETWEEN)
-            word = next(after, NO_WORD)
+            word = after[end]
             found[place] = range(word, word + (word != NO_WORD))
     return found
+
+
+def _following(later: int, label: int) -> int:
+    """The label of a character, or of the next one that has any."""
+    return later if label == _BETWEEN else label
 
 
 SPACE = "␣"
@@ -325,16 +334,17 @@ def label_target(encoder: Encoder, text: str) -> LabelledTokens:
 
 def _by_offsets(encoding: Any, texts: Sequence[str], types: Sequence[int] | None) -> LabelledTokens:
     """Words of a fast tokenizer's pieces, by their places in the texts."""
-    spans = [Layout.split(text, MARKED).spans for text in texts]
+    sides = [Layout.split(text, MARKED).spans for text in texts]
+    edges = [[*zip(*spans, strict=True)] or [(), ()] for spans in sides]
     labels = _Labels()
-    for place, token in enumerate(encoding.tokens):
-        side = encoding.sequence_ids[place]
-        if encoding.special_tokens_mask[place] or side is None:
+    of_tokens = (encoding.tokens, encoding.sequence_ids, encoding.special_tokens_mask)
+    for token, side, is_special, (start, end) in zip(*of_tokens, encoding.offsets, strict=True):
+        if is_special or side is None:
             labels.single(token, True)
             continue
-        start, end = encoding.offsets[place]
-        touched = [span for span in spans[side] if span[0] < end and start < span[1]]
-        labels.piece(side, str(texts[side]), touched)
+        (starts, ends), text = edges[side], str(texts[side])
+        first, last = bisect_right(ends, start), bisect_left(starts, end) - 1
+        labels.piece(side, text, (starts[first], ends[last]) if first <= last else None)
     labels.close()
     found = tuple(types) if types is not None else None
     return labels.tokens(tuple(encoding.ids), found)
@@ -345,51 +355,51 @@ class _Labels:
     """Collects words: a piece joins the word before it if both touch the same characters."""
 
     def __init__(self) -> None:
-        self.words: list[str] = []
+        self._words: list[tuple[str, Span]] = []
+        """The text of each word, and where the word is in it."""
         self.word_of: list[int] = []
         self.is_special: list[bool] = []
-        self._side, self._start, self._end = -1, 0, 0
+        self._side = -1
         self._num_waiting = 0
         """Number of pieces of white space, which belong to the word after them."""
 
     def single(self, token: str, is_special: bool) -> None:
         """Add a token that is a word by itself."""
         self.close()
-        self._add(token, is_special)
+        self._add(token, (0, len(token)), is_special)
         self._side = -1
 
-    def piece(self, side: int, text: str, touched: Sequence[Span]) -> None:
-        """Add a piece of a text that touches some of its words."""
-        if not touched:
+    def piece(self, side: int, text: str, touched: Span | None) -> None:
+        """Add a piece of a text that touches words in a stretch of it, or none."""
+        if touched is None:
             self._num_waiting += 1
             return
-        start, end = touched[0][0], touched[-1][1]
-        joins = side == self._side and start < self._end and not self._num_waiting
-        if joins:
-            self._end = max(end, self._end)
-            self.words[-1] = text[self._start : self._end]
-            self.word_of.append(len(self.words) - 1)
-            return
-        self._side, self._start, self._end = side, start, end
-        self._add(text[start:end], False)
+        if side == self._side and not self._num_waiting:
+            start, end = self._words[-1][1]
+            if touched[0] < end:
+                self._words[-1] = text, (start, max(touched[1], end))
+                self.word_of.append(len(self._words) - 1)
+                return
+        self._side = side
+        self._add(text, touched, False)
 
     def close(self) -> None:
         """Make white space at the end of a text a word of its own."""
         if self._num_waiting:
             self._num_waiting -= 1
-            self._add(SPACE, False)
+            self._add(SPACE, (0, len(SPACE)), False)
 
     def tokens(
         self, ids: tuple[int, ...], type_ids: tuple[int, ...] | None = None
     ) -> LabelledTokens:
         """The tokens with these ids, and their words."""
-        words, special = tuple(self.words), tuple(self.is_special)
-        return LabelledTokens(ids, tuple(self.word_of), words, special, type_ids)
+        words = tuple(text[start:end] for text, (start, end) in self._words)
+        return LabelledTokens(ids, tuple(self.word_of), words, tuple(self.is_special), type_ids)
 
-    def _add(self, word: str, is_special: bool) -> None:
-        self.words.append(word)
+    def _add(self, text: str, span: Span, is_special: bool) -> None:
+        self._words.append((text, span))
         self.is_special.append(is_special)
-        self.word_of += [len(self.words) - 1] * (1 + self._num_waiting)
+        self.word_of += [len(self._words) - 1] * (1 + self._num_waiting)
         self._num_waiting = 0
 
 
@@ -411,5 +421,5 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
         elif found is None:
             labels.single(piece(token).strip("▁ ") or SPACE, False)
         else:
-            labels.piece(0, text, [layout.spans[next(numbers)[0]]])
+            labels.piece(0, text, layout.spans[next(numbers)[0]])
     return labels.tokens(tuple(encoded.ids))

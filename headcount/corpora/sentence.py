@@ -12,7 +12,7 @@ their pieces in common, and nothing can tell them apart.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
 from typing import TypeVar, final
 
@@ -199,14 +199,16 @@ def as_written(sentence: Sentence) -> Sentence:
 
 def in_one_line(sentences: Sequence[Sentence]) -> Sentence:
     """Sentences of one text, with spaces between them."""
-    texts, spans, words = list[str](), list[Span](), list[str]()
-    for layout, sentence in ((Layout.of(each), each) for each in sentences):
-        start = sum(len(text) + 1 for text in texts)
-        spans += [(start + first, start + last) for first, last in layout.spans]
-        texts.append(layout.text)
-        words += sentence.words or ()
-    origin = sentences[0].origin
-    return Sentence(" ".join(texts), tuple(words), origin=origin, spans=tuple(spans))
+    layouts = [Layout.of(each) for each in sentences]
+    starts = accumulate((len(each.text) + 1 for each in layouts), initial=0)
+    text = " ".join(each.text for each in layouts)
+    words = tuple(chain.from_iterable(each.words or () for each in sentences))
+    spans = tuple(
+        (start + first, start + last)
+        for start, each in zip(starts, layouts, strict=False)
+        for first, last in each.spans
+    )
+    return Sentence(text, words, origin=sentences[0].origin, spans=spans)
 
 
 @final

@@ -353,7 +353,12 @@ class _Analyzing:
         halves = self.halves
         if halves.segments is None:
             return None
-        return FewTexts(texts=halves.num_texts, tokens=halves.num_tokens, missing=halves.missing)
+        return FewTexts(
+            texts=halves.num_texts,
+            tokens=halves.num_tokens,
+            short=halves.num_short,
+            missing=halves.missing,
+        )
 
     def _record(self, roles: Roles, profiles: pd.DataFrame) -> RunRecord:
         warnings = warnings_of(self.census, self.encoder.max_length, self.anatomy)

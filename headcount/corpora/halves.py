@@ -148,6 +148,8 @@ class Halves:
     """Number of tokens of these texts."""
     missing: int = 0
     """Number of tokens that these texts are too short by for a test; 0 if they are tested."""
+    num_short: int = 0
+    """Number of other texts, too short for a segment."""
 
     def __str__(self) -> str:
         """How signatures name the units: `texts`, `segments` or `none`."""
@@ -232,7 +234,7 @@ def halves_of(
             segments[-number] = Segments(first, count, *lengths)
         first += count
     num_tokens = sum(each.source_length for each in segments.values())
-    return Halves(segments, len(segments), num_tokens)
+    return Halves(segments, len(segments), num_tokens, num_short=num_texts - len(segments))
 
 
 def _texts(corpus: Corpus, encoder: AnyEncoder) -> Iterator[list[EncodedPair]]:

@@ -14,6 +14,8 @@ from headcount.vocabulary import RELATIONS, SYNTAX, label_of
 OFTEN = 0.2
 """Least share of queries whose largest weight is at one offset for a head to be said to do so."""
 
+SHORT = 1 / 20
+"""Texts with a smaller share of the tokens that a model can take have their length in headlines."""
 
 NO_TOKEN = 0.05
 """Least share of attention on a learned sink for a head's line to mention it."""
@@ -93,10 +95,13 @@ def arrows(text: str) -> str:
 
 
 def measured(record: RunRecord) -> str:
-    """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu"."""
-    counts = record.counts
+    """The corpus: "2,001 sentences, 25,148 words, 31,000 tokens of en_ewt-ud-dev.conllu".
+
+    Texts that are so few that parts of them are compared are named as texts.
+    """
+    counts, few = record.counts, record.few_texts
     nouns = (
-        (counts.sentences, record.inputs.item),
+        (counts.sentences, record.inputs.item if few is None else "text"),
         (counts.words, "word"),
         (counts.tokens, "token"),
     )
@@ -104,7 +109,11 @@ def measured(record: RunRecord) -> str:
     if record.grid is not None:
         parts[0] += f" of {record.grid.rows} x {record.grid.columns} patches"
     corpora = list(map(short_name, record.corpora))
-    return f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
+    of = f"{', '.join(parts) or 'nothing'} of {numbers.listed(corpora) or 'an unnamed corpus'}"
+    if few is None or not few.short:
+        return of
+    which = f"{amount(few.short, 'text')} {'is' if few.short == 1 else 'are'}"
+    return f"{of} ({which} shorter than the segments that roles are tested on, and left out there)"
 
 
 DATA = (
@@ -224,23 +233,34 @@ def nothing_tested(run: Analysis) -> bool:
 
 
 def headline_of(run: Analysis, found: Sequence[Leading | None]) -> str:
-    """What the heads do, then what was not tested; says which texts it holds for if few.
+    """What the heads do, then what was not tested; names the texts if they are few or short.
 
     Args:
         run: the run.
         found: what leads each head.
     """
-    missing, few = not_tested(run), run.record.few_texts
+    missing, where = not_tested(run), _texts(run.record)
     known = [each for each in (first_token(run), learned_sinks(run)) if each]
     if nothing_tested(run):
         return " ".join([missing, *known])
     what = "Of the tested traits" if missing else ""
-    if few is not None:
-        what = f"Of the traits tested in {few.words}" if missing else f"In {few.words}"
+    if where:
+        what = f"Of the traits tested in {where}" if missing else f"In {where}"
     found_words = headline(found)
     if what:
         found_words = f"{what}, {found_words[0].lower()}{found_words[1:]}"
     return " ".join([found_words, *known, *filter(None, [missing])])
+
+
+def _texts(record: RunRecord) -> str:
+    """The texts that a finding holds for, if these are few or short; else empty."""
+    if record.few_texts is not None:
+        return record.few_texts.words
+    counts, limit = record.counts, record.signed.get("max_length")
+    length = round(counts.tokens / max(counts.sentences, 1))
+    if limit is None or not limit.isdecimal() or length >= SHORT * int(limit):
+        return ""
+    return f"{amount(counts.sentences, record.inputs.item)} of {amount(length, 'token')}"
 
 
 def nothing_words(run: Analysis) -> str:

@@ -139,13 +139,16 @@ class FewTexts:
     """Number of texts with a segment; of all texts if nothing was tested."""
     tokens: int
     """Number of their tokens."""
+    short: int = omitted(0)
+    """Number of other texts, which are too short for a segment and count in no test."""
     missing: int = 0
     """Number of tokens that these are too short by; 0 if traits were tested."""
 
     @property
     def words(self) -> str:
         """What a finding holds for: `this text` or `these 3 texts`."""
-        return "this text" if self.texts == 1 else f"these {amount(self.texts, 'text')}"
+        total = self.texts + self.short
+        return "this text" if total == 1 else f"these {amount(total, 'text')}"
 
 
 @final

@@ -176,7 +176,8 @@ def test_texts_share_the_segments_by_length():
         ]
         assert min(sizes) >= SEGMENT
     halves = of(texts)
-    assert (halves.num_texts, halves.num_tokens) == (2, len(first[0]) + len(last[0]))
+    found = (halves.num_texts, halves.num_short, halves.num_tokens)
+    assert found == (2, 1, len(first[0]) + len(last[0]))
 
 
 def test_windows_of_a_text_continue_its_segments():

@@ -10,7 +10,7 @@ import pytest
 from headcount.reports.kinds import leading
 from headcount.reports.page.html import page_data, report_view
 from headcount.reports.sentences import headline_of, not_tested, why_none
-from headcount.results import Analysis, FewTexts, Untested, read_run
+from headcount.results import Analysis, FewTexts, Signature, Untested, read_run
 from tests.reports.changed import changed
 
 MISSING = "1,100 tokens, 3,232 are needed"
@@ -86,6 +86,29 @@ def test_few_texts_are_named(run: Analysis, texts: int, where: str):
     profiles = [card.profile for card in report_view(few).cards if card.profile is not None]
     lines = [line for profile in profiles for line in profile.lines]
     assert lines and all(f"of {where}" in line.about for line in lines)
+
+
+def test_texts_are_counted_alike_and_those_left_out_of_tests_are_named(run: Analysis):
+    few = with_record(run, {}, FewTexts(texts=5, tokens=9000, short=1))
+    counts = replace(few.record.counts, sentences=6, words=0, tokens=9100)
+    few = replace(few, record=replace(few.record, counts=counts))
+    opening = report_view(few).opening
+    assert opening.headline.startswith("In these 6 texts, ")
+    assert opening.measured.startswith("6 texts, 9,100 tokens of ")
+    left_out = "(1 text is shorter than the segments that roles are tested on, and left out there)"
+    assert opening.measured.endswith(left_out)
+
+
+@pytest.mark.parametrize("tokens, is_said", [(300 * 14, True), (300 * 26, False)])
+def test_texts_much_shorter_than_the_model_takes_have_their_length_in_the_headline(
+    run: Analysis, tokens: int, is_said: bool
+):
+    signed = Signature({**run.record.signed.parts, "max_length": "512"})
+    counts = replace(run.record.counts, sentences=300, tokens=tokens)
+    record = replace(run.record, signature=str(signed), counts=counts)
+    found = headline(replace(run, record=record))
+    assert found.startswith("In 300 sentences of 14 tokens, of ") == is_said
+    assert found.startswith("Of ") != is_said
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,18 @@ CLUSTERS = "mi-clusters"
 SHUFFLES = 5
 """Number of shuffles of the control."""
 
+ROUNDING = float(np.finfo(np.float16).eps)
+"""How far two stored states are apart at most, as a share of their norm, if only rounding tells
+them apart: one unit in the last place of float16, in every dimension."""
+
 POSITION_EDGES = (0, 1, 2, 3, 5, 9)
 """First positions of the bins of positions."""
 
 _PRIORS = 2.0 ** np.arange(-7, 9)
 """Weights of the tokens' shares in a prediction, in states of a cluster."""
+
+_ROWS = 1000
+"""Number of centers that are compared with all at a time."""
 
 _LEAST = 200
 """Number of states that a bin of positions needs."""
@@ -66,6 +73,10 @@ def clusters_of(
 ) -> Int[np.ndarray, " state"]:
     """The cluster of each state by mini-batch k-means.
 
+    Where fewer states differ than there are clusters, several centers lie on one state, and the
+    last bits of its copies decide which of them is nearest. So centers within rounding of each
+    other are one cluster: those at most `ROUNDING` times the norm of the larger apart.
+
     Raises:
         CorpusError: if there are fewer states than clusters.
     """
@@ -75,7 +86,27 @@ def clusters_of(
             f"{len(states_SD):,}. Give a larger corpus, or lower --clusters."
         )
     means = MiniBatchKMeans(num_clusters, batch_size=max(1024, 2 * num_clusters), random_state=seed)
-    return means.fit_predict(states_SD)
+    cluster_S = means.fit_predict(states_SD)
+    return _told_apart(means.cluster_centers_)[cluster_S]
+
+
+def _told_apart(center_CD: Float32[np.ndarray, "cluster width"]) -> Int[np.ndarray, " cluster"]:
+    """For each center the first one within rounding of it, which is within rounding of no earlier.
+
+    Centers that are all compared with a first one can't form a chain from one state to another.
+    """
+    center_CD = center_CD.astype(np.float64)  # differences of squares need its digits
+    square_C = (center_CD**2).sum(1)
+    first_C = np.arange(len(center_CD))
+    for start in range(0, len(center_CD), _ROWS):
+        rows = slice(start, start + _ROWS)
+        square_RC = square_C[rows, None] + square_C - 2 * center_CD[rows] @ center_CD.T
+        is_near_RC = square_RC <= ROUNDING**2 * np.maximum(square_C[rows, None], square_C)
+        for center, is_near_C in enumerate(is_near_RC, start):
+            earlier = np.flatnonzero(is_near_C[:center])
+            if len(leading := earlier[first_C[earlier] == earlier]):
+                first_C[center] = leading[0]
+    return first_C
 
 
 def default_clusters(num_states: int) -> int:

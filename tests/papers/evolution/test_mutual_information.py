@@ -47,6 +47,20 @@ def test_planted_tokens_are_found_and_noise_is_not() -> None:
     assert control.cases == 2000
 
 
+def test_states_that_differ_by_rounding_are_one() -> None:
+    """Also a state with one very large number, and one whose neighbour is another state."""
+    generator = np.random.default_rng(3)
+    state_TD = generator.normal(size=(8, 16)).astype(np.float32)
+    state_TD[1, 0], state_TD[3] = 900, state_TD[2] * 1.01
+    token_S = np.repeat(np.arange(8), 5)
+    unit_SD = np.spacing(state_TD.astype(np.float16)).astype(np.float32)[token_S]
+    copy_SD = state_TD.astype(np.float16).astype(np.float32)[token_S]
+    for moved in (0, 1):  # by one unit in the last place of float16
+        states = copy_SD + unit_SD * generator.integers(0, moved + 1, copy_SD.shape)
+        cluster_S = clusters_of(states.astype(np.float32), 40, 0)
+        assert len(np.unique(cluster_S)) == 8 == len(np.unique(token_S * 40 + cluster_S))
+
+
 @pytest.mark.parametrize("even", [True, False], ids=["even", "zipf"])
 @pytest.mark.parametrize("own", [0.0, 0.25, 0.5, 0.9, 1.0])
 def test_estimates_lie_on_both_sides_of_planted_information(even: bool, own: float) -> None:

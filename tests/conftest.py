@@ -1,5 +1,9 @@
 """Settings of all tests: shapes and types are checked, hypothesis keeps no files."""
 
+from tests import surroundings  # before anything that reads its own
+
+# isort: split
+
 import gc
 import os
 import shutil
@@ -15,13 +19,16 @@ from matplotlib.figure import Figure
 from playwright.sync_api import Browser, sync_playwright
 
 from tests import checked, self_checks
+from tests.elsewhere import last_bits
 
 gc.disable()  # what is imported stays: collections between imports find nothing
 checked.install("headcount", {"headcount.tap.selfcheck.examine": self_checks.once})
 pytest.register_assert_rewrite("tests.laws", "tests.measures.cases")
 hypothesis.settings.register_profile("headcount", deadline=None, database=None, derandomize=True)
 hypothesis.settings.load_profile("headcount")
-torch.set_num_threads(1)  # tensors are tiny: a second thread costs more than it does
+torch.set_num_threads(surroundings.THREADS)
+if surroundings.LAST_BITS:
+    last_bits.install(int(surroundings.LAST_BITS))
 
 
 def pytest_collection_finish() -> None:

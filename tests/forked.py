@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 
+from tests import surroundings
 from tests.hosts import INTERFACE, address
 
 _FORKSERVER = multiprocessing.get_context("forkserver")
@@ -44,7 +45,7 @@ class Forked:
         addresses: int | None = None,
         host: str = "",
     ) -> None:
-        """Start the process, with one thread and without network.
+        """Start the process in the tests' surroundings.
 
         Args:
             module: Module that is run as `__main__`; or `-c`, which takes code first.
@@ -57,8 +58,7 @@ class Forked:
         """
         pipes = [_FORKSERVER.Pipe(duplex=False) for _ in range(2)]
         self._ends = [end for end, _ in pipes]
-        variables = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        variables |= environment or {}
+        variables = os.environ | (environment or {})
         words = [module, *map(str, arguments)]
         limits = {resource.RLIMIT_FSIZE: file_size, resource.RLIMIT_NOFILE: open_files}
         limits |= {resource.RLIMIT_AS: addresses}
@@ -161,14 +161,12 @@ def _run(
     for number, end in enumerate(ends, start=1):
         os.dup2(end.fileno(), number)
         end.close()
-    # A shell that started the tests in the background has Ctrl-C ignored, and children too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for kind, most in limits.items():
         if most is not None:
             resource.setrlimit(kind, (most, most))
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(surroundings.THREADS)
     sys.argv = list(words)
     if words[0] == "-c":
         sys.argv.pop(1)

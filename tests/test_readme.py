@@ -68,7 +68,7 @@ def test_every_block_runs_when_pasted_into_an_empty_folder(tmp_path: Path) -> No
         [sys.executable, "-c", PASTED],
         input=text,
         cwd=empty,
-        env=os.environ | {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"HF_HOME": str(cache)},
         capture_output=True,
         text=True,
     )

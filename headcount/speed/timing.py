@@ -190,6 +190,6 @@ def load() -> float | None:
 
 def processor() -> str:
     """The name of the CPU, as the system reports it."""
-    lines = _CPUS.read_text().splitlines() if _CPUS.exists() else []
+    lines = _CPUS.read_text(encoding="utf-8").splitlines() if _CPUS.exists() else []
     named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())

@@ -86,7 +86,7 @@ def _run_plain(folder: Path) -> None:
     own = Path(sysconfig.get_path("purelib", "venv", there))
     folders = [each for each in sys.path if Path(each).name == "site-packages"]
     (own / "packages.pth").write_text("\n".join(folders))
-    variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "cache")}
+    variables = os.environ | {"HF_MODULES_CACHE": str(folder / "cache")}
     command = [environment / "bin" / "python", "-I", PLAIN, folder]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,6 @@
 """Commands run through `main`; those that will be killed run in their own process."""
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -51,19 +49,9 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """Start `headcount ARGUMENTS` in its own process, without network, with one thread."""
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = str(ROOT)
+    """Start `headcount ARGUMENTS` in its own process."""
     command = [sys.executable, "-m", "headcount", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        # A shell that started the tests in the background has Ctrl-C ignored, and children too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 TEMPORARY = b"/pytest-of-"

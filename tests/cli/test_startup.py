@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import os
 import re
 import subprocess
 import sys
@@ -49,7 +48,6 @@ def in_one_process(commands: list[list[str]], folder: Path) -> tuple[list[Run], 
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
     )
     assert process.returncode == 0, process.stderr
     runs = json.loads(found.read_text())

@@ -13,14 +13,13 @@ import pytest
 
 from headcount.cli.command import main
 from headcount.cli.stopping import Stop, stoppable
-from tests.cli.conftest import ROOT, headcount
+from tests.cli.conftest import headcount
 from tests.forked import Forked
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_a_command_in_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch):
     number = getattr(signal, name)
-    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # also under nohup
 
     def run(_: object) -> int:
         os.kill(os.getpid(), number)
@@ -45,8 +44,6 @@ def test_what_is_resumed_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_an_interrupted_import_may_raise_another_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
-
     def run(_: object) -> int:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -152,8 +149,6 @@ def test_stopped_while_importing(number: signal.Signals):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None and process.stdout.readline() == "importing\n"
     process.send_signal(number)

@@ -1,0 +1,46 @@
+"""What every Python process with this folder on its path does at its start, before anything else.
+
+tests/surroundings.py puts the folder on the path, with `HEADCOUNT_LAST_BITS` alone.
+"""
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class _Torch:
+    """Waits until torch is imported, which many processes never do."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec("torch")
+        assert spec is not None and spec.loader is not None
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def executed(module: ModuleType) -> None:
+            execute(module)
+            _tool().install(int(os.environ["HEADCOUNT_LAST_BITS"]))
+
+        loader.exec_module = executed
+        return spec
+
+
+def _tool() -> Any:
+    """The module `last_bits` beside this one, whatever else has its name."""
+    path = Path(__file__).with_name("last_bits.py")
+    spec = spec_from_file_location("last_bits_elsewhere", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if os.environ.get("HEADCOUNT_LAST_BITS") and "torch" not in sys.modules:
+    sys.meta_path.insert(0, _Torch())  # pyright: ignore[reportArgumentType]

@@ -126,7 +126,11 @@ class CachePlan:
         Raises:
             InputError: if the file can't be read or is not a plan; the error says why.
         """
-        return JsonObject.read(Path(path), "headcount cache", "a plan of a cache").decode(cls)
+        found = JsonObject.read(Path(path), "headcount cache", "a plan of a cache")
+        plan = found.decode(cls)
+        for name in ("sink", "recent"):  # the defaults are those of Python
+            found.field(name, int)
+        return plan
 
 
 ScoreName = Literal["kvpress", "retrieval", "distance", "both", "random"]

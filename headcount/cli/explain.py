@@ -73,20 +73,18 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
         """The scores of every head by column.
 
         Raises:
-            InputError: for a folder without scores.
+            InputError: for a folder without an assessment, or one that was changed.
         """
         if self.scores is None:
             return {}
-        table = results.read_head_table(self.scores)
-        known = () if table is None else table.frame.columns
-        columns = [each for each in importance.SCORE_COLUMNS if each in known]
-        if table is None or not columns:
-            raise InputError(
-                f"Expected scores of heads in {self.scores}, got none. Name a folder that "
-                "`headcount importance ... --out FOLDER` wrote."
-            )
-        heads = [Head.parse(name) for name in table.frame["head"]]
-        return {name: dict(zip(heads, table.frame[name].tolist(), strict=True)) for name in columns}
+        found = importance.read_assessment(self.scores)
+        heads = [Head.parse(name) for name in found.heads.frame["head"]]
+        scores = {name: found.columns.get(name) for name in importance.SCORE_COLUMNS}
+        return {
+            name: dict(zip(heads, each.tolist(), strict=True))
+            for name, each in scores.items()
+            if each is not None
+        }
 
     def check(self) -> None:
         """Check everything that needs no model, prompts and texts included."""

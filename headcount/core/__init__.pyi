@@ -72,6 +72,7 @@ from .files import write_readable as write_readable
 from .files import write_text as write_text
 from .gates import Gates as Gates
 from .grid import Grid as Grid
+from .head_table import PLACE as PLACE
 from .head_table import HeadTable as HeadTable
 from .heads import SITES as SITES
 from .heads import Head as Head

@@ -16,7 +16,7 @@ from headcount.core.wording import amount
 if TYPE_CHECKING:
     import pandas as pd
 
-NAMES = ("head", "site", "layer", "index")
+PLACE = ("head", "site", "layer", "index")
 """Columns that name a head."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Characters with which a spreadsheet's formula begins; full-width and small forms of them, too."""
@@ -32,7 +32,7 @@ class HeadTable:
     frame: "pd.DataFrame"
 
     def __repr__(self) -> str:
-        columns = [str(name) for name in self.frame if name not in NAMES]
+        columns = [str(name) for name in self.frame if name not in PLACE]
         shown = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")
         return f"HeadTable({amount(len(self.frame), 'head')}: {shown or 'no numbers'})"
 
@@ -45,7 +45,7 @@ class HeadTable:
         import pandas as pd  # only here: files are named and claimed without
 
         rows = [(str(head), head.site, head.layer, head.index) for head in heads]
-        frame = pd.DataFrame(rows, columns=list(NAMES))
+        frame = pd.DataFrame(rows, columns=list(PLACE))
         return cls(frame.assign(**dict(columns)))
 
     @classmethod

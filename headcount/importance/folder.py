@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from headcount import results
 from headcount.core import (
+    PLACE,
     Head,
     HeadTable,
     InputError,
@@ -68,24 +69,29 @@ class Assessment(Result[ImportanceRecord]):
         revision = results.Signature.parse(self.record.signature).revision
         check_same_model(folder, self.heads.frame["head"], revision)
         heads = scored_table(self.heads, self.columns, folder)
-        described = {"heads.parquet": ["head", *self.columns]}
+        described = {"heads.parquet": [*PLACE, *self.columns]}
         super(Assessment, replace(self, heads=heads)).write(folder, described)
 
 
-def read_assessment(folder: Path, method: str) -> Assessment:
+def read_assessment(folder: Path, method: str | None = None) -> Assessment:
     """The assessment in a folder.
+
+    Args:
+        folder: the folder.
+        method: a method that it must have; None for any.
 
     Raises:
         InputError: If the folder has none, or one without the method.
     """
     path = folder / ImportanceRecord.FILE
     if not path.exists():
+        methods = f"--methods {method} " if method else ""
         raise InputError(
             f"Expected an assessment in {folder}, but it has no {path.name}. Run `headcount "
-            f"importance ... --methods {method} --out {folder}` first."
+            f"importance ... {methods}--out {folder}` first."
         )
     methods = ImportanceRecord.read(folder).methods
-    if method not in methods:
+    if method is not None and method not in methods:
         raise InputError(
             f"Expected an assessment by {method} in {path}, got one by {', '.join(methods)}. Run "
             f"`headcount importance` with --methods {method}."

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from headcount.core import Head, HeadTable, InputError, amount, drawn_card, reading
+from headcount.core import PLACE, Head, HeadTable, InputError, amount, drawn_card, reading
 from headcount.results.alignment import Alignment
 from headcount.results.clusters import Clusters
 from headcount.results.coreference import Coreference
@@ -40,8 +40,6 @@ SCORES = (
 """Files of other commands: the importance of the heads and the scores of the model."""
 LISTS = ("roles", "tendencies")
 """Columns of the table of heads that hold lists."""
-PLACE = ("head", "site", "layer", "index")
-"""Columns of the table of heads that name a head."""
 _RELATIONS = "a row for each head, relation and direction"
 _HEADS = "a row for each head"
 _OF_HEADS: dict[str, Any] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar, final
 
 from headcount import numbers
-from headcount.core import SITES, HeadTable, LayerId, omitted, reading
-from headcount.results.store import Record
+from headcount.core import PLACE, SITES, HeadTable, LayerId, omitted
+from headcount.results.store import Record, Table, read_table
 
 AGREED = 0.5
 """A head is called facilitating or interfering if it is so by more than this in every set."""
@@ -337,18 +337,19 @@ ONE_STEP = ("classification", "image-classification", "similarity")
 """Tasks with one target step in each example, so that both averages of relevance are equal."""
 
 
+HEADS = Table("heads.parquet", "a row for each head", PLACE, key=("head",), made=HeadTable)
+"""The table of heads, in which an analysis and an assessment have columns."""
+
+
 def read_head_table(folder: Path) -> HeadTable | None:
     """The table of heads in a run folder; None if there is none.
+
+    Only for who adds columns to it, since no record is asked whether it fits: `Result.read` does.
 
     Raises:
         InputError: if it is damaged.
     """
-    path = folder / "heads.parquet"
-    if not path.exists():
+    if not (path := folder / HEADS.file).exists():
         return None
-    what = "what a finished run wrote"
-    with reading(path, what, "Name a complete folder, or run the command again that wrote it."):
-        table = HeadTable.read(path)
-        if not all(isinstance(name, str) for name in table.frame["head"]):
-            raise ValueError("the column head does not hold names of heads")
-    return table
+    advice = "Name a complete folder, or run the command again that wrote it."
+    return read_table(path, HeadTable, HEADS, advice)

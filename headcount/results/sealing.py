@@ -8,11 +8,13 @@ Seals tell of accidents: whoever changes a file on purpose can write its new has
 import hashlib
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headcount import __version__
 from headcount.core import (
     HeadTable,
     InputError,
@@ -23,12 +25,19 @@ from headcount.core import (
     sha256_of,
     write_json,
 )
+from headcount.results.signature import Signature
 
 SEALS = "files"
 """Field of a record with the hash of every file that it describes, by name."""
 
 OWN = "sha256"
 """Last field of a record: the hash of all others."""
+
+WRITER = "headcount"
+"""Field with the version that wrote a record without a signature, and part of a signature."""
+
+HASHED = (0, 3)
+"""The first version whose records hold their own hash."""
 
 
 Described = Mapping[str, Sequence[str] | None]
@@ -40,7 +49,7 @@ def write_record(path: Path, record: Any) -> None:
     write_json(path, encoded(record))
 
 
-def write_sealed(path: Path, record: Any, files: Described | Iterable[str] = ()) -> None:
+def write_sealed(path: Path, record: Any, files: Described | Iterable[str] | None = ()) -> None:
     """Write a record with the hashes of all files that it describes.
 
     `read_sealed` reads it and checks these hashes, and the record's own, its last field.
@@ -49,25 +58,41 @@ def write_sealed(path: Path, record: Any, files: Described | Iterable[str] = ())
         path: File of the record, e.g. `OUT/curve.json`.
         record: The record, or its JSON.
         files: Names of the files beside it that were written before and that it describes; a
-            mapping gives the columns of a table of which other records describe other columns.
+            mapping gives the columns of a table of which other records describe other columns. None
+            for a record that never describes any.
     """
-    found = encoded(record) | sealed(path.parent, files)
+    found = encoded(record)
+    found |= {} if found.get("signature") else {WRITER: __version__}
+    found |= {} if files is None else sealed(path.parent, files)
     write_json(path, found | {OWN: record_sha256(found)})
 
 
-def read_sealed(path: Path, command: str, folder: str = "a run folder") -> JsonObject:
+def read_sealed(
+    path: Path, command: str, folder: str = "a run folder", describes: bool = True
+) -> JsonObject:
     """The object in a file that `write_sealed` wrote, once the files that it describes fit.
 
     Args:
         path: the file.
         command: the command that writes it.
         folder: the kind of folder that has such a file, for errors.
+        describes: whether records of its kind describe files.
 
     Raises:
-        InputError: as in `JsonObject.read`, and if a file that it describes is missing or another.
+        InputError: as in `JsonObject.read`, if the record was changed, or if a file that it
+            describes is missing, was changed, or is of another run.
     """
     found = JsonObject.read(path, command, folder)
-    check_sealed(path, found.values, command)
+    again = f"Run `{command}` again."
+    _check_own(path, found.values, again)
+    if SEALS in found.values:
+        _check_files(path, found.values[SEALS], again)
+    elif describes:
+        warnings.warn(
+            f"{path} has no hashes of the files that it describes, because an earlier version of "
+            "headcount wrote it. Files of two runs would not be noticed",
+            stacklevel=2,
+        )
     return found
 
 
@@ -94,31 +119,27 @@ def record_sha256(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def check_sealed(path: Path, record: Mapping[str, Any], command: str) -> None:
-    """Check that a record, and the files that it describes, are as they were written.
-
-    Args:
-        path: File of the record.
-        record: Contents of the record.
-        command: Command that writes the record.
-
-    Raises:
-        InputError: If the record was changed, or a file is missing, was changed, or is of another
-            run.
-    """
-    seals, again = record.get(SEALS), f"Run `{command}` again."
-    if OWN in record and record[OWN] != record_sha256(record):
+def _check_own(path: Path, record: Mapping[str, Any], again: str) -> None:
+    """Check that a record is as it was written; one of an earlier version has no hash."""
+    if OWN not in record and _writer(record) < HASHED:
+        return
+    if record.get(OWN) != record_sha256(record):
         raise InputError(
             f"Expected {path} as headcount wrote it, got other contents. It was changed or damaged "
             f"since. {again}"
         )
-    if seals is None:
-        warnings.warn(
-            f"{path} has no hashes of the files that it describes, because an earlier version of "
-            "headcount wrote it. Files of two runs would not be noticed",
-            stacklevel=2,
-        )
-        return
+
+
+def _writer(record: Mapping[str, Any]) -> tuple[int, ...]:
+    """The first two numbers of the version that wrote a record; none if it is not stated."""
+    signature = str(record.get("signature") or "")
+    stated = record.get(WRITER) if not signature else Signature.parse(signature).get(WRITER)
+    found = re.match(r"(\d+)\.(\d+)", str(stated))
+    return () if found is None else (int(found[1]), int(found[2]))
+
+
+def _check_files(path: Path, seals: Any, again: str) -> None:
+    """Check that the files that a record describes are as they were when it was written."""
     with reading(path, "hashes by file name", again):
         expected = [(inside(path.parent, name), seal) for name, seal in seals.items()]
         found = [(file, *_parts(seal)) for file, seal in expected]

@@ -26,14 +26,13 @@ from typing import (
 )
 
 from headcount.core import HeadTable, InputError, JsonObject, drawn_html, encoded, reading
-from headcount.results.sealing import Described, by_name, read_sealed, write_record, write_sealed
+from headcount.results.sealing import Described, by_name, read_sealed, write_sealed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 One = TypeVar("One", bound="Stored")
-Rec = TypeVar("Rec", bound="Record")
 Res = TypeVar("Res", bound="Result[Any]")
 Row = TypeVar("Row")
 
@@ -48,27 +47,53 @@ class Stored:
     """Command that writes it, e.g. `headcount cluster`."""
     FOLDER: ClassVar[str] = "a run folder"
     """Kind of folder that it lies in, for errors."""
+    DESCRIBES: ClassVar[tuple[str, ...] | None] = None
+    """Patterns of files beside it that it describes, besides those that `write` is given; None if
+    it describes none."""
 
     @classmethod
     def read(cls: type[One], folder: Path) -> One:
         """What the file in a folder says.
 
         Raises:
-            InputError: if there is none, or it is damaged or of a newer version.
+            InputError: if there is none, it was changed, is damaged or of a newer version, or a
+                file that it describes is missing or another.
         """
-        return JsonObject.read(folder / cls.FILE, cls.COMMAND, cls.FOLDER).decode(cls)
+        describes = cls.DESCRIBES is not None
+        return cls.from_json(read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER, describes))
 
-    def write(self, folder: Path) -> None:
-        """Write the file, completely or not at all."""
-        write_record(folder / self.FILE, self)
+    @classmethod
+    def from_json(cls: type[One], found: JsonObject) -> One:
+        """What the contents of its file say.
+
+        Raises:
+            InputError: if a field is missing or has another type; the error names it.
+        """
+        return found.decode(cls)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of its file."""
+        return encoded(self)
+
+    def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
+        """Write the file with its own hash and those of the files that it describes, which exist.
+
+        Args:
+            folder: the folder.
+            files: files in it that it describes, besides `DESCRIBES`.
+        """
+        described = None
+        if self.DESCRIBES is not None:
+            beside = [path.name for each in self.DESCRIBES for path in folder.glob(each)]
+            described = {**dict.fromkeys(beside), **by_name(files)}
+        write_sealed(folder / self.FILE, self.to_json(), described)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Stored):
     """Facts that the record of every command holds."""
 
-    DESCRIBES: ClassVar[tuple[str, ...]] = ()
-    """Patterns of files beside it that it describes, besides those that `write` is given."""
+    DESCRIBES = ()
 
     signature: str
     """Model, data, options and versions that the numbers depend on, in one text."""
@@ -84,31 +109,6 @@ class Record(Stored):
         found, shared = encoded(self), [each.name for each in fields(Record)]
         last = {name: found.pop(name) for name in shared if name in found}
         return found | last
-
-    @classmethod
-    def read(cls: type[Rec], folder: Path) -> Rec:
-        """The record in a folder.
-
-        Raises:
-            InputError: if there is none, it is damaged or of a newer version, or a file that it
-                describes is missing or another.
-        """
-        return cls.from_json(read_sealed(folder / cls.FILE, cls.COMMAND, cls.FOLDER))
-
-    @classmethod
-    def from_json(cls: type[Rec], found: JsonObject) -> Rec:
-        """The record in the contents of its file.
-
-        Raises:
-            InputError: if a field is missing or has another type; the error names it.
-        """
-        return found.decode(cls)
-
-    def write(self, folder: Path, files: Described | Sequence[str] = ()) -> None:
-        """Write the record with the hashes of the files that it describes, which exist."""
-        beside = [path.name for each in self.DESCRIBES for path in folder.glob(each)]
-        described = {**dict.fromkeys(beside), **by_name(files)}
-        write_sealed(folder / self.FILE, self.to_json(), described)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,8 @@ def test_a_plan_is_written_and_read(tmp_path: Path) -> None:
         ('{"full": [], "sink": 4}', "Expected the groups of a cache's plan by layer"),
         ('{"version": 2, "full": [[true]]}', "Expected version 1 in .*, got 2."),
         ('{"full": [[true]], "recent": 0}', "Expected `recent` of a cache's plan .* from 1, got 0"),
+        ('{"full": [[true]], "recent": 7}', "Expected sink in .*, got none."),
+        ('{"full": [[true]], "sink": 7}', "Expected recent in .*, got none."),
         ('{"version": 1, "kept": {}}', "Expected full in .*, got none."),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 import headcount as package
 from headcount.cli.explain import Explain
+from headcount.core import InputError
 from headcount.results import Explained
 from tests import saved
 from tests.cli.conftest import headcount
@@ -72,7 +73,7 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         (llama, ("A dog", "--target", " a", "--heads", "dec.9.9"), "got dec.9.9"),
         (llama, ("A dog", "--target", " a", "--chat"), "with a chat template for --chat"),
         (llama, ("A dog", "--target", " a", "--circuit"), "Expected at least 4 prompts for a circ"),
-        ("none", ("A dog", "--target", " a", "--scores", tmp_path), "Expected scores of heads in"),
+        ("none", ("A dog", "--target", " a", "--scores", tmp_path), "Expected an assessment in"),
     ]:
         status, _, errors = headcount("explain", model, *more, *out)
         assert status == 2 and says in errors, errors
@@ -89,3 +90,7 @@ def test_scores_of_a_folder_choose_circuits(llama: Path, tmp_path: Path) -> None
     table = pd.read_parquet(out / "heads.parquet").set_index("head")["norm_score"]
     assert {str(head): score for head, score in found["norm_score"].items()} == table.to_dict()
     assert [*found] == ["norm_score"]
+    changed = pd.read_parquet(out / "heads.parquet")
+    changed.assign(norm_score=changed["norm_score"] + 1).to_parquet(out / "heads.parquet")
+    with pytest.raises(InputError, match=r"heads.parquet as importance.json describes it, got ot"):
+        Explain(str(llama), "A dog", " ran", scores=out, out=tmp_path).ranked  # noqa: B018

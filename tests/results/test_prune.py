@@ -105,7 +105,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     bare.write(tmp_path)
     assert PruneRecord.read(tmp_path) == bare
     keys = {"model", "heads", "staying", "leaving", "auto_class", "comparisons"}
-    shared = {"warnings", "arguments", "files", "sha256"}
+    shared = {"warnings", "arguments", "headcount", "files", "sha256"}
     assert json.loads((tmp_path / "prune.json").read_text()).keys() == keys | shared
     none = replace(bare, functions=())
     none.write(tmp_path)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headcount.analysis.examples import GroupedMap
 from headcount.analysis.pseudo_targets import greedy
-from headcount.core import Head, InputError, LayerId
+from headcount.core import Head, InputError, LayerId, check_unicode
 from headcount.corpora import (
     TOKEN_TYPES,
     LabelledTokens,
@@ -85,8 +85,9 @@ def check_text(text: str, what: str = "sentence") -> str:
     """The text on one line.
 
     Raises:
-        InputError: if it is empty or too long.
+        InputError: if it is empty or too long, or holds half of a character.
     """
+    check_unicode(text, f"a {what}")
     if len(text) > MAX_CHARACTERS:
         raise InputError(
             f"Expected a {what} of at most {MAX_CHARACTERS:,} characters, got {len(text):,}. Give "

@@ -5,6 +5,7 @@ import sys
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -23,6 +24,7 @@ from headcount.core import (
     amount,
     check_known,
     check_single_process,
+    check_unicode,
     is_alone,
     is_main_process,
     leave,
@@ -225,7 +227,7 @@ def parse(arguments: Sequence[str]) -> Command:
     check_given_once(others)
     try:
         with redirect_stderr(StringIO()):
-            return _parsed(name, others)
+            command = _parsed(name, others)
     except SystemExit as error:
         if not error.code:  # help, which was printed
             raise
@@ -234,6 +236,23 @@ def parse(arguments: Sequence[str]) -> Command:
         # The same error again, now printed, shorter and without signs that a terminal obeys.
         _parsed(name, [shortened(visible(each), LONGEST) for each in others])
         raise
+    check_texts(command)
+    return command
+
+
+def check_texts(options: Any) -> None:
+    """Check that texts among some options have whole characters, unless they name a file.
+
+    Raises:
+        InputError: If one has not; names the option.
+    """
+    for field in fields(options):
+        value = getattr(options, field.name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(each):
+                check_texts(each)
+            elif isinstance(each, str) and not os.path.exists(each):
+                check_unicode(each, f"--{field.name.replace('_', '-')}")
 
 
 def _refused(error: BaseException) -> InputError | None:

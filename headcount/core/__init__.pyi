@@ -95,6 +95,7 @@ from .options import check_choice as check_choice
 from .options import check_known as check_known
 from .options import check_least as check_least
 from .options import check_seed as check_seed
+from .options import check_unicode as check_unicode
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
@@ -148,5 +149,6 @@ from .units import latest as latest
 from .units import read_arrays as read_arrays
 from .units import write_arrays as write_arrays
 from .wording import amount as amount
+from .wording import is_unicode as is_unicode
 from .wording import shortened as shortened
 from .wording import visible as visible

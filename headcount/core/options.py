@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from headcount.core.errors import InputError
+from headcount.core.wording import is_unicode, visible
 
 MAX_TOKENS = 4096
 """Default of the largest number of padded tokens in a batch."""
@@ -76,6 +77,25 @@ def check_seed(seed: int) -> None:
     """
     if seed < 0:
         raise InputError(f"Expected a seed of at least 0, got {seed}.")
+
+
+def check_unicode(text: str, what: str, at: str = "") -> None:
+    """Check that text has whole characters only.
+
+    Args:
+        text: the text.
+        what: what it is, in words.
+        at: where it is from, with a colon and a blank.
+
+    Raises:
+        InputError: if it holds half of one, or a byte that is no UTF-8.
+    """
+    if not is_unicode(text):
+        raise InputError(
+            f"{at}{'e' if at else 'E'}xpected whole characters in {what}, got "
+            f"{visible(text)!r:.80}, which holds half of one (of a surrogate pair, or a byte that "
+            "is no UTF-8). Remove it."
+        )
 
 
 def check_choice(name: str, value: object, kind: Any) -> None:

@@ -13,6 +13,20 @@ HIDDEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-
 a name that are no UTF-8, which Python holds as surrogates."""
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def is_unicode(text: str) -> bool:
+    r"""Whether text has whole characters only, as tokenizers and files need.
+
+    JSON can spell half of a surrogate pair, and Python keeps so a byte that is no UTF-8.
+
+    >>> is_unicode("naïve 日本"), is_unicode("\ud83d")
+    (True, False)
+    """
+    return _HALF.search(text) is None
+
+
 def visible(text: str) -> str:
     r"""The text with a sign in place of each control character; lines and tabs stay.
 

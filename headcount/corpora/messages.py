@@ -1,18 +1,10 @@
 """What a row says: the messages of a chat, whose contents are its text. Needs no tokenizer."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headcount.core import CorpusError
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def is_unicode(text: str) -> bool:
-    r"""Whether text is valid Unicode: JSON can spell half a character, which no tokenizer takes."""
-    return _HALF.search(text) is None
+from headcount.core import CorpusError, is_unicode
 
 
 def messages_of(cell: object, origin: str) -> str:

@@ -12,11 +12,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from headcount.core import CorpusError, InputError, amount
+from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import format_of, is_blank, rows_of
 from headcount.corpora.held import Held
-from headcount.corpora.messages import is_unicode, messages_of, text_of
+from headcount.corpora.messages import messages_of, text_of
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Columns, keys_of, numbered_lines
 

@@ -16,7 +16,7 @@ from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
 from typing import TypeVar, final
 
-from headcount.core import CorpusError
+from headcount.core import CorpusError, check_unicode
 from headcount.vocabulary import IMAGES, TEXTS, Inputs
 
 T = TypeVar("T")
@@ -39,7 +39,11 @@ class Tree:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Text, with its treebank words, other side or second sentence if it has them; or an image."""
+    """Text, with its treebank words, other side or second sentence if it has them; or an image.
+
+    Raises:
+        InputError: if a text holds half of a character.
+    """
 
     text: str
     """Running text, for a treebank as it is written; for an image, its SHA-256."""
@@ -62,6 +66,10 @@ class Sentence:
     the words are read joined by spaces, whatever the text is (see `written`)."""
     differs: bool = False
     """Whether a treebank's own text has other letters than its words, and so is not read."""
+
+    def __post_init__(self) -> None:
+        for text in (self.text, self.target, self.second, *(self.words or ())):
+            check_unicode(text or "", "a text", f"{self.origin}: ")
 
     @property
     def inputs(self) -> Inputs:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from headcount.core import CorpusError, InputError, reason
-from headcount.corpora.messages import is_unicode, messages_of, text_of
+from headcount.core import CorpusError, InputError, is_unicode, reason
+from headcount.corpora.messages import messages_of, text_of
 from headcount.corpora.sentence import Sentence
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"

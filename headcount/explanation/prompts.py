@@ -12,7 +12,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import DATA, Head, InputError, check_choice, check_seed, names_a_head
+from headcount.core import (
+    DATA,
+    Head,
+    InputError,
+    check_choice,
+    check_seed,
+    check_unicode,
+    names_a_head,
+)
 from headcount.corpora import json_of, numbered_lines
 from headcount.vocabulary import EffectName
 
@@ -49,6 +57,7 @@ class Prompt:
                     f"{self.origin}: expected a {name} of at least one word, got "
                     f"{'none' if text is None else repr(text)}. Give a text."
                 )
+            check_unicode(text or "", f"the {name}", f"{self.origin}: ")
 
 
 _NEEDED = ("prompt", "target")
@@ -125,6 +134,8 @@ class ExplainOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        for name in ("query", "key"):
+            check_unicode(getattr(self, name) or "", name)
         for effect in self.effects:
             check_choice("an effect", effect, EffectName)
         for head in self.heads:

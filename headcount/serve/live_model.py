@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, final
 
 from headcount.analysis import check_text, read_source, word_attention
-from headcount.core import Heads, InputError, Plan, name_of, parse_json
+from headcount.core import Heads, InputError, Plan, check_unicode, name_of, parse_json
 from headcount.explanation import ExplainOptions, explain, spelled
 from headcount.models import Loaded, check_has_heads, check_is_loaded, load
 from headcount.reports import attention_data, report_view, sharpest
@@ -55,9 +55,8 @@ def parse_question(body: bytes, heads: Heads) -> Question:
     for what, text in (("second sentence", second), ("target", target), ("rival", against)):
         if not isinstance(text, str | None):
             raise InputError(f"Expected a text as the {what}, got {_short(text)}.")
-    for text in (found["text"], second or "", target or "", against or ""):
-        if any("\ud800" <= sign <= "\udfff" for sign in text):
-            raise InputError("Expected whole characters, got half of a surrogate pair. Remove it.")
+        check_unicode(text or "", f"the {what}")
+    check_unicode(found["text"], "the text")
     gates = found.get("gates", {})
     if not isinstance(gates, dict):
         raise InputError(f"Expected gates by head name, got {_short(gates)}.")

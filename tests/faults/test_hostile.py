@@ -16,7 +16,9 @@ import headcount
 from headcount.artifact import save_compact
 from headcount.artifact.staging import replaced
 from headcount.core import InputError, ModelError, Plan, visible
+from headcount.corpora import Sentence
 from headcount.doctor import diagnose
+from headcount.explanation import ExplainOptions, Prompt
 from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE
 from tests.cli.conftest import headcount as run
@@ -322,3 +324,53 @@ def test_no_file_holds_control_characters(bert: Path, tmp_path: Path):
         text = path.read_text(encoding="utf-8")
         assert visible(text) == text.replace("\r", "\u240d"), path
     assert "a\u241b]0;t\u2407\u241b[31m" in (out / "report.html").read_text(encoding="utf-8")
+
+
+HALF = "\ud83d"
+"""Half of a surrogate pair, which JSON can spell and no tokenizer takes."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "MODEL", "The [MASK]", "--target", HALF),
+        ("explain", "MODEL", "The [MASK]", "--target", "dog", "--against", HALF),
+        ("explain", "MODEL", HALF, "--target", "dog"),
+        ("explain", "MODEL", "The [MASK]", "--target", "dog", "--key", "\udcff"),
+        ("explain", "MODEL", "--prompts", "FILE"),
+        ("analyze", "MODEL", "FILE", "--columns", "text=prompt"),
+        ("analyze", HALF, "FILE"),
+        ("align", "MODEL", "FILE", "--gold", "FILE", "--join", HALF),
+        (
+            "importance",
+            "MODEL",
+            "--task",
+            "masked-lm",
+            "--data",
+            "FILE",
+            "--columns",
+            f"text={HALF}",
+        ),
+    ],
+)
+def test_half_a_character_ends_in_a_sentence(arguments: tuple, bert: Path, tmp_path: Path):
+    """Wherever a text comes from: it is refused before a tokenizer fails on it."""
+    file = tmp_path / "rows.jsonl"
+    rows = [{"prompt": "The [MASK]", "target": HALF}, {"prompt": HALF, "target": "dog"}]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    named = {"MODEL": bert, "FILE": file}
+    status, _, errors = run(*(named.get(each, each) for each in arguments), "--out", tmp_path / "o")
+    assert status == 2 and HALF not in errors, errors
+    assert "hole characters in" in errors or "to hold some text" in errors
+
+
+def test_half_a_character_in_python_ends_in_a_sentence():
+    for build in (
+        lambda: Sentence("a", target=HALF),
+        lambda: Sentence("a", second=HALF),
+        lambda: Sentence("a b", words=("a", HALF)),
+        lambda: Prompt("a", HALF),
+        lambda: ExplainOptions(query=HALF),
+    ):
+        with pytest.raises(InputError, match="xpected whole characters in"):
+            build()

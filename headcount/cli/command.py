@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
+from traceback import format_exc
 from typing import Any, cast
 
 import tyro
@@ -16,7 +17,7 @@ import tyro
 from headcount import __version__
 from headcount.cli.console import plain_console, quietly
 from headcount.cli.frame import Command
-from headcount.cli.stopping import advice, stoppable
+from headcount.cli.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
     SHARING,
     InputError,
@@ -360,6 +361,7 @@ def _run(arguments: list[str]) -> int:
                 errors.print(f"headcount: stopped; {_after_stop(words)}", style="yellow")
                 return stop.status
             reported = str(error) if isinstance(error, InputError) else advice(error)
+            tell_launcher(format_exc() if reported is None else reported)
             if reported is None:
                 raise
             errors.print(f"headcount: {shortened(reported)}", style="red")

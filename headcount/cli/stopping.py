@@ -3,20 +3,23 @@
 A command that does not end at once (it computes outside of Python, or saves) has some seconds to:
 schedulers kill it after 10 or more. What it wrote stays complete.
 
-Advice: what a user can do about an error of the system, such as a full disk, which ends a command.
+Advice: what a user can do about an error of the system, such as a full disk, which ends a command;
+and torchrun is told why a process ends.
 """
 
 import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 from types import FrameType
 from typing import final
 
-from headcount.core import ended, is_alone, reason
+from headcount.core import ended, is_alone, reason, write_json
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals by Ctrl-C, by `kill`, and by a terminal that is closed; Windows lacks the last one."""
@@ -131,6 +134,22 @@ CLOSED = (
 """What gloo and torch's store say if another process of a run ended."""
 UNANSWERED = ("clients joined", "client socket has timed out", "Timed out waiting", "wait timeout")
 """What torch.distributed and gloo say if another process was waited for in vain."""
+
+
+REPORTED = "TORCHELASTIC_ERROR_FILE"
+"""Variable in which torchrun names the file that it reads after a process ended with an error."""
+
+
+def tell_launcher(why: str) -> None:
+    """Tell torchrun why this process ends, which its own report of all processes then shows.
+
+    Reference: `torch.distributed.elastic.multiprocessing.errors`, whose `record` writes the same
+        file for exceptions that leave `main`, with a traceback in place of the message.
+    """
+    if file := os.environ.get(REPORTED):
+        extra = {"timestamp": str(int(time.time()))}
+        with suppress(OSError):  # the process ends with its own sentence in any case
+            write_json(Path(file), {"message": {"message": why, "extraInfo": extra}})
 
 
 def advice(error: BaseException) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from headcount.cli.command import COMMANDS, main
 from headcount.core import SHARING
@@ -40,6 +41,28 @@ def test_one_sentence_of_the_main_process(
         assert main([name]) == 2
         printed = capsys.readouterr()
         assert printed.out == "" and " ".join(printed.err.split()).count(SENTENCE) == times
+
+
+@pytest.mark.parametrize("foreseen", [True, False])
+def test_torchrun_repeats_why_a_process_ended(
+    foreseen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from the file that torchrun names, as torchrun itself reads it."""
+    file = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+    if foreseen:
+        status, _, errors = headcount("analyze", tmp_path / "none", SAMPLE, "--out", tmp_path / "o")
+        assert status == 2
+        why = " ".join(errors.removeprefix("headcount: ").split())
+        assert why.startswith("Expected a Hugging Face name or a folder")
+    else:
+        monkeypatch.setattr("headcount.cli.command.parse", lambda words: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            main(["analyze"])
+        why = "ZeroDivisionError: division by zero"
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(file))
+    shown = ChildFailedError("headcount", {0: failure}).format_msg()
+    assert why in " ".join(shown.split()) and "To enable traceback" not in shown
 
 
 @pytest.mark.parametrize("name", ["compact", "report"])

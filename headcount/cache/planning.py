@@ -17,7 +17,7 @@ from headcount.cache.judging import answered, judged
 from headcount.cache.plan import CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
-from headcount.core import ModelError, Progress, amount, name_of, silent
+from headcount.core import ModelError, Progress, amount, levels, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache
@@ -143,7 +143,7 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
     scores = dict(zip(groups_of(loaded.anatomy), score_G.tolist(), strict=True))
     able = _able(loaded)
     random = np.random.default_rng(options.seed)
-    order = np.lexsort((random.random(len(able)), [scores[group] for group in able]))
+    order = np.lexsort((random.random(len(able)), levels([scores[group] for group in able])))
     lowest = order[: max(1, round(options.stream * len(able)))]
     return plan_for_cache(
         loaded, [able[number] for number in lowest], *options.window, loaded.anatomy

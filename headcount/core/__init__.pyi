@@ -113,6 +113,10 @@ from .progress import Steps as Steps
 from .progress import Stopwatch as Stopwatch
 from .progress import silent as silent
 from .progress import silent_steps as silent_steps
+from .ranking import falling as falling
+from .ranking import levels as levels
+from .ranking import rising as rising
+from .ranking import sorted_by as sorted_by
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder

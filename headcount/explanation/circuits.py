@@ -23,7 +23,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, InputError, Progress, amount
+from headcount.core import Head, InputError, Progress, amount, falling
 from headcount.explanation.effects import Measured
 from headcount.explanation.prompts import ExplainOptions
 from headcount.explanation.runs import Case, Outputs
@@ -138,7 +138,7 @@ def chosen(
     """Numbers of heads, the best first, for either half of the prompts by the other's effects."""
     is_split = len(effect_NH) >= SPLIT_FROM
     choosing = (effect_NH[1::2], effect_NH[::2]) if is_split else (effect_NH, effect_NH)
-    first_H, second_H = (np.argsort(-each.mean(0), kind="stable") for each in choosing)
+    first_H, second_H = (falling(each.mean(0)) for each in choosing)
     return first_H, second_H
 
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, distributed, nn
 
-from headcount.core import SITES, Gates, Head, Heads, InputError, LayerId, ModelError
+from headcount.core import SITES, Gates, Head, Heads, InputError, LayerId, ModelError, sorted_by
 
 
 @final
@@ -227,7 +227,7 @@ def highest(
     for quota in found:
         members = layout.is_at(quota.site).nonzero()[:, 0].tolist()
         going = sum(size[unit] for unit in members) - quota.heads
-        for unit in sorted(members, key=score.__getitem__):
+        for unit in sorted_by(members, score.__getitem__):
             if size[unit] <= going:
                 gate_U[unit] = 0
                 going -= size[unit]

@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import MAX_TOKENS, Head, Heads, added, check_choice
+from headcount.core import MAX_TOKENS, Head, Heads, added, check_choice, falling
 from headcount.importance.ablation_sweep import Ablation, AblationSetting, sweep
 from headcount.importance.choices import DeltaOf, Instead
 from headcount.importance.gradients import Scores, by_layer
@@ -87,7 +87,7 @@ def cross_fit(
             sign = 1 if task.higher_is_better else -1
             worth = [sign * task.score(each, index_S) for each in choices]
         # A rank correlation of equal numbers does not exist
-        return int(np.argmax(np.nan_to_num(worth, nan=-np.inf)))
+        return int(falling(np.nan_to_num(worth, nan=-np.inf))[0])
 
     both = halves(num, seed)
     one, other = (chosen(index_S) for index_S in both)

@@ -24,6 +24,7 @@ from headcount.core import (
     check_known,
     names_a_head,
     silent,
+    sorted_by,
 )
 from headcount.models import Loaded
 from headcount.pruning.budget import Units
@@ -143,7 +144,7 @@ def _emptied(plan: Plan, loaded: Loaded, roles: Roles, scores: Mapping[str, floa
     for head in plan.pruned_heads(loaded.heads):
         if head.layer_id not in kept:
             layers.setdefault(str(head).rpartition(".")[0], []).append(str(head))
-    order = sorted(scores, key=lambda head: -scores[head])
+    order = sorted_by(scores, scores.__getitem__, descending=True)
     found = []
     for layer, heads in layers.items():
         sentence = f"layer {layer} loses all of its {amount(len(heads), 'head')}"

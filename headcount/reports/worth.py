@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist, median
 
 from headcount import numbers
+from headcount.core import sorted_by
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     METRICS,
@@ -97,7 +98,7 @@ def scores_of(rows: Sequence[HeadRow]) -> list[str]:
 def ranked(rows: Sequence[HeadRow], score: str) -> list[HeadRow]:
     """The heads that have a score, the most important first."""
     known = [row for row in rows if math.isfinite(row.values.get(score, math.nan))]
-    return sorted(known, key=lambda row: -row.values[score])
+    return sorted_by(known, lambda row: row.values[score], descending=True)
 
 
 def effect_of(row: HeadRow, score: str) -> Effect:
@@ -208,7 +209,7 @@ def site_sentence(importance: ImportanceRecord) -> str:
     what = importance.quantity_words
     parts = [
         f"by {numbers.effect(each.delta)} without any {SITE_TITLES[each.site].lower()}"
-        for each in sorted(known, key=lambda each: -each.delta)
+        for each in sorted_by(known, lambda each: each.delta, descending=True)
     ]
     return f"{what[0].upper()}{what[1:]} {verb} {numbers.listed(parts)}."
 

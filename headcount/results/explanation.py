@@ -20,7 +20,7 @@ Departure: parts are heads, not edges or nodes of all kinds; the others give mea
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import SITES
+from headcount.core import SITES, sorted_by
 from headcount.results.signature import Signature
 from headcount.results.store import ModelRecord, Result, table
 
@@ -309,7 +309,7 @@ class Explained(Result[ExplanationRecord]):
     def largest(self) -> str:
         """The head with the largest effect, by the first effect that was measured."""
         rows = [row for row in self.of(self.measured[0]).values() if row.is_head]
-        return max(rows, key=lambda row: abs(row.value)).part
+        return sorted_by(rows, lambda row: abs(row.value), descending=True)[0].part
 
     @property
     def measured(self) -> tuple[str, ...]:

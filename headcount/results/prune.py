@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from headcount.core import JsonObject, OwnJson, amount, brief_repr, omitted, stored
+from headcount.core import JsonObject, OwnJson, amount, brief_repr, omitted, sorted_by, stored
 from headcount.results.certificate import Comparison
 from headcount.results.changes import DATA_SETS, ControlChange, DataSetChange
 from headcount.results.store import Record
@@ -265,7 +265,9 @@ class ChoiceRecord:
     def method_used(self) -> str:
         """The method that ranked the heads: of `auto`, the candidate with the lowest loss."""
         return (
-            self.method if not self.compared else min(self.compared, key=self.compared.__getitem__)
+            self.method
+            if not self.compared
+            else sorted_by(self.compared, self.compared.__getitem__)[0]
         )
 
     @property

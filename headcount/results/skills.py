@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import final
 
+from headcount.core import sorted_by
 from headcount.results.store import ModelRecord, Result, table
 from headcount.vocabulary import SKILLS
 
@@ -193,4 +194,4 @@ class Skills(Result[SkillsRecord]):
     def ranked(self, skill: str) -> list[SkillRow]:
         """The heads that have a score, the best first."""
         known = [row for row in self.heads if not isnan(row.score(skill)[0])]
-        return sorted(known, key=lambda row: row.score(skill)[0], reverse=True)
+        return sorted_by(known, lambda row: row.score(skill)[0], descending=True)

@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import Heads, Steps, spread
+from headcount.core import Heads, Steps, falling, spread
 from headcount.models import Loaded
 from headcount.results import Overlap, RecallRow, SkillRow
 from headcount.skills.forward import Outputs, Removal
@@ -72,7 +72,7 @@ def _mean(value_NH: Float[np.ndarray, "run head"]) -> Float[np.ndarray, " head"]
 
 def best(score_H: Float[np.ndarray, " head"], num: int) -> Int[np.ndarray, " best"]:
     """Numbers of the heads with the largest scores; the first of equal ones."""
-    return np.argsort(-score_H, kind="stable")[:num]
+    return falling(score_H)[:num]
 
 
 def head_rows(heads: Heads, scores: Sequence[Score]) -> Iterator[SkillRow]:

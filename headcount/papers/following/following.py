@@ -28,6 +28,7 @@ from headcount.core import (
     Progress,
     make_folder,
     remove_state,
+    rising,
     silent,
 )
 from headcount.corpora import Columns, Corpus, Data, Sentence
@@ -309,7 +310,7 @@ class _Run:
 def least_first(heads: Heads, score_H: Float[np.ndarray, " head"]) -> list[Head]:
     """The heads by rising score; equal heads in the order of the grid."""
     grid = list(heads)
-    return [grid[number] for number in np.argsort(score_H, kind="stable")]
+    return [grid[number] for number in rising(score_H)]
 
 
 def across_halves(

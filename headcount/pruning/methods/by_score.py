@@ -32,7 +32,7 @@ from typing import final
 
 import numpy as np
 
-from headcount.core import Head, InputError, Kept, Plan
+from headcount.core import Head, InputError, Kept, Plan, sorted_by
 from headcount.importance import SCORES, Scores, score_of
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
@@ -242,7 +242,7 @@ class Auto(AutoOptions, Method):
             found = evaluate_gated(context.loaded, plan, measured, context.max_tokens, texts=False)
             losses[name] = found.loss
             context.progress("candidates", number + 1, len(self._candidates()))
-        best = min(losses, key=losses.__getitem__)
+        best = sorted_by(losses, losses.__getitem__)[0]
         return replace(self._candidates()[best].choose(context, keep), compared=losses)
 
     def _candidates(self) -> Mapping[str, Method]:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, final
 
-from headcount.core import Head, InputError, Plan, amount
+from headcount.core import Head, InputError, Plan, amount, sorted_by
 from headcount.gates import (
     BudgetConstraint,
     HardConcrete,
@@ -112,7 +112,7 @@ def plan_of(
         )
     gates.layout.check_finite(gates.scores(), "score")
     score_of = _score_of(gates)
-    order = sorted(score_of, key=score_of.__getitem__)
+    order = sorted_by(score_of, score_of.__getitem__)
     return plan_for(loaded, set(units.heads) - set(pruned_heads(order, units, keep)), anatomy)
 
 

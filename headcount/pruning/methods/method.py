@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, final
 
-from headcount.core import Head, Plan, UnsuitedError, options_of
+from headcount.core import Head, Plan, UnsuitedError, options_of, sorted_by
 from headcount.importance import Scores
 from headcount.models import Loaded, plan_for
 from headcount.pruning.budget import Keep, Unit, by_site, pruned_heads
@@ -40,7 +40,7 @@ def ascending(units: Sequence[Unit], scores: Scores) -> Order:
 def by_mean(units: Sequence[Unit], values: Mapping[Head, float]) -> Order:
     """The order by ascending mean value of the units' heads; ties keep the units' order."""
     means = {unit: math.fsum(values[head] for head in unit) / len(unit) for unit in units}
-    return in_order(sorted(units, key=means.__getitem__), values)
+    return in_order(sorted_by(units, means.__getitem__), values)
 
 
 def in_order(units: Iterable[Unit], values: Mapping[Head, float]) -> Order:

@@ -5,7 +5,7 @@ from math import isnan
 
 import numpy as np
 
-from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount
+from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.numbers import listed, nats, within
 from headcount.reports.documents.explanation_together import circuit_blocks, together_blocks
 from headcount.results import UNLIKELY, EffectRow, Explained
@@ -91,12 +91,12 @@ def _spoken(text: str) -> str:
 def ranked(found: Explained, effect: str) -> list[EffectRow]:
     """The heads by the size of an effect, the largest first."""
     rows = [row for row in found.of(effect).values() if row.is_head]
-    return sorted(rows, key=lambda row: -abs(row.value))
+    return sorted_by(rows, lambda row: abs(row.value), descending=True)
 
 
 def extremes(found: Explained, effect: str) -> tuple[list[EffectRow], list[EffectRow]]:
     """The heads that raise what is predicted most by an effect, and the one that lowers it most."""
-    rows = sorted(ranked(found, effect), key=lambda row: -row.value)
+    rows = sorted_by(ranked(found, effect), lambda row: row.value, descending=True)
     lowering = [row for row in rows[-1:] if row.value < 0]
     return [row for row in rows[:RAISING] if row.value > 0], lowering
 
@@ -329,7 +329,7 @@ def _layers(found: Explained) -> Iterator[Block]:
         return
     single = [row for row in found.layers if row.first == row.last]
     ranges = [row for row in found.layers if row.first < row.last] or single
-    best = max(single, key=lambda row: abs(row.value))
+    best = sorted_by(single, lambda row: abs(row.value), descending=True)[0]
     yield Heading("Looks, by layers")
     yield Text(
         f"What is lost if no head of these layers can look {found.record.looks}. Of single "

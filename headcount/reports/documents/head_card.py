@@ -19,6 +19,7 @@ from headcount.core import (
     Text,
     Warned,
     amount,
+    sorted_by,
 )
 from headcount.results import (
     METRICS,
@@ -129,7 +130,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
     if record.choice is None or not (scores := record.choice.scores):
         return
     yield Text(_why(record.choice))
-    order = sorted(scores, key=lambda head: scores[head])
+    order = sorted_by(scores, scores.__getitem__)
     are_pruned = set(record.pruned)
     yield Table.of(
         ("head", "score", "fate"),

@@ -142,8 +142,10 @@ def p_beside(p: float, low: float, high: float) -> float:
 
     Only records of earlier versions hold such pairs, which came from different tests.
 
-    >>> p_beside(0.04, 0.1, 0.3), p_beside(0.04, -0.1, 0.3)
-    (0.04, nan)
+    >>> p_beside(0.04, 0.1, 0.3), p_beside(0.05, -0.1, 0.3), p_beside(0.04, -0.1, 0.3)
+    (0.04, 0.05, nan)
+    >>> p_beside(0.04, 0.0, 0.3), p_beside(0.04, -0.3, 0.0), p_beside(0.04, -0.3, -0.1)
+    (nan, nan, 0.04)
     """
     return math.nan if p < 0.05 and low <= 0 <= high else p
 

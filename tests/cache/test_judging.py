@@ -1,5 +1,6 @@
 """Judging a plan: texts with questions, what is answered under masks, and differences."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -230,6 +231,17 @@ def test_lengths_follow_what_texts_and_model_allow(loaded: Loaded) -> None:
         Questions(loaded, TEXTS[:4], options)
 
 
+def test_as_many_needles_as_differ_fit_into_the_length_that_a_refusal_names(loaded: Loaded) -> None:
+    options = CacheOptions(lengths=(150,), per_length=2, sink=1, recent=40, needles=50)
+    with pytest.raises(InputError, match="larger --lengths, or fewer --needles") as refused:
+        Questions(loaded, TEXTS, options)
+    (least,) = re.findall(r"lengths of at least ([\d,]+) tokens", str(refused.value))
+    length = int(least.replace(",", ""))
+    assert Questions(loaded, TEXTS, replace(options, lengths=(length,))).options.needles == 50
+    with pytest.raises(InputError, match=f"at least {least} tokens"):
+        Questions(loaded, TEXTS, replace(options, lengths=(length - 1,)))
+
+
 def test_what_can_not_be_asked(loaded: Loaded) -> None:
     with pytest.raises(InputError, match="texts of at least 500 tokens to hide needles in, got 5 "):
         Questions(loaded, TEXTS[:5], OPTIONS)
@@ -242,8 +254,6 @@ def test_what_can_not_be_asked(loaded: Loaded) -> None:
         Questions(loaded, TEXTS, CacheOptions(lengths=(4000,)))
     with pytest.raises(InputError, match="at most 50 needles in a text"):
         Questions(loaded, TEXTS, CacheOptions(lengths=(500,), needles=51))
-    with pytest.raises(InputError, match="larger --lengths, or fewer --needles"):
-        Questions(loaded, TEXTS, CacheOptions(lengths=(150,), recent=40, needles=9))
     refused: list[tuple[dict[str, Any], str]] = [
         ({"stream": 0.0}, "share of streaming groups above 0 and at most 1, got 0"),
         ({"stream": 1.5}, "got 1.5"),

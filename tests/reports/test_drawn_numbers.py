@@ -88,6 +88,8 @@ def test_weights_against_norms(scored: Analysis):
         drawn = np.concatenate([np.asarray(dots.get_offsets()) for dots in axes.collections])
         values = [[row.values[f"{kind}_{key}"] for kind in ("attn", "norm")] for row in scored.rows]
         assert drawn == pytest.approx(np.array(values))
+    numbered = [axes.yaxis.get_tick_params()["labelleft"] for axes in figure.axes]
+    assert numbered == [True, False, False]  # one scale for all
 
 
 def test_a_role_is_framed_a_tendency_pale_and_the_rest_empty(run: Analysis):

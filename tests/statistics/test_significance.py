@@ -170,3 +170,10 @@ def test_draws_without_a_score_are_left_out():
         one = test(real, never)
         assert one.p[0] == pytest.approx(kept.p[0])
         assert np.isnan([one.low[1], one.high[1], one.p[1]]).all() and one.delta[1] == 0
+
+
+def test_heads_without_a_spread_have_no_effect_or_a_sure_one():
+    delta_H = np.array([0.0, 1.0, -0.3])
+    found = normal(delta_H, np.tile(delta_H, (5, 1)), num_examples=19)
+    assert found.p.tolist() == [1, 0, 0]
+    assert found.low.tolist() == found.high.tolist() == delta_H.tolist()

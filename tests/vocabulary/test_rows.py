@@ -9,6 +9,7 @@ import pytest
 from headcount.measures import IMAGE_MEASURES, MEASURES, PATCH_TRAITS, TRAITS, LearnedSink
 from headcount.vocabulary import (
     COLUMNS,
+    EFFECTS,
     IMAGES,
     ROLES,
     SYNTAX,
@@ -78,3 +79,15 @@ def test_every_role_has_a_threshold_and_a_trait() -> None:
 @pytest.mark.parametrize("word", ["sink", "copy", "bos", "grammar", "comma"])
 def test_synonyms_lead_to_traits(word: str) -> None:
     assert any(word in each.words for each in TEXTS.traits)
+
+
+def test_weights_are_shares_that_say_what_they_lie_on() -> None:
+    weights = [each for each in COLUMNS.values() if each.group == "Mean weight on"]
+    for each in weights:
+        assert each.key.startswith("attn_") and not each.has_signs
+        assert "mean weight" in each.about and each.label.startswith("weight on ")
+
+
+def test_effects_of_which_several_heads_are_measured_together_are_not_linear() -> None:
+    linear = {"attribution", "gradient", "estimate"}  # of many heads, their sum
+    assert {key for key, each in EFFECTS.items() if not each.is_replacement} == linear

@@ -4,13 +4,15 @@ BIN := .venv/bin
 export HF_HUB_OFFLINE ?= 1
 unexport PYTHONDONTWRITEBYTECODE  # every test process would compile the package and its tests
 
-.PHONY: demo test lint types pytest docs notebooks versions kernels device wheel faults mutants bench clean FORCE
+.PHONY: demo test test-all lint types pytest docs notebooks versions kernels turn device wheel faults mutants bench clean FORCE
 
 demo: .venv/installed  ## what the heads of our own translation model do and are worth
 	$(BIN)/headcount demo --out demo
 
-test: lint  ## everything that must hold: ruff, then pyright and the docs beside pytest
+test: lint  ## what must hold every day: ruff, then pyright and the docs beside pytest
 	$(MAKE) --jobs 2 docs types pytest
+
+test-all: test slow-1 slow-2  ## and the tests that are slow
 
 lint: .venv/installed
 	$(BIN)/ruff format --check .
@@ -19,8 +21,20 @@ lint: .venv/installed
 types: .venv/installed  ## the package, the tests and the benchmarks
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-pytest: .venv/installed  ## a process for every core, at most eight
-	$(BIN)/pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+pytest: .venv/installed  ## all but the slow ones, in a process for every core, at most eight
+	$(BIN)/pytest -m "not slow" $(PROCESSES)
+
+PROCESSES := --numprocesses auto --maxprocesses 8 --dist worksteal
+
+slow-%: .venv/installed  ## every other slow test: make slow-1, make slow-2
+	$(BIN)/pytest -m slow --half $* $(PROCESSES)
+
+# For its time, CI takes one of these by the commit's hash. Each can be made by hand.
+TURNS := versions kernels slow-1 slow-2
+COMMIT = $(shell git rev-parse --short=7 HEAD)
+
+turn:  ## the one of a commit: make turn COMMIT=6728037
+	$(MAKE) $(word $(shell echo $$((0x$(COMMIT) % $(words $(TURNS)) + 1))), $(TURNS))
 
 docs: .venv/installed  ## the site in build/docs; a broken link or reference is an error
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs

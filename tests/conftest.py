@@ -31,6 +31,22 @@ if surroundings.LAST_BITS:
     last_bits.install(int(surroundings.LAST_BITS))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let slow tests take turns."""
+    parser.addoption(
+        "--half", type=int, choices=(1, 2), help="only every other of the tests chosen"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a half of the tests that marks and names have chosen."""
+    if half := config.getoption("half"):
+        left = items[2 - half :: 2]
+        items[:] = items[half - 1 :: 2]
+        config.hook.pytest_deselected(items=left)
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector run, now that everything is imported."""
     gc.enable()

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from headcount.cli import main
+from headcount.reports.page import html
+from headcount.reports.page import shown as shown  # has imported what `quick` replaces
 from tests import saved
 
 ROOT = Path(__file__).parents[2]
@@ -19,15 +21,23 @@ PARALLEL = ROOT / "headcount" / "data" / "sample.tsv"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, one_format: None) -> None:
-    """Time every call once a round: tests/speed checks how often short calls are repeated."""
+def quick(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, one_format: None
+) -> None:
+    """Time every call once a round: tests/speed checks how often short calls are repeated.
+
+    Also leave the page of an analysis empty, which takes as long as a small analysis itself, unless
+    the test uses `page`.
+    """
     monkeypatch.setattr("headcount.speed.timing.MOST_REPEATS", 1)
+    if "page" not in request.fixturenames:
+        monkeypatch.setattr(html, "report_view", lambda run: None)
+        monkeypatch.setattr(html, "render", lambda view: "")
 
 
 @pytest.fixture
-def without_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write no page of an analysis, which takes as long as a small analysis itself."""
-    monkeypatch.setattr("headcount.reports.write_report", lambda out: out / "report.html")
+def page() -> None:
+    """Draw the page of an analysis."""
 
 
 @pytest.fixture(scope="session")

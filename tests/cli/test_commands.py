@@ -28,6 +28,7 @@ TABULAR = [name for name in COMMANDS if command_class(name).writes_tables()]
 """The commands that write tables."""
 
 
+@pytest.mark.usefixtures("page")
 def test_analyze_leaves_the_promised_files(bert: Path, tmp_path: Path) -> None:
     status, output, errors = headcount("analyze", bert, SAMPLE, "--out", tmp_path / "out", "--null")
     assert status == 0, errors
@@ -120,6 +121,7 @@ def test_analyze_reads_words_by_choice(bert: Path, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.usefixtures("page")
 def test_report_command_writes_figures(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out[seed=1]"  # no markup
     status, output, _ = headcount("analyze", bert, SAMPLE, "--out", out, "--limit", 20)

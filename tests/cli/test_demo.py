@@ -10,6 +10,7 @@ from tests.cli.conftest import headcount
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("page")
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(more, "PAIRS", 3)  # every head is ablated on all of them
     status, output, errors = headcount("demo", "--out", tmp_path / "demo")

@@ -39,6 +39,7 @@ def test_evolve_writes_tables_and_prints_them(bert: Path, marian: Path, tmp_path
     assert status == 2 and "an earlier run" in errors
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_one_model_twice_is_refused(bert: Path, tmp_path: Path) -> None:
     assert status == 2 and "models and a corpus" in errors
 
 
+@pytest.mark.slow
 def test_every_quantity_of_two_models_and_their_figures(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

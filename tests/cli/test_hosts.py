@@ -13,8 +13,6 @@ from tests.cli.test_long_work import SMALL, same_results, until
 from tests.forked import ranks
 from tests.hosts import two_hosts
 
-pytestmark = pytest.mark.usefixtures("without_page")
-
 ANALYZE = ("--limit", 20, *SMALL)
 
 
@@ -26,6 +24,7 @@ def alone(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resuming", [0, 1])
 def test_a_run_of_two_hosts_resumes_on_one(
     resuming: int, bert: Path, alone: Path, tmp_path: Path
@@ -56,6 +55,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_one_process(bert: Path, small_disk: Path, tmp_path: Path) -> None:
     """It says so, and the other process ends, too."""
     analyze, outs = ("analyze", bert, SAMPLE, *ANALYZE), [tmp_path / "0", small_disk / "1"]

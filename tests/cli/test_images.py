@@ -30,6 +30,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
+@pytest.mark.usefixtures("page")
 def test_from_images_to_a_report_with_worth(vit: Path, images: list[Path], tmp_path: Path):
     out = tmp_path / "out"
     status, output, errors = headcount("analyze", vit, images[0], "--out", out, "--null")

@@ -48,6 +48,7 @@ def similarity(model: Path, pairs: Path, out: Path, *more: object) -> tuple[int,
     return headcount("importance", model, *task, *columns, "--out", out, *more)
 
 
+@pytest.mark.usefixtures("page")
 def test_into_an_analysis(encoder: Path, pairs: Path, tmp_path: Path) -> None:
     """The analysis keeps its columns, deltas equal plain gated runs, and the report shows them."""
     out = tmp_path / "out"

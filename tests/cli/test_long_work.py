@@ -13,8 +13,6 @@ import pytest
 from tests.cli.conftest import SAMPLE, headcount
 from tests.forked import Forked, ranks
 
-pytestmark = pytest.mark.usefixtures("without_page")
-
 SMALL = ("--max-tokens", 64, "--pool", 20, "--save-every", 0)
 """Many small batches, the sums saved after each."""
 
@@ -68,6 +66,7 @@ def test_resume_counts_no_sentence_twice(
     same_results(dense, broken)
 
 
+@pytest.mark.slow
 def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert headcount("analyze", bert, SAMPLE, "--limit", 8, "--out", out)[0] == 0
@@ -75,6 +74,7 @@ def test_resume_with_another_corpus_is_refused(bert: Path, tmp_path: Path) -> No
     assert status == 2 and "n:8" in errors and "n:9" in errors
 
 
+@pytest.mark.slow
 def test_a_damaged_state_costs_a_unit_and_changes_no_number(bert: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     arguments = ("analyze", bert, SAMPLE, *SMALL, "--limit", 8, "--out")

@@ -48,6 +48,7 @@ def test_the_process_that_is_left_ends_with_a_sentence(
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_never_comes(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -84,6 +85,7 @@ print(status, time.monotonic() - start < 20)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", [0, 1])
 @pytest.mark.parametrize("when", ["at once", "after the store"])
 def test_a_process_that_ends_before_all_have_met(
@@ -108,6 +110,7 @@ print(told_by(1, lambda: "late"))
 """
 
 
+@pytest.mark.slow
 def test_a_process_may_be_late_once_all_have_met() -> None:
     for process in ranks("-c", LATER):
         output, errors = process.communicate(timeout=100)

@@ -39,6 +39,7 @@ def test_probe_writes_tables_and_prints_them(
     assert status == 0, errors
 
 
+@pytest.mark.usefixtures("page")
 def test_probes_are_added_to_an_analysis_and_survive_it(
     bert: Path, files: tuple[Path, Path], tmp_path: Path
 ) -> None:

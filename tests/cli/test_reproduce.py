@@ -56,6 +56,7 @@ def test_michel2019(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> N
     assert "No second data set was given" in (out / "michel2019.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_voita2019(encoder: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "voita2019", encoder, *COLUMNS, "--data", data[0], "--treebank", SAMPLE)
@@ -115,6 +116,7 @@ def pruning(paper: str, model: Path, texts: tuple[Path, Path], out: Path, *more:
     return headcount("reproduce", paper, model, *task, *more)
 
 
+@pytest.mark.slow
 def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     quick = ("--keep", 4, 2, "--tune", "updates=3", "--scratch", "updates=2")
     status, _, errors = pruning("voita2019", bert, texts, tmp_path / "out", "--table", 2, *quick)
@@ -193,6 +195,7 @@ def test_voita2019_table_2(bert: Path, texts: tuple[Path, Path], tmp_path: Path)
     assert status == 2 and "Expected a treebank" in errors
 
 
+@pytest.mark.slow
 def test_michel2019_pruning(
     bert: Path, texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +212,7 @@ def test_michel2019_pruning(
     assert (tmp_path / "out" / "figures" / "curve_score.svg").exists()
 
 
+@pytest.mark.slow
 def test_li2021(bert: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     more = ("--keep", 3, "--tune", "updates=2", "gate_rate=0.3")
     status, _, errors = pruning("li2021", bert, texts, tmp_path / "out", *more)

@@ -75,6 +75,7 @@ def test_real_processes(name: str, bert: Path, tmp_path: Path) -> None:
     assert second == (2, "", "") and not out.exists()
 
 
+@pytest.mark.slow
 def test_hosts_without_a_shared_disk_start_over(bert: Path, tmp_path: Path) -> None:
     """Every host keeps the sums of its own processes, which --overwrite deletes there."""
     outs, others = [tmp_path / "0", tmp_path / "1"], [tmp_path / "2", tmp_path / "3"]
@@ -92,6 +93,7 @@ def test_hosts_without_a_shared_disk_start_over(bert: Path, tmp_path: Path) -> N
     assert (outs[0] / "run.json").exists() and not (outs[1] / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_importance_has_the_same_bits(bert: Path, data: list[Path], tmp_path: Path) -> None:
     """Two processes, each with a disk of its own, are killed in the sweep; three resume."""
     one, outs = tmp_path / "one", [tmp_path / "0", tmp_path / "1", tmp_path / "2"]
@@ -115,6 +117,7 @@ def test_importance_has_the_same_bits(bert: Path, data: list[Path], tmp_path: Pa
     assert not (outs[1] / "heads.parquet").exists()
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_shared(marian: Path, tmp_path: Path) -> None:
     """Losses and beam searches; the main process writes."""
     task = ("evaluate", marian, "--task", "translation", "--data", PARALLEL, "--limit", 9)
@@ -141,6 +144,7 @@ def test_other_arguments_are_refused_by_all(bert: Path, data: list[Path], tmp_pa
         assert "same arguments in all processes, got" in " ".join(errors.split())
 
 
+@pytest.mark.slow
 def test_training_needs_one_folder(tmp_path: Path) -> None:
     """Checkpoints are written by the main process and read by all."""
     train = ("train", "translation", *DATA, "--recipe", "tiny", "--set", "layers=1", "pieces=150")

@@ -11,6 +11,7 @@ SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 LIMIT = 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

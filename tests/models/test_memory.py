@@ -104,14 +104,15 @@ def test_what_can_not_fit_is_refused_before_the_model_reads_anything(
 ):
     model = loaded("llama")
     model.anatomy  # noqa: B018
-    text = "the dog " * 149_999
+    text = "the dog " * 14_999
+    monkeypatch.setattr("headcount.models.memory.free_memory", lambda: 10**9)
 
     def read(*_: object, **__: object) -> None:
         raise AssertionError("the model was run")
 
     monkeypatch.setattr(hf.LlamaModel, "forward", read)
     refused = (
-        r"Expected [\d.,]+ GB of free memory for the attention of llama over 1 text of 300,000 "
+        r"Expected [\d.,]+ GB of free memory for the attention of llama over 1 text of 30,000 "
         r"tokens, got [\d.,]+ GB\. Read longer texts in windows, for example with --window 2048\."
     )
     corpus = Corpus([text])

@@ -1,5 +1,4 @@
 from .groups import check_cache_plan as check_cache_plan
-from .groups import plan_for_cache as plan_for_cache
 from .groups import streamable as streamable
 from .judging import Answered as Answered
 from .judging import answered as answered
@@ -15,13 +14,14 @@ from .plan import write_pattern as write_pattern
 from .plan import write_scores as write_scores
 from .planning import cut as cut
 from .planning import plan_cache as plan_cache
+from .planning import plan_for_cache as plan_for_cache
 from .planning import plan_of as plan_of
 from .planning import random_plans as random_plans
 from .questions import AskedText as AskedText
 from .questions import Question as Question
 from .questions import Questions as Questions
 from .scores import GroupScores as GroupScores
+from .self_check import streaming_cache as streaming_cache
 from .streaming import StreamingCache as StreamingCache
 from .streaming import StreamingLayer as StreamingLayer
 from .streaming import cache_bytes as cache_bytes
-from .streaming import streaming_cache as streaming_cache

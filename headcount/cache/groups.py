@@ -1,77 +1,40 @@
 """Groups: which key/value groups of a model can stream, and whether a plan is one of that model."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from headcount.cache.plan import RECENT, SINK, CachePlan, Group
+from headcount.cache.holding import SITE, Held, Holding, holding_of
+from headcount.cache.plan import CachePlan, Group
 from headcount.core import InputError, ModelError, amount
-from headcount.models import check_revision, max_length, revision
-from headcount.tap import Anatomy, AnyModel, AttentionLayer, check_not_split, examined
-
-SITE = "decoder.self"
-"""The only site of a model whose cache can stream."""
+from headcount.models import check_revision, max_length
+from headcount.tap import Anatomy, AnyModel, check_not_split, examined
 
 
-def plan_for_cache(
-    model: AnyModel,
-    streaming: Iterable[tuple[int, int]],
-    sink: int = SINK,
-    recent: int = RECENT,
-    anatomy: Anatomy | None = None,
-) -> CachePlan:
-    """The plan under which some groups of this very model stream, with its revision.
-
-    Args:
-        model: a transformers model, or what `load` returns.
-        streaming: the groups that stream, as (layer, index); all others keep all keys.
-        sink: number of first tokens whose keys a streaming group keeps.
-        recent: number of last tokens whose keys it keeps.
-        anatomy: the result of an earlier `examine(model)`; examined now if None.
-
-    Raises:
-        InputError: for a group that the model lacks, or that can't stream.
-        ModelError: for a model whose cache can't stream.
-    """
-    whole, anatomy = examined(model, anatomy)
-    chosen = {Group(*each) for each in streaming}
-    if lacking := sorted(chosen - set(groups_of(anatomy))):
-        raise InputError(
-            f"Expected key/value groups of this model, which has {_grid(anatomy)}, got "
-            f"{tuple(lacking[0])}. Name groups as (layer, index), from 0."
-        )
-    full = tuple(
-        tuple(Group(number, index) not in chosen for index in range(count))
-        for number, count in enumerate(group_counts(anatomy))
-    )
-    plan = CachePlan(full, sink, recent, revision(whole))
-    check_cache_plan(plan, whole, anatomy)
-    return plan
-
-
-def group_counts(anatomy: Anatomy) -> tuple[int, ...]:
-    """The number of key/value groups of each layer of `decoder.self`; 0 for dead layers."""
-    found = {each.layer: each.num_key_value_heads for each in layers_of(anatomy)}
-    return tuple(found.get(layer, 0) for layer in range(len(anatomy.heads.counts.get(SITE, ()))))
-
-
-def groups_of(anatomy: Anatomy) -> tuple[Group, ...]:
-    """All key/value groups of a model, in order."""
+def groups_of(holding: Holding) -> tuple[Group, ...]:
+    """All key/value groups that a model's cache holds, in order."""
     return tuple(
-        Group(layer, index)
-        for layer, count in enumerate(group_counts(anatomy))
-        for index in range(count)
+        Group(layer, index) for layer, count in enumerate(holding.counts) for index in range(count)
     )
 
 
-def layers_of(anatomy: Anatomy) -> list[AttentionLayer]:
-    """The layers whose groups a plan names."""
-    return [each for each in anatomy.layers if each.site == SITE]
+def plan_where(
+    holding: Holding, streaming: Collection[Group], sink: int, recent: int, model: str | None = None
+) -> CachePlan:
+    """The plan by which some of the groups that are held stream."""
+    full = tuple(
+        tuple(Group(layer, index) not in streaming for index in range(count))
+        for layer, count in enumerate(holding.counts)
+    )
+    return CachePlan(full, sink, recent, model)
 
 
 def streamable(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[Group, ...]:
     """The groups that keep all keys now, so that they could stream, in order.
+
+    Where a cache holds latents, all heads of a layer are one group. Layers that read the keys of
+    another layer have none: they stream as that one does.
 
     Raises:
         ModelError: for a model whose cache can't stream.
@@ -79,10 +42,10 @@ def streamable(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[Group, 
     whole, anatomy = examined(model, anatomy)
     check_can_stream(whole, anatomy)
     return tuple(
-        Group(layer.layer, index)
-        for layer in layers_of(anatomy)
-        if not _why_not(whole, layer)
-        for index in range(layer.num_key_value_heads)
+        Group(each.layer.layer, index)
+        for each in holding_of(whole, anatomy).layers
+        if not _why_not(whole, each)
+        for index in range(each.num_groups)
     )
 
 
@@ -96,16 +59,18 @@ def check_cache_plan(plan: CachePlan, model: PreTrainedModel, anatomy: Anatomy) 
     """
     check_can_stream(model, anatomy)
     check_revision(plan.model, model)
-    if tuple(map(len, plan.full)) != group_counts(anatomy):
+    holding = holding_of(model, anatomy)
+    if tuple(map(len, plan.full)) != holding.counts:
         raise InputError(
-            f"Expected a plan of this model, which has {_grid(anatomy)}, got one of "
+            f"Expected a plan of this model, which has {grid(holding)}, got one of "
             f"{_counts(list(map(len, plan.full)))}. Name the plan of this model."
         )
-    for layer in layers_of(anatomy):
-        if not all(plan.full[layer.layer]) and (why := _why_not(model, layer)):
+    for each in holding.layers:
+        number = each.layer.layer
+        if not all(plan.full[number]) and (why := _why_not(model, each)):
             raise InputError(
-                f"Expected groups that keep all keys now to stream, got some of layer "
-                f"{layer.layer}, which {why}. Let its groups be full in the plan."
+                f"Expected groups that keep all keys now to stream, got some of layer {number}, "
+                f"which {why}. Let its groups be full in the plan."
             )
     longest = max_length(model, None)
     if plan.streaming and longest is not None and plan.sink + plan.recent >= longest:
@@ -122,7 +87,8 @@ def check_can_stream(model: PreTrainedModel, anatomy: Anatomy) -> None:
         ModelError: if they can't; says why.
     """
     check_not_split(model, "a cache that streams")
-    kind, layers = type(model).__name__, layers_of(anatomy)
+    kind = type(model).__name__
+    layers = [each for each in anatomy.layers if each.site == SITE]
     own = [each.module for each in layers if each.by_own_softmax]
     why = None
     if model.config.is_encoder_decoder:
@@ -142,11 +108,10 @@ def check_can_stream(model: PreTrainedModel, anatomy: Anatomy) -> None:
         )
 
 
-def _why_not(model: PreTrainedModel, layer: AttentionLayer) -> str | None:
+def _why_not(model: PreTrainedModel, held: Held) -> str | None:
     """Why no group of a layer can stream; None if they can."""
-    number = cache_index(model, layer)
-    held = DynamicCache(config=model.config).layers
-    own = held[number] if number is not None and number < len(held) else None
+    layers, number = DynamicCache(config=model.config).layers, held.number
+    own = layers[number] if number is not None and number < len(layers) else None
     if own is None:
         return "has no cache of its own"
     if getattr(own, "is_sliding", False):
@@ -155,13 +120,9 @@ def _why_not(model: PreTrainedModel, layer: AttentionLayer) -> str | None:
     return None if type(own) is DynamicLayer else f"keeps a {type(own).__name__}, not keys alone"
 
 
-def cache_index(model: PreTrainedModel, layer: AttentionLayer) -> int | None:
-    """The number under which a layer's module finds its keys in a transformers cache."""
-    return getattr(model.get_submodule(layer.module), "layer_idx", None)
-
-
-def _grid(anatomy: Anatomy) -> str:
-    return _counts(list(group_counts(anatomy)))
+def grid(holding: Holding) -> str:
+    """The groups of a model, in words."""
+    return _counts(list(holding.counts))
 
 
 def _counts(counts: list[int]) -> str:

@@ -15,7 +15,7 @@ the keys and values there, under the same masks. Questions about one text share 
 95 % intervals are over texts (`statistics.Bootstrap`), and differences are paired.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -26,10 +26,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from headcount.cache.plan import CachePlan
 from headcount.cache.questions import AskedText, Question
-from headcount.cache.split import fused, splits_of
+from headcount.cache.split import Attend, fused, splits_of
 from headcount.core import Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
@@ -59,7 +60,19 @@ def streaming_masks(
         ModelError: for a model whose cache can't stream.
     """
     whole, anatomy = examined(model, anatomy)
-    splits = {module: split for _, module, split in splits_of(plan, whole, anatomy)}
+    with masking(whole, plan, anatomy):
+        yield
+
+
+@contextmanager
+def masking(
+    model: PreTrainedModel,
+    plan: CachePlan,
+    anatomy: Anatomy,
+    around: Callable[[Attend], Attend] = lambda attend: attend,
+) -> Iterator[None]:
+    """The same, with a function that is called in place of attention (`streaming`)."""
+    splits = {module: split for _, module, split in splits_of(plan, model, anatomy)}
 
     def attend(call: Call) -> Tensor:
         query, key, mask = call.query, call.key, call.mask
@@ -77,7 +90,7 @@ def streaming_masks(
             ]
         )
 
-    with dispatching(whole, attend, anatomy.implementation or "sdpa"):
+    with dispatching(model, around(attend), anatomy.implementation or "sdpa"):
         yield
 
 

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from headcount.cache.groups import layers_of
+from headcount.cache.holding import holding_of
 from headcount.core import ModelError, Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.skills import last_logits
@@ -62,7 +62,7 @@ def kvpress_scores(
 
     with rotated.hearing():
         found = [*spread(of_text, texts, steps)]
-    return torch.stack(found).mean(0).double().numpy()
+    return rotated.holding.of_groups(torch.stack(found).mean(0).double().numpy())
 
 
 @final
@@ -75,7 +75,11 @@ class MeanRotated:
 
     def __init__(self, loaded: Loaded) -> None:
         self._model, self._name = loaded.model, loaded.name
-        layers = layers_of(loaded.anatomy)
+        self.holding = holding_of(loaded.model, loaded.anatomy)
+        """What every layer reads."""
+        if any(each.is_latent for each in self.holding.layers):
+            raise self._refused("whose keys are made of latents, which it rotates in part")
+        layers = [each.layer for each in self.holding.layers]
         self.modules = [loaded.model.get_submodule(layer.module) for layer in layers]
         """The attention modules, in order."""
         self._angles: dict[nn.Module, tuple[Tensor, Tensor]] = {}
@@ -135,7 +139,11 @@ class MeanRotated:
         if rotate is None:
             raise self._refused("whose rotation has another name")
         size = cos.shape[-1]  # some models leave the other dimensions as they are
-        turned = rotate(query[..., :size], key[..., :size], cos, sin)
+        parts = query[..., :size], key[..., :size]
+        if [*signature(rotate).parameters].index("cos") == 1:  # it takes one of them
+            turned = [rotate(each, cos, sin) for each in parts]
+        else:
+            turned = rotate(*parts, cos, sin)
         rest = query[..., size:], key[..., size:]
         query, key = (torch.cat(pair, -1) for pair in zip(turned, rest, strict=True))
         return query, key

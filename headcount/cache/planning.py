@@ -5,23 +5,26 @@ and plans that stream as many random groups.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headcount.cache.groups import group_counts, groups_of, plan_for_cache, streamable
+from headcount.cache.groups import check_cache_plan, grid, groups_of, plan_where, streamable
+from headcount.cache.holding import holding_of
 from headcount.cache.judging import answered, judged
-from headcount.cache.plan import CacheOptions, CachePlan, Group
+from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
-from headcount.core import ModelError, Progress, amount, levels, name_of, silent
+from headcount.cache.self_check import check_streams
+from headcount.core import InputError, ModelError, Progress, amount, levels, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache
 from headcount.statistics import few_clusters
+from headcount.tap import Anatomy, AnyModel, examined
 
 
 def plan_cache(
@@ -81,6 +84,7 @@ def _record(
 ) -> CachePlanRecord:
     """What the tables do not hold."""
     able, (found, asked) = len(_able(loaded)), scores.num_found
+    holding = holding_of(loaded.model, loaded.anatomy)
     return CachePlanRecord(
         signature=signature(
             loaded,
@@ -105,7 +109,7 @@ def _record(
         timings={"all": seconds},
         model=name_of(loaded.name),
         revision=revision(loaded.model),
-        layers=len(group_counts(loaded.anatomy)),
+        layers=holding.num_layers,
         able=able,
         score=options.score,
         sink=options.sink,
@@ -115,6 +119,39 @@ def _record(
         asked=asked,
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(questions.hay.start))),
     )
+
+
+def plan_for_cache(
+    model: AnyModel,
+    streaming: Iterable[tuple[int, int]],
+    sink: int = SINK,
+    recent: int = RECENT,
+    anatomy: Anatomy | None = None,
+) -> CachePlan:
+    """The plan under which some groups of this very model stream, with its revision.
+
+    Args:
+        model: a transformers model, or what `load` returns.
+        streaming: the groups that stream, as (layer, index); all others keep all keys.
+        sink: number of first tokens whose keys a streaming group keeps.
+        recent: number of last tokens whose keys it keeps.
+        anatomy: the result of an earlier `examine(model)`; examined now if None.
+
+    Raises:
+        InputError: for a group that the model lacks, or that can't stream.
+        ModelError: for a model whose cache can't stream.
+    """
+    whole, anatomy = examined(model, anatomy)
+    check_streams(whole, anatomy)
+    chosen, holding = {Group(*each) for each in streaming}, holding_of(whole, anatomy)
+    if lacking := sorted(chosen - set(groups_of(holding))):
+        raise InputError(
+            f"Expected key/value groups of this model, which has {grid(holding)}, got "
+            f"{tuple(lacking[0])}. Name groups as (layer, index), from 0."
+        )
+    plan = plan_where(holding, chosen, sink, recent, revision(whole))
+    check_cache_plan(plan, whole, anatomy)
+    return plan
 
 
 def plan_of(found: PlannedCache) -> CachePlan:
@@ -140,7 +177,8 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
     Raises:
         ModelError: if no group keeps all tokens now.
     """
-    scores = dict(zip(groups_of(loaded.anatomy), score_G.tolist(), strict=True))
+    holding = holding_of(loaded.model, loaded.anatomy)
+    scores = dict(zip(groups_of(holding), score_G.tolist(), strict=True))
     able = _able(loaded)
     random = np.random.default_rng(options.seed)
     order = np.lexsort((random.random(len(able)), levels([scores[group] for group in able])))
@@ -151,12 +189,18 @@ def cut(loaded: Loaded, score_G: Float[np.ndarray, " group"], options: CacheOpti
 
 
 def _able(loaded: Loaded) -> tuple[Group, ...]:
-    """The groups that can stream, at least one."""
+    """The groups that can stream, at least one.
+
+    Raises:
+        ModelError: if there is none, or if the model's cache does not stream as it should.
+    """
     if able := streamable(loaded):
+        check_streams(loaded.model, loaded.anatomy)
         return able
+    number = len(groups_of(holding_of(loaded.model, loaded.anatomy)))
     raise ModelError(
         f"Expected a model with groups that keep all tokens, got {loaded.name}, which has none "
-        f"among {amount(len(groups_of(loaded.anatomy)), 'group')}. Its cache streams already."
+        f"among {amount(number, 'group')}. Its cache streams already."
     )
 
 
@@ -171,5 +215,6 @@ def _left(unable: int) -> Iterator[str]:
 def random_plans(loaded: Loaded, options: CacheOptions) -> Iterator[CachePlan]:
     """Plans under which as many random groups stream."""
     random = np.random.default_rng((options.seed, 1))  # not the draw of the score `random`
+    number = len(groups_of(holding_of(loaded.model, loaded.anatomy)))
     for _ in range(options.draws):
-        yield cut(loaded, random.random(len(groups_of(loaded.anatomy))), options)
+        yield cut(loaded, random.random(number), options)

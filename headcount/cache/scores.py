@@ -29,7 +29,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from headcount.cache.groups import groups_of, layers_of
+from headcount.cache.groups import groups_of
+from headcount.cache.holding import holding_of
 from headcount.cache.kvpress import kvpress_scores, read_text
 from headcount.cache.plan import CacheOptions, ScoreName
 from headcount.core import (
@@ -86,7 +87,7 @@ class GroupScores:
                     self._loaded, self.windows, partial(self._progress, "kvpress")
                 )
             case "random":
-                number = len(groups_of(self._loaded.anatomy))
+                number = len(groups_of(holding_of(self._loaded.model, self._loaded.anatomy)))
                 return np.random.default_rng(self._options.seed).random(number)
 
     @cached_property
@@ -149,14 +150,11 @@ def retrieval_scores(loaded: Loaded, found: Retrieved) -> Float[np.ndarray, " gr
             f"got {loaded.name}, which found none. Use --score kvpress, which needs no needles."
         )
     score_H = found.copied_NH[found.found_N].mean(0)
-    layers = layers_of(loaded.anatomy)
-    parts = np.split(score_H, np.cumsum([layer.num_heads for layer in layers])[:-1])
-    return np.concatenate(
-        [
-            part_H.reshape(layer.num_key_value_heads, -1).max(1)
-            for part_H, layer in zip(parts, layers, strict=True)
-        ]
-    )
+    holding = holding_of(loaded.model, loaded.anatomy)
+    ends = np.cumsum([each.layer.num_heads for each in holding.layers])
+    parts = zip(np.split(score_H, ends[:-1]), holding.layers, strict=True)
+    score_R = np.concatenate([part_H.reshape(each.num_read, -1).max(1) for part_H, each in parts])
+    return holding.of_groups(score_R)
 
 
 def distance_scores(
@@ -183,10 +181,11 @@ def distance_scores(
     def of_text(ids_N: Tensor) -> Tensor:
         with Tap(loaded.model, loaded.anatomy, moved):
             read_text(loaded, ids_N)
-        return torch.cat([moved.sums[layer.layer_id].cpu() for layer in layers_of(loaded.anatomy)])
+        return torch.cat([moved.sums[each].cpu() for each in moved.num_read])
 
     found = spread(of_text, texts, steps)
-    return sum(found, torch.tensor(0.0)).numpy() / sum(map(len, texts))
+    score_R = sum(found, torch.tensor(0.0)).numpy() / sum(map(len, texts))
+    return moved.holding.of_groups(score_R)
 
 
 @final
@@ -201,11 +200,15 @@ class StreamingDistance:
 
     def __init__(self, loaded: Loaded, sink: int, recent: int) -> None:
         self.sink, self.recent = sink, recent
+        self.holding = holding_of(loaded.model, loaded.anatomy)
+        """What every layer reads."""
         self.sums: dict[LayerId, Float[Tensor, " group"]] = {}
         """Sum of the distances over all queries of the last text, of every layer."""
+        self.num_read = {each.layer.layer_id: each.num_read for each in self.holding.layers}
+        """The number of groups that every layer reads."""
         self._weight_HDM = {
-            layer.layer_id: layer.output_weight(loaded.model).float()
-            for layer in layers_of(loaded.anatomy)
+            each.layer.layer_id: each.layer.output_weight(loaded.model).float()
+            for each in self.holding.layers
         }
 
     def begin(self, layer: AttentionLayer, value_BHKD: Tensor, num_queries: int) -> None:
@@ -228,7 +231,7 @@ class StreamingDistance:
 
     def end(self, layer: AttentionLayer) -> None:
         """Add the distances of the layer's groups."""
-        num = layer.num_key_value_heads
+        num = self.num_read[layer.layer_id]
         moved = self._moved_BHQD.unflatten(1, (num, -1)).transpose(2, 3).flatten(3)
         weight = self._weight_HDM[layer.layer_id].unflatten(0, (num, -1)).flatten(1, 2)
         sums_G = torch.stack(

@@ -1,6 +1,6 @@
 """Split: attention of one layer in two calls, of groups with all keys and of groups that stream."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -10,10 +10,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from headcount.cache.groups import check_cache_plan, layers_of
+from headcount.cache.groups import check_cache_plan
+from headcount.cache.holding import Held, holding_of
 from headcount.cache.plan import CachePlan
 from headcount.core import ModelError, amount
-from headcount.tap import Anatomy, AttentionLayer, Call, device_of
+from headcount.tap import Anatomy, Call, device_of
+
+Attend = Callable[[Call], Tensor]
+"""What returns the outputs of a call's heads, [batch, query, head, dim]."""
 
 
 @final
@@ -116,19 +120,19 @@ class Split:
 
 def splits_of(
     plan: CachePlan, model: PreTrainedModel, anatomy: Anatomy
-) -> Iterator[tuple[AttentionLayer, nn.Module, Split]]:
-    """The layers in which a group streams, each with its module and the split of its groups.
+) -> Iterator[tuple[Held, nn.Module, Split]]:
+    """The layers that read a group that streams, with their modules and the splits of their groups.
 
     Raises:
         InputError: for a plan that is not one of the model.
         ModelError: for a model whose cache can't stream.
     """
     check_cache_plan(plan, model, anatomy)
-    for layer in layers_of(anatomy):
-        if not all(full := plan.full[layer.layer]):
-            module = model.get_submodule(layer.module)
-            device = device_of(module)
-            yield layer, module, Split(full, layer.num_heads, device)
+    for held in holding_of(model, anatomy).layers:
+        if not all(full := plan.full[held.reads]):
+            layer, module = held.layer, model.get_submodule(held.layer.module)
+            each = full * layer.num_key_value_heads if held.is_latent else full
+            yield held, module, Split(each, layer.num_heads, device_of(module))
 
 
 def fused(call: Call, is_causal: bool = False) -> Tensor:

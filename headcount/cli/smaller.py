@@ -77,9 +77,12 @@ class CacheCommand(
     def next_steps(self, read: "models.Loaded", found: "results.PlannedCache") -> Iterable[str]:
         """How to generate under the plan."""
         yield "Next: generate with such a cache, in Python:"
-        yield f'  plan = headcount.cache.CachePlan.read("{self.out / PLAN}")'
-        yield "  with headcount.streaming_cache(model, plan) as cache:"
-        yield "      model.generate(**inputs, past_key_values=cache)"
+        yield f"  loaded = headcount.load({self.model!r})"
+        yield '  inputs = loaded.tokenizer("Once upon a time", return_tensors="pt")'
+        yield f"  plan = headcount.CachePlan.read({str(self.out / PLAN)!r})"
+        yield "  with headcount.streaming_cache(loaded, plan) as cache:"
+        yield '      how = {"past_key_values": cache, "max_new_tokens": 50}'
+        yield "      output = loaded.model.generate(**inputs, **how)"
 
 
 @dataclass(frozen=True)

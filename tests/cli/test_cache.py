@@ -3,9 +3,12 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 
+import headcount as library
 from headcount.cache import CachePlan, plan_of
 from headcount.reports import document_of
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, PlannedCache
@@ -41,14 +44,18 @@ def test_plan_tables_record_and_document(llama: Path, tmp_path: Path) -> None:
     ]
     assert {row.length for row in found.judged} == {None, 300, 400}
     assert found.record.signature[:40] in output and "plan.json" in output
+    advice = output.partition("in Python:\n")[2].splitlines()
+    names: dict[str, Any] = {"headcount": library}
+    exec(dedent("\n".join(line for line in advice if line.startswith("  "))), names)
+    assert names["output"].shape[1] > 4, "what is advised runs as it is printed"
     document = (out / "cache.md").read_text()
     assert document.startswith("# Which key/value groups keep the whole cache")
     assert "In texts of 400 tokens" in document
     assert "at 8,000 tokens all groups together hold 25 % of the keys" in document.lower()
     assert "| 12 x needles | distance | 0 % |" in re.sub(" +", " ", document)
     assert "| +0 in every text |" in re.sub(" +", " ", document), "no interval of zero width"
-    names = {"distance": "retrieval"}
-    judged = tuple(replace(row, plan=names.get(row.plan, row.plan)) for row in found.judged)
+    renamed = {"distance": "retrieval"}
+    judged = tuple(replace(row, plan=renamed.get(row.plan, row.plan)) for row in found.judged)
     other = replace(found, record=replace(found.record, score="retrieval"), judged=judged)
     assert "those with the lowest score retrieval, at most" in document_of(other).markdown()
 

@@ -103,6 +103,7 @@ def _record(
         ),
         warnings=(
             *_left(len(rows) - able),
+            *questions.hay.noted.warnings(),
             *questions.warnings(),
             *few_clusters(options.per_length * len(options.lengths), "text"),
         ),

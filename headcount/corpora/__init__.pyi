@@ -81,6 +81,7 @@ from .reading import read_parallel as read_parallel
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
 from .sentence import Encoded as Encoded
+from .sentence import Noted as Noted
 from .sentence import Sentence as Sentence
 from .sentence import Tree as Tree
 from .sentence import in_one_line as in_one_line

@@ -17,7 +17,7 @@ from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
-from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.sentence import NO_WORD, Encoded, Noted, Sentence
 from headcount.results import MOST_TEXTS, Counts
 
 MOST_NAMED = 3
@@ -106,6 +106,8 @@ class Census:
     """Number of content tokens of both sides that are the tokenizer's unknown token."""
     misread: Misread = Misread()
     """Sentences of treebanks whose words do not fit their text or the tokenizer's pieces."""
+    noted: Noted = Noted()
+    """Texts that are read in another way than they are written."""
     text_hashes: Int64[np.ndarray, " text"] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Hashes of the different texts, the smallest first; at most `MOST_TEXTS`."""
     parts: tuple[int, ...] = ()
@@ -151,6 +153,7 @@ class Census:
                 "Check that the corpus is in a language of the model"
             )
         yield from self.misread.warnings()
+        yield from self.noted.warnings()
 
     def arc_warnings(self) -> Iterator[str]:
         """Warnings about arcs and words of treebanks that are not counted."""
@@ -256,6 +259,7 @@ class _Totals:
     relations: set[str] = field(default_factory=set[str])
     offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
     text_hashes: Int64[np.ndarray, " text"] = field(default_factory=_nothing)
+    noted: Noted = Noted()
     total: int = 0
     """Sum of the hashes of a stream's sentences."""
     parts: dict[int, int] = field(default_factory=dict[int, int])
@@ -273,6 +277,7 @@ class _Totals:
         for name, counts in other.offsets.items():
             self.offsets.setdefault(name, Counter()).update(counts)
         self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
+        self.noted += other.noted
         self.total += other.total
         self.parts |= other.parts
 
@@ -293,6 +298,7 @@ class _Totals:
                 if encoder.unknown_id is not None
             ),
             misread=sum((each for _, each in sorted(self.misread.items())), Misread()),
+            noted=self.noted,
             text_hashes=self.text_hashes,
             parts=tuple(each for _, each in sorted(self.parts.items())) or (num_sentences,),
         )
@@ -329,6 +335,7 @@ def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedP
         {name for sentence in sentences for name in _relations(sentence)},
         offsets,
         np.unique(np.array([text_hash(sentence) for sentence in sentences], np.int64)),
+        Noted.of([*sources, *targets]),
     )
 
 

@@ -257,6 +257,21 @@ class Encoder:
         [text] = encode_text(self.tokenizer, ["a"], "text", None)
         return () if all(text.is_special) else tuple(text.ids[: text.num_before])
 
+    @cached_property
+    def end_ids(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer puts behind a text."""
+        [text] = encode_text(self.tokenizer, ["a"], "text", None)
+        number = text.is_special[::-1].index(False) if False in text.is_special else 0
+        return tuple(text.ids[len(text.ids) - number :])
+
+    def bare(self, text: str) -> str:
+        """A text without the tokens that begin and end texts, for a place inside another."""
+        start, end = (
+            "".join(map(str, self.tokenizer.convert_ids_to_tokens([*ids])))
+            for ids in (self.start_ids, self.end_ids)
+        )
+        return text.removeprefix(start).removesuffix(end)
+
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedPair]:
         """Encode both sides of some sentences, in order; a long text gives several windows."""
         sources = self.sources(sentences)

@@ -13,7 +13,7 @@ of a treebank, where its words are merged (see `written`).
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, final
 
@@ -23,6 +23,7 @@ from headcount.corpora.languages import check_languages_set
 from headcount.corpora.sentence import NO_WORD, Layout, Sentence, Span
 from headcount.corpora.tokenizing import (
     SPACED,
+    Pieces,
     encode_slow_text,
     encodings,
     not_aligned,
@@ -245,7 +246,7 @@ def _labels(layout: Layout, joint: slice = slice(0)) -> list[int]:
 
 
 def _words_of(
-    encoding: Any, labels: Sequence[int], places: Sequence[int], pair: WordPair
+    encoding: Pieces, labels: Sequence[int], places: Sequence[int], pair: WordPair
 ) -> list[range]:
     """The words of every token; none for those that are not at one of the places, and special ones.
 
@@ -253,8 +254,7 @@ def _words_of(
     """
     found = [range(0)] * len(encoding.ids)
     num_source = len(pair.source.spans) if pair.is_treebank else 0
-    # The encoding makes a list of all tokens whenever it is asked for one.
-    is_special, spans = encoding.special_tokens_mask, encoding.offsets
+    is_special, spans = encoding.is_special, encoding.offsets
     after = [*accumulate(reversed(labels), _following, initial=NO_WORD)][::-1]
     for place in places:
         if is_special[place]:
@@ -298,19 +298,31 @@ class LabelledTokens:
     """Whether each word is a special token."""
     type_ids: tuple[int, ...] | None = None
     """Token types of a pair; None for a single text."""
+    num_repeated: int = 0
+    """Number of tokens that the text begins or ends with itself, see `Encoded`."""
 
 
-def label_source(encoder: Encoder, text: str, second: str | None = None) -> LabelledTokens:
-    """The tokens of a text, or of a pair of texts that an encoder reads as one input."""
+def label_source(
+    encoder: Encoder, text: str, second: str | None = None, around: bool = True
+) -> LabelledTokens:
+    """The tokens of a text, or of a pair of texts that an encoder reads as one input.
+
+    Args:
+        encoder: what reads them.
+        text: the text.
+        second: the second text of a pair.
+        around: whether the tokenizer puts its tokens around a text; a chat template has put its
+            own there.
+    """
     if second is not None:
         (encoded,) = encoder.sources([Sentence(text, second=second, origin="The pair")])
         (encoding,) = encodings(encoder.tokenizer, "text", [(text, second)])
         types = encoded.type_ids if encoder.token_types else None
         return _by_offsets(encoding, [text, second], types)
     if encoder.tokenizer.is_fast:
-        (encoding,) = encodings(encoder.tokenizer, "text", [text])
+        (encoding,) = encodings(encoder.tokenizer, "text", [text], add_special_tokens=around)
         return _by_offsets(encoding, [text], None)
-    return _by_letters(encoder, text, is_target=False)
+    return _by_letters(encoder, text, is_target=False, around=around)
 
 
 def label_target(encoder: Encoder, text: str) -> LabelledTokens:
@@ -332,12 +344,14 @@ def label_target(encoder: Encoder, text: str) -> LabelledTokens:
     )
 
 
-def _by_offsets(encoding: Any, texts: Sequence[str], types: Sequence[int] | None) -> LabelledTokens:
+def _by_offsets(
+    encoding: Pieces, texts: Sequence[str], types: Sequence[int] | None
+) -> LabelledTokens:
     """Words of a fast tokenizer's pieces, by their places in the texts."""
     sides = [Layout.split(text, MARKED).spans for text in texts]
     edges = [[*zip(*spans, strict=True)] or [(), ()] for spans in sides]
     labels = _Labels()
-    of_tokens = (encoding.tokens, encoding.sequence_ids, encoding.special_tokens_mask)
+    of_tokens = (encoding.tokens, encoding.sequence_ids, encoding.is_special)
     for token, side, is_special, (start, end) in zip(*of_tokens, encoding.offsets, strict=True):
         if is_special or side is None:
             labels.single(token, True)
@@ -347,7 +361,7 @@ def _by_offsets(encoding: Any, texts: Sequence[str], types: Sequence[int] | None
         labels.piece(side, text, (starts[first], ends[last]) if first <= last else None)
     labels.close()
     found = tuple(types) if types is not None else None
-    return labels.tokens(tuple(encoding.ids), found)
+    return replace(labels.tokens(tuple(encoding.ids), found), num_repeated=encoding.num_repeated)
 
 
 @final
@@ -403,11 +417,13 @@ class _Labels:
         self._num_waiting = 0
 
 
-def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
+def _by_letters(
+    encoder: Encoder, text: str, is_target: bool, around: bool = True
+) -> LabelledTokens:
     """Words of a slow tokenizer's pieces, by their letters; pieces if letters do not match."""
     side = "text_target" if is_target else "text"
     piece = encoder.target_piece if is_target else encoder.source_piece
-    (encoded,) = encode_slow_text(encoder.tokenizer, [text], side, None)
+    (encoded,) = encode_slow_text(encoder.tokenizer, [text], side, None, around)
     rows = list(zip(encoded.ids, encoded.is_special, strict=True))
     content = [token for token, is_special in rows if not is_special]
     layout = Layout.split(text, MARKED)
@@ -422,4 +438,4 @@ def _by_letters(encoder: Encoder, text: str, is_target: bool) -> LabelledTokens:
             labels.single(piece(token).strip("▁ ") or SPACE, False)
         else:
             labels.piece(0, text, layout.spans[next(numbers)[0]])
-    return labels.tokens(tuple(encoded.ids))
+    return replace(labels.tokens(tuple(encoded.ids)), num_repeated=encoded.num_repeated)

@@ -10,7 +10,7 @@ their pieces in common, and nothing can tell them apart.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
@@ -130,6 +130,9 @@ class Encoded:
     None if none do."""
     is_mapped: bool = True
     """False if a treebank's words could not be laid over the pieces, so that no token has one."""
+    num_repeated: int = 0
+    """Number of tokens that the text begins or ends with itself, left out because the tokenizer
+    puts them there."""
 
     def place(self, word: int) -> int:
         """Index in `word_of` of a word of the treebank; -1 for the root's head."""
@@ -155,6 +158,31 @@ class Encoded:
     def measured(self, values: Sequence[T]) -> list[T]:
         """The values of the tokens that are measured here, one value per token given."""
         return [*values] if self.is_measured is None else [*compress(values, self.is_measured)]
+
+
+@final
+@dataclass(frozen=True)
+class Noted:
+    """Numbers of texts that are read in another way than they are written."""
+
+    repeated: int = 0
+    """Texts that begin or end themselves with tokens that the tokenizer puts there."""
+
+    @classmethod
+    def of(cls, encoded: Iterable[Encoded]) -> "Noted":
+        """The numbers of some texts."""
+        return cls(sum(one.num_repeated > 0 and one.first_token == 0 for one in encoded))
+
+    def __add__(self, other: "Noted") -> "Noted":
+        return Noted(self.repeated + other.repeated)
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence for each number that is not 0."""
+        if self.repeated:
+            yield (
+                "texts that begin or end with a token that the tokenizer puts there itself, which "
+                f"is read once: {self.repeated:,}"
+            )
 
 
 def located(text: str, tokens: Sequence[str]) -> tuple[Span, ...] | None:

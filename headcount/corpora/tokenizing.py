@@ -11,9 +11,11 @@ Which tokens are punctuation: a property of the token id, looked up once per id.
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from os.path import commonprefix
 from typing import Any, final
@@ -203,16 +205,95 @@ class PunctuationTable:
         return self._known[ids] == PUNCTUATION
 
 
+@final
+class Pieces:
+    """The tokens of a text or a pair of texts, with what the tokenizer puts around them.
+
+    A text that begins with the tokens that the tokenizer puts in front of it, or ends with those
+    that it puts behind it, as one that a chat template wrote, has them once: its own are left out.
+    """
+
+    def __init__(self, encoding: Any) -> None:
+        self._encoding = encoding
+        ids, is_added = encoding.ids, encoding.special_tokens_mask
+        content, before = content_of(ids, [flag == 1 for flag in is_added])
+        self._left = repeated(ids, content, before)
+        self.num_repeated = sum(self._left)
+        """Number of the text's tokens that are left out."""
+        self._content = before, before + len(content)
+
+    def _kept(self, values: list[Any]) -> list[Any]:
+        if not self.num_repeated:
+            return values
+        (start, end), (first, last) = self._content, self._left
+        return [*values[:start], *values[start + first : end - last], *values[end:]]
+
+    @cached_property
+    def ids(self) -> list[int]:
+        """Token ids."""
+        return self._kept(self._encoding.ids)
+
+    @cached_property
+    def type_ids(self) -> list[int]:
+        """Token types by the tokenizer's template."""
+        return self._kept(self._encoding.type_ids)
+
+    @cached_property
+    def is_special(self) -> list[bool]:
+        """True for tokens added by the tokenizer; the same id inside the text is content."""
+        return [flag == 1 for flag in self._kept(self._encoding.special_tokens_mask)]
+
+    @cached_property
+    def offsets(self) -> list[Span]:
+        """Where each token stands in its text."""
+        return self._kept(self._encoding.offsets)
+
+    @cached_property
+    def sequence_ids(self) -> list[int | None]:
+        """The text of a pair that each token is of; None for special tokens."""
+        return self._kept(self._encoding.sequence_ids)
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """The tokens as the vocabulary writes them."""
+        return self._kept(self._encoding.tokens)
+
+    def num_left_out(self, side: str) -> int:
+        """Number of tokens left out at the start, or at the end."""
+        return self._left[side == "end"]
+
+
+def content_of(ids: Sequence[int], is_special: Sequence[bool]) -> tuple[list[int], int]:
+    """What a tokenizer puts its tokens around, and the number of those in front."""
+    if False not in is_special:
+        return [], len(ids)
+    before, after = is_special.index(False), [*reversed(is_special)].index(False)
+    return [*ids[before : len(ids) - after]], before
+
+
+def repeated(ids: Sequence[int], content: Sequence[int], before: int) -> tuple[int, int]:
+    """How many tokens at the start of a text, and at its end, the tokenizer puts there again.
+
+    >>> repeated([1, 1, 7, 8, 2, 2], [1, 7, 8, 2], 1)
+    (1, 1)
+    """
+    front, behind = [*ids[:before]], [*ids[before + len(content) :]]
+    first = len(commonprefix([front, [*content]]))
+    rest = [*content[first:]]
+    return first, len(commonprefix([behind[::-1], rest[::-1]]))
+
+
 def encodings(
     tokenizer: PreTrainedTokenizerBase, side: str, inputs: list, **options: Any
-) -> list[Any]:
+) -> list[Pieces]:
     """Call the Rust backend; `side` is `text` or `text_target`, as tokenizers name their sides."""
     if not inputs:
         return []
     options |= {"return_attention_mask": False, "return_token_type_ids": False}
     # Not verbose: we report overlong text ourselves, once for the complete corpus.
     with _calling(tokenizer):
-        return tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
+        found = tokenizer(**{side: inputs}, verbose=False, **options).encodings or []
+    return [*map(Pieces, found)]
 
 
 def parts(tokenizer: PreTrainedTokenizerBase, *texts: str) -> list[list[int]]:
@@ -229,6 +310,12 @@ def parts(tokenizer: PreTrainedTokenizerBase, *texts: str) -> list[list[int]]:
     return [ids[-1][first:last] for first, last in pairwise(cuts)]
 
 
+def _called(tokenizer: PreTrainedTokenizerBase, **options: Any) -> Any:
+    """Call a slow tokenizer."""
+    with _calling(tokenizer):
+        return tokenizer(**options, verbose=False)
+
+
 @contextmanager
 def _calling(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
     """Report a tokenizer that fails on a text, as one does whose files do not fit each other.
@@ -237,7 +324,9 @@ def _calling(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
         ModelError: in place of the original error.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This sequence already has")
+            yield
     except Exception as error:  # the Rust backend raises nothing more specific
         raise ModelError(
             f"Expected a tokenizer that reads text, but this {type(tokenizer).__name__} can't: "
@@ -258,7 +347,7 @@ def _fast(
     inputs: list,
     max_length: int | None,
     types: bool = False,
-) -> Iterator[tuple[Any, Encoded]]:
+) -> Iterator[tuple[Pieces, Encoded]]:
     """The encoding of each text, or pair of texts, and what is left of it within a limit."""
     full = encodings(tokenizer, side, inputs)
     kept = _truncated(tokenizer, side, inputs, full, max_length)
@@ -268,9 +357,10 @@ def _fast(
             Encoded(
                 after.ids,
                 [NO_WORD] * len(after.ids),
-                _is_special(after),
+                after.is_special,
                 len(before.ids),
                 type_ids=after.type_ids if types else None,
+                num_repeated=before.num_repeated,
             ),
         )
 
@@ -318,7 +408,7 @@ def _encode_typed(
     return Encoded(ids, [NO_WORD] * len(ids), [False] * len(ids), full_length, type_ids=types)
 
 
-def _check_separated(sentence: Sentence, encoding: Any, sep_ids: Sequence[int]) -> None:
+def _check_separated(sentence: Sentence, encoding: Pieces, sep_ids: Sequence[int]) -> None:
     """Check for a separator between the sentences; without one they are one sentence."""
     sides = encoding.sequence_ids
     if not {0, 1} <= set(sides):
@@ -356,12 +446,9 @@ class _Read:
     """Where each content token stands in the text."""
 
 
-def _read(encoding: Any) -> _Read:
-    is_special = _is_special(encoding)
-    spans = [
-        span for span, special in zip(encoding.offsets, is_special, strict=True) if not special
-    ]
-    return _Read(encoding.ids, is_special, spans)
+def _read(pieces: Pieces) -> _Read:
+    spans = zip(pieces.offsets, pieces.is_special, strict=True)
+    return _Read(pieces.ids, pieces.is_special, [span for span, special in spans if not special])
 
 
 def _of_words(layout: Layout, before: _Read, after: _Read, full_length: int) -> Encoded:
@@ -386,36 +473,44 @@ def _of_words(layout: Layout, before: _Read, after: _Read, full_length: int) -> 
     )
 
 
-def _is_special(encoding: Any) -> list[bool]:
-    """True for tokens added by the tokenizer; the same id inside the text is content."""
-    return [flag == 1 for flag in encoding.special_tokens_mask]
-
-
 def _truncated(
     tokenizer: PreTrainedTokenizerBase,
     side: str,
     inputs: list,
-    full: list[Any],
+    full: list[Pieces],
     max_length: int | None,
-    **options: Any,
-) -> list[Any]:
-    """Replace the encodings that are too long; the tokenizer truncates, so separators stay."""
-    long = [index for index, one in enumerate(full) if len(one.ids) > (max_length or len(one.ids))]
-    if not long:
-        return full
-    options |= {"truncation": True, "max_length": max_length}
-    cut = encodings(tokenizer, side, [inputs[index] for index in long], **options)
-    # One more call, without truncation, leaves the backend as we found it.
-    encodings(tokenizer, side, ["a"])
-    replaced = dict(zip(long, cut, strict=True))
-    return [replaced.get(index, encoding) for index, encoding in enumerate(full)]
+) -> list[Pieces]:
+    """Replace the encodings that are too long; the tokenizer truncates, so separators stay.
+
+    A text whose own first token is left out may be longer by it.
+    """
+    kept = "end" if tokenizer.truncation_side == "left" else "start"
+    more = {
+        index: one.num_left_out(kept)
+        for index, one in enumerate(full)
+        if len(one.ids) > (max_length or len(one.ids))
+    }
+    found = list(full)
+    for number in {*more.values()}:
+        long = [index for index in more if more[index] == number]
+        options = {"truncation": True, "max_length": (max_length or 0) + number}
+        cut = encodings(tokenizer, side, [inputs[index] for index in long], **options)
+        for index, one in zip(long, cut, strict=True):
+            found[index] = one
+    if more:  # One more call, without truncation, leaves the backend as we found it.
+        encodings(tokenizer, side, ["a"])
+    return found
 
 
 def encode_slow_text(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], side: str, max_length: int | None
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    side: str,
+    max_length: int | None,
+    around: bool = True,
 ) -> list[Encoded]:
-    """Encode running text."""
-    return [_encode(tokenizer, text, side, max_length) for text in texts]
+    """Encode running text; the tokenizer puts its tokens around it unless told not to."""
+    return [_encode(tokenizer, text, side, max_length, around=around) for text in texts]
 
 
 def encode_slow_words(
@@ -430,7 +525,7 @@ def _encode_words(
 ) -> Encoded:
     unknown = None if tokenizer.unk_token is None else str(tokenizer.unk_token)
     pieces, tokenize = tokenizer.tokenize(layout.text), tokenizer.tokenize
-    one = _encode(tokenizer, layout.text, "text", max_length)
+    one = _encode(tokenizer, layout.text, "text", max_length, once=False)
     spans = spans_of_pieces(layout.text, pieces, pieces, tokenize, unknown)
     if spans is None:
         return replace(one, is_mapped=False, num_words_lost=len(layout.spans))
@@ -441,22 +536,38 @@ def _encode_words(
 
 
 def _encode(
-    tokenizer: PreTrainedTokenizerBase, text: str, side: str, max_length: int | None
+    tokenizer: PreTrainedTokenizerBase,
+    text: str,
+    side: str,
+    max_length: int | None,
+    once: bool = True,
+    around: bool = True,
 ) -> Encoded:
-    """Encode running text."""
+    """Encode running text, whose own start and end are left out where they would be there twice."""
 
-    def ids_of(**options: Any) -> list[int]:
-        with _calling(tokenizer):
-            return list(tokenizer(**{side: text}, verbose=False, **options)["input_ids"])
+    def parts_of(text: str) -> tuple[list[int], list[int], list[int]]:
+        """The tokens in front of a text, its own, and those behind it."""
+        content, ids = (
+            list(_called(tokenizer, **{side: text}, add_special_tokens=added)["input_ids"])
+            for added in (False, around)
+        )
+        before = _around(content, ids).index(False) if content else len(ids)
+        return ids[:before], content, ids[before + len(content) :]
 
-    content, ids = ids_of(add_special_tokens=False), ids_of()
-    full_length, num_added = len(ids), len(ids) - len(content)
+    front, content, behind = parts_of(text)
+    if around and not (front or behind):  # ByT5 itself puts no second end there
+        front, _, behind = parts_of("a")
+    given = [*front, *content, *behind]
+    first, last = repeated(given, content, len(front)) if once else (0, 0)
+    content = content[first : len(content) - last]
+    full_length = len(front) + len(content) + len(behind)
     if max_length is not None and full_length > max_length:
-        ids = ids_of(truncation=True, max_length=max_length)
-        num_kept = len(ids) - num_added
+        room = max(0, max_length - len(front) - len(behind))
         left = tokenizer.truncation_side == "left"
-        content = content[len(content) - num_kept :] if left else content[:num_kept]
-    return Encoded(ids, [NO_WORD] * len(ids), _around(content, ids), full_length)
+        content = content[len(content) - room :] if left else content[:room]
+    ids = [*front, *content, *behind]
+    is_special = [True] * len(front) + [False] * len(content) + [True] * len(behind)
+    return Encoded(ids, [NO_WORD] * len(ids), is_special, full_length, num_repeated=first + last)
 
 
 def _around(content: list[int], ids: list[int]) -> list[bool]:

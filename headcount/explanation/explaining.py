@@ -22,7 +22,7 @@ from headcount.core import (
     silent,
     spread,
 )
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
 from headcount.explanation.circuits import Circuits, Curve, Together, mean_within, ordered_scores
 from headcount.explanation.effects import (
@@ -248,7 +248,7 @@ class _Explaining:
         value, low, high = mean_within(self.value_N)
         return ExplanationRecord(
             signature=signed,
-            warnings=(),
+            warnings=tuple(_noted(self._cases).warnings()),
             timings={"all": seconds},
             model=name_of(self._loaded.name),
             kind=kind,
@@ -370,6 +370,11 @@ class _Explaining:
             return []
         draws, seed = self._options.draws, self._options.seed
         return self._circuits.measured(self._effects, scores, draws, seed, self._progress)
+
+
+def _noted(cases: Sequence[Case]) -> Noted:
+    """Numbers of prompts that are read in another way than they are written."""
+    return Noted(repeated=sum(case.text.num_repeated > 0 for case in cases))
 
 
 def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:

@@ -105,14 +105,12 @@ class Reader:
             text = self._chat(text)
         if self.kind == "masked-lm":
             text = self._masked(text, prompt)
-        tokens = label_source(self._encoder, text)
-        start, end = 0, len(tokens.ids)
-        if self._options.chat:  # the template has written what comes in front
-            start = len(self._encoder.start_ids)
-        elif self.kind == "causal-lm":
-            while end and tokens.is_special[tokens.word_of[end - 1]]:
-                end -= 1
-        tokens = _cut(tokens, start, end)
+        chat = self._options.chat  # the template has written what stands around it
+        tokens = label_source(self._encoder, text, around=not chat)
+        end = len(tokens.ids)
+        while self.kind == "causal-lm" and end and tokens.is_special[tokens.word_of[end - 1]]:
+            end -= 1
+        tokens = _cut(tokens, 0, end)
         if all(tokens.is_special):
             raise InputError(
                 f"{prompt.origin}: expected a prompt with words, got {text!r}, in which "

@@ -81,7 +81,7 @@ def skills(
         recalls += removals.rows(partial(progress, f"{each.name} without heads"))
     record = SkillsRecord(
         signature=signature(loaded, texts.sha256(), **_signed(options, tasks, tokens)),
-        warnings=(*needles.warnings(), *done.warnings()),
+        warnings=(*asked.hay.noted.warnings(), *needles.warnings(), *done.warnings()),
         timings={"all": time.time() - begun},
         model=name_of(loaded.name),
         start=tuple(loaded.encoder().tokenizer.convert_ids_to_tokens(list(asked.hay.start))),

@@ -21,7 +21,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from headcount.core import InputError, ModelError, amount
-from headcount.corpora import message_frame, parts
+from headcount.corpora import Noted, message_frame, parts
 from headcount.models import Loaded
 from headcount.skills.options import Kind, SkillOptions
 
@@ -84,7 +84,11 @@ class Hay:
             before, self._behind = message_frame(self._tokenizer, loaded.name)
             [ids] = parts(self._tokenizer, before)
             self.start = tuple(ids)
-        self.lines = [self._encode(f" {text.strip()}") for text in texts if text.strip()]
+        stripped = [text.strip() for text in texts]
+        bare = [encoder.bare(text).strip() for text in stripped]
+        self.noted = Noted(sum(map(str.__ne__, stripped, bare)))
+        """Number of texts that begin or end with a token that the tokenizer puts there."""
+        self.lines = [self._encode(f" {text}") for text in bare if text]
         """Token ids of every text."""
         self.size = sum(map(len, self.lines))
         """Number of tokens of all texts."""

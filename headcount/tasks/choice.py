@@ -19,7 +19,7 @@ with the context.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, ClassVar, final
 
@@ -31,7 +31,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, check_choice
-from headcount.corpora import Columns, Data, Encoded, Encoder, Sentence, Table
+from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Sentence, Table
 from headcount.models import Loaded
 from headcount.tasks.classification import ClassTask
 from headcount.tasks.metrics import IGNORED
@@ -54,6 +54,8 @@ class ChoiceRows:
     """Number of tokens in the context."""
     is_cut: bool
     """Whether tokens of the context were left out, since the model has a limit."""
+    num_repeated: int = 0
+    """Number of tokens that the prompt begins with itself, see `Encoded`."""
 
     @property
     def longest(self) -> int:
@@ -132,8 +134,11 @@ def _without_end(encoded: Encoded) -> Encoded:
     """The tokens up to the last one that is no special token, since what follows is not asked."""
     ends = sum(1 for _ in takewhile(bool, reversed(encoded.is_special)))
     keep = len(encoded.ids) - ends
-    return Encoded(
-        encoded.ids[:keep], encoded.word_of[:keep], encoded.is_special[:keep], encoded.full_length
+    return replace(
+        encoded,
+        ids=encoded.ids[:keep],
+        word_of=encoded.word_of[:keep],
+        is_special=encoded.is_special[:keep],
     )
 
 
@@ -159,7 +164,14 @@ def _rows(prompt: Encoded, wholes: Sequence[Encoded], limit: int | None, origin:
     read = [(*context, *ids[:-1]) for ids in tokens]
     rows = list(dict.fromkeys(read))
     row_of = [rows.index(row) for row in read]
-    return ChoiceRows([list(row) for row in rows], row_of, tokens, len(context), surplus > 0)
+    return ChoiceRows(
+        [list(row) for row in rows],
+        row_of,
+        tokens,
+        len(context),
+        surplus > 0,
+        prompt.num_repeated,
+    )
 
 
 @final
@@ -209,6 +221,7 @@ class Choice(ClassTask):
         # Absent choices have no likelihood that a student could learn
         self.distils = "answers" if len({len(each) for each in texts}) == 1 else None
         self.num_truncated = sum(each.is_cut for each in self._examples)
+        self.noted = Noted(sum(each.num_repeated > 0 for each in self._examples))
         self._most_rows = max(len(each.rows) for each in self._examples)
         self._pad_id = pad_id(loaded)
 

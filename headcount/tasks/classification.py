@@ -35,6 +35,7 @@ from headcount.corpora import (
     Columns,
     Data,
     Encoded,
+    Noted,
     Table,
     encode_inputs,
     image_digests,
@@ -285,6 +286,7 @@ class Classification(LabelTask):
         self._by_number = by_number(table, loaded.model.config)
         self._rows = encoded_pairs(loaded, table)
         self.num_truncated = sum(one.truncated for one in self._rows)
+        self.noted = Noted.of(self._rows)
         self._pad_id = pad_id(loaded)
 
     @property

@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import CorpusError, InputError, ModelError, amount
-from headcount.corpora import Columns, Data, Encoded, Encoder, Table, chat_tokens
+from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Table, chat_tokens
 from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.metrics import IGNORED, PerplexityTask
@@ -46,24 +46,24 @@ def whole_encoder(loaded: Loaded) -> Encoder:
 
 def predicted(
     loaded: Loaded, table: Table, roles: Sequence[str]
-) -> list[tuple[list[int], list[bool] | None]]:
-    """The tokens of each text or chat, and which are predicted: of a chat, those of some roles.
+) -> list[tuple[Encoded, list[bool] | None]]:
+    """Each text or chat, and which tokens are predicted: of a chat, those of some roles.
 
     Args:
         loaded: the model with its tokenizer.
         table: texts and chats.
         roles: whose messages are predicted; of all roles if there is none.
     """
-    encoder, found = whole_encoder(loaded), list[tuple[list[int], list[bool] | None]]()
+    encoder, found = whole_encoder(loaded), list[tuple[Encoded, list[bool] | None]]()
     sentences = table.sentences("text")
     texts = iter(encoder.sources([each for each in sentences if each.messages is None]))
     for sentence in sentences:
         if sentence.messages is None:
-            found.append((next(texts).ids, None))
+            found.append((next(texts), None))
         else:
             chat = chat_tokens(encoder.tokenizer, sentence.messages, sentence.origin)
             asked = [role in roles if roles else role is not None for role in chat.roles]
-            found.append((chat.ids, asked))
+            found.append((chat.encoded(None), asked))
     return found
 
 
@@ -177,7 +177,11 @@ class CausalLanguageModelling(PerplexityTask):
         texts = predicted(loaded, table, roles)
         self.sha256 = table.sha256_with(max_length=max_length, **self.signed_options)
         length = piece_length(loaded, max_length)
-        pieces = [list(chained(ids, length, self._start_of(ids), asked)) for ids, asked in texts]
+        self.noted = Noted.of(text for text, _ in texts)
+        pieces = [
+            list(chained(text.ids, length, self._start_of(text.ids), asked))
+            for text, asked in texts
+        ]
         self.pieces = [piece for of_text in pieces for piece in of_text]
         self._pad_id = pad_id(loaded)
         self.num_texts = len(texts)
@@ -205,11 +209,12 @@ class CausalLanguageModelling(PerplexityTask):
 
     def warnings(self) -> list[str]:
         """Warning about skipped texts."""
+        found = super().warnings()
         if not self.num_unpredictable:
-            return []
+            return found
         number = f"{self.num_unpredictable:,} of {self.num_texts:,}"
         what = f"chats without {', '.join(self._roles)}" if self._roles else "texts of one token"
-        return [f"{what} have nothing to predict and are skipped: {number}"]
+        return [*found, f"{what} have nothing to predict and are skipped: {number}"]
 
     def _start_of(self, ids: Sequence[int]) -> tuple[int, ...]:
         """What the pieces of a text begin with: nothing, if a chat does not begin with it."""
@@ -269,7 +274,9 @@ class MaskedLanguageModelling(PerplexityTask):
         self.pieces = list[tuple[list[int], list[bool]]]()
         self.num_texts, self.num_cut = len(table), 0
         length = piece_length(loaded, max_length)
-        for text, origin in zip(whole_texts(loaded, table), table.origins, strict=True):
+        texts = whole_texts(loaded, table)
+        self.noted = Noted.of(texts)
+        for text, origin in zip(texts, table.origins, strict=True):
             pieces = list(framed(text, length))
             if not pieces:
                 raise CorpusError(f"{origin}: expected a token to mask, got none. Remove the line.")

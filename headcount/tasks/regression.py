@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headcount.core import CorpusError, ModelError
-from headcount.corpora import Columns, Data
+from headcount.corpora import Columns, Data, Noted
 from headcount.models import Loaded, stated_activation
 from headcount.tasks.classification import check_knows_padding, encoded_pairs, padded_inputs
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
@@ -72,6 +72,7 @@ class Regression(RankedTask):
         self.sha256 = table.sha256_with(scale=None if scale is None else [low, high])
         self._rows = encoded_pairs(loaded, table)
         self.num_truncated = sum(one.truncated for one in self._rows)
+        self.noted = Noted.of(self._rows)
         self._pad_id = pad_id(loaded)
 
     @property

@@ -25,7 +25,7 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import PreTrainedModel
 
 from headcount.core import CorpusError, InputError, amount, check_choice
-from headcount.corpora import Columns, Data, Encoder, Sentence
+from headcount.corpora import Columns, Data, Encoder, Noted, Sentence
 from headcount.models import Loaded, NotLookedUpError, SentenceEncoding
 from headcount.tasks.metrics import RankedTask, Scale, gold_numbers
 from headcount.tasks.options import Pooling
@@ -85,6 +85,7 @@ class Similarity(RankedTask):
             for side in ("sentence1", "sentence2")
         ]
         self.num_truncated = sum(one.truncated for side in sides for one in side)
+        self.noted = Noted.of(one for side in sides for one in side)
         self._pairs = [[one.ids for one in pair] for pair in zip(*sides, strict=True)]
         self._pad_id = pad_id(loaded)
 

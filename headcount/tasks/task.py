@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, InputError, Steps, silent_steps
-from headcount.corpora import Columns, Data, Movable, Table, groups_by_length, present
+from headcount.corpora import Columns, Data, Movable, Noted, Table, groups_by_length, present
 from headcount.corpora import padded as padded_rows
 from headcount.models import Loaded
 from headcount.tasks.options import read_examples
@@ -206,6 +206,8 @@ class Task(ABC):
     """Names of the attributes that hold an entry for each example, which `some` selects."""
     num_truncated: int = 0
     """Number of texts longer than the model's limit, which were truncated."""
+    noted: Noted = Noted()
+    """Numbers of texts that are read in another way than they are written."""
     steps: Steps = staticmethod(silent_steps)
     """Called as the examples of `batches` are run: see `watched`."""
 
@@ -237,10 +239,11 @@ class Task(ABC):
 
     def warnings(self) -> list[str]:
         """A sentence for each part of the data that the model does not get."""
-        if not self.num_truncated:
-            return []
-        number = f"{self.num_truncated:,}"
-        return [f"texts longer than the model's limit are truncated: {number} of them"]
+        found = [*self.noted.warnings()]
+        if self.num_truncated:
+            number = f"{self.num_truncated:,}"
+            found.append(f"texts longer than the model's limit are truncated: {number} of them")
+        return found
 
     @property
     def length_N(self) -> Int[np.ndarray, " example"]:

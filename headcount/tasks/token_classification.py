@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch.nn.functional import one_hot
 
 from headcount.core import CorpusError, ModelError, amount, check_choice
-from headcount.corpora import LABELS, NO_LABEL, WORDS, Columns, Data, Encoded, Table
+from headcount.corpora import LABELS, NO_LABEL, WORDS, Columns, Data, Encoded, Noted, Table
 from headcount.models import Loaded
 from headcount.tasks.classification import class_numbers
 from headcount.tasks.metrics import COUNTED, IGNORED, TokenTask
@@ -74,6 +74,7 @@ class TokenClassification(TokenTask):
         self._ids = [one.ids for one in encoded]
         self._labels, self._right_NC = self._asked(table, encoded, loaded)
         self.num_truncated = sum(one.truncated for one in encoded)
+        self.noted = Noted.of(encoded)
         self.num_words = sum(map(len, table.lists[WORDS]))
         """Number of words of the data."""
         self.num_unasked = self.num_words - int(self._right_NC.sum())

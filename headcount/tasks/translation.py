@@ -22,7 +22,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import MAX_TOKENS, CorpusError, InputError, check_choice, spread
-from headcount.corpora import Columns, Data, Encoded, Table, encode_text, language_in_generation
+from headcount.corpora import (
+    Columns,
+    Data,
+    Encoded,
+    Noted,
+    Table,
+    encode_text,
+    language_in_generation,
+)
 from headcount.models import Loaded
 from headcount.tap import evaluating, input_device
 from headcount.tasks.metrics import IGNORED, TokenTask, bleu, chrf
@@ -117,6 +125,7 @@ class Translation(TokenTask):
         self._sources, self._targets = _sides(loaded, table, prefix)
         both = [*self._sources, *self._targets]
         self.num_truncated = sum(one.truncated for one in both)
+        self.noted = Noted.of(both)
         self._pad_id = pad_id(loaded)
 
     @property

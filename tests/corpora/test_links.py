@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora.records import Links, read_links
+from headcount.corpora.links import Links, read_links
 
 
 def write(path: Path, content: str) -> Path:

@@ -39,6 +39,7 @@ from headcount.core import (
     write_json,
     write_text,
 )
+from headcount.corpora import check_template
 from headcount.skills import SHORTEST
 
 SINK, RECENT = 4, 128
@@ -171,11 +172,15 @@ class CacheOptions:
     chat: bool = False
     """Whether needles are hidden in a user's message in the tokenizer's chat template; in raw text
     by default."""
+    template: tuple[str, ...] = ()
+    """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
+    else a text."""
     seed: int = 0
     """Seed of the needles, of the questions and of the random plans."""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        check_template(self.chat, self.template)
         check_choice("a score of groups", self.score, ScoreName)
         if not 0 < self.stream <= 1:
             raise InputError(

@@ -99,6 +99,7 @@ def _record(
             sentences=options.sentences,
             draws=options.draws,
             chat=options.chat or None,
+            template="+".join(options.template) or None,
             seed=options.seed,
         ),
         warnings=(

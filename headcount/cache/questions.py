@@ -93,7 +93,7 @@ class Questions:
     """
 
     def __init__(self, loaded: Loaded, texts: Sequence[str], options: CacheOptions) -> None:
-        self.hay, most = Hay(loaded, texts, options.chat), len(KINDS) * len(NAMES)
+        self.hay, most = Hay(loaded, texts, options.chat, options.template), len(KINDS) * len(NAMES)
         """What the needles are hidden in."""
         self._is_short = False
         if not options.lengths:

@@ -94,7 +94,9 @@ class GroupScores:
     def retrieved(self) -> Retrieved:
         """What the model produced for the needles that score retrieval."""
         how = self._options
-        options = SkillOptions(lengths=how.scored, seed=how.seed, chat=how.chat)
+        options = SkillOptions(
+            lengths=how.scored, seed=how.seed, chat=how.chat, template=how.template
+        )
         needles = Needles(self._loaded, self._texts, options, "scored").all
         return retrieve(self._loaded, needles, steps=partial(self._progress, "needles"))
 
@@ -124,7 +126,7 @@ class GroupScores:
             InputError: if all of them together are as short as what a streaming group keeps.
         """
         hay, (sink, recent) = (
-            Hay(self._loaded, self._texts, self._options.chat),
+            Hay(self._loaded, self._texts, self._options.chat, self._options.template),
             self._options.window,
         )
         size = min(WINDOW, self._loaded.max_length or WINDOW, len(hay.start) + hay.size)

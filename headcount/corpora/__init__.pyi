@@ -16,6 +16,7 @@ from .census import sentences_within as sentences_within
 from .census import take_census as take_census
 from .chats import chat_tokens as chat_tokens
 from .chats import message_frame as message_frame
+from .chats import user_prompt as user_prompt
 from .conllu import is_treebank as is_treebank
 from .coreference import Document as Document
 from .coreference import NameQuestion as NameQuestion
@@ -73,6 +74,8 @@ from .mentions import NEUTER as NEUTER
 from .mentions import PLURAL as PLURAL
 from .mentions import SECOND as SECOND
 from .mentions import Mention as Mention
+from .messages import check_template as check_template
+from .messages import template_values as template_values
 from .reading import are_chats as are_chats
 from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
+from headcount.corpora.messages import told
 from headcount.corpora.table import Columns, is_numbered, json_of, numbered_lines
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
@@ -47,6 +48,8 @@ class Format:
     """Whether columns may be numbered."""
     has_types: bool = True
     """Whether a cell's type tells a text from a number or a list; otherwise all cells are texts."""
+    fills: bool = False
+    """Whether every object has all fields that another one has, empty ones included."""
     may_be_blank: bool = True
     """Whether a corpus skips a row whose text is blank, which is an error otherwise."""
 
@@ -91,7 +94,7 @@ def rows_of(
             raise CorpusError(
                 f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
             )
-        yield origin, flattened(row) if form.has_types else row
+        yield origin, cells_of(row, origin, columns, form.fills)
 
 
 def format_of(path: Path) -> Format:
@@ -105,14 +108,29 @@ def is_blank(row: Mapping[Any, object], name: str | int) -> bool:
     return isinstance(cell, str) and not cell.strip()
 
 
+def cells_of(
+    row: Mapping[Any, object], origin: str, columns: Columns | None, filled: bool = False
+) -> dict[Any, object]:
+    """The cells of a row: its chats, and its other fields with those of nested objects.
+
+    Args:
+        row: the row as its format has it.
+        origin: file and line, for errors.
+        columns: the columns that will be read.
+        filled: whether the format fills in every field of an object that another row has.
+    """
+    plain = {name: _without_arrays(cell) for name, cell in row.items()}
+    return flattened(told(plain, origin, (columns or {}).values(), filled))
+
+
 def flattened(row: Mapping[Any, object]) -> dict[Any, object]:
-    """Fields of nested objects, under `outer.inner`, with lists in place of arrays."""
+    """Fields of nested objects, under `outer.inner`."""
     flat: dict[Any, object] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
             flat |= {f"{name}.{inner}": each for inner, each in flattened(value).items()}
         else:
-            flat[name] = _without_arrays(value)
+            flat[name] = value
     return flat
 
 
@@ -260,6 +278,6 @@ FORMATS: Mapping[str, Format] = {
     ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
     ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
-    ".parquet": Format(lambda path, _: _parquet(path), _parquet, has_numbers=False),
+    ".parquet": Format(lambda path, _: _parquet(path), _parquet, has_numbers=False, fills=True),
 }
 """Tables, by their endings."""

@@ -15,9 +15,9 @@ from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError, reason
-from headcount.corpora.formats import FORMATS, Row, flattened
+from headcount.corpora.formats import FORMATS, Row, cells_of
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Data
+from headcount.corpora.table import Columns, Data
 from headcount.vocabulary import INPUTS
 
 HUB = "hf://"
@@ -72,8 +72,8 @@ class Held:
     def __str__(self) -> str:
         return f"{self.name} {self.part}".strip()
 
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """The origin of each item, and the item: a text, a sentence or the fields of a row.
+    def items(self, columns: Columns | None = None) -> Iterator[tuple[str, Any]]:
+        """The origin of each item, and the item: a text, a sentence or the cells of a row.
 
         Raises:
             CorpusError: for an item of another type; says which.
@@ -91,11 +91,13 @@ class Held:
                     f"{type(item).__name__}. Give texts, or dicts such as "
                     '{"text": ...}.'
                 )
-            yield origin, flattened(item) if isinstance(item, Mapping) else item
+            if isinstance(item, Mapping):
+                item = cells_of(item, origin, columns, hasattr(self.data, "features"))
+            yield origin, item
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self, columns: Columns | None = None) -> Iterator[Row]:
         """The origin and the cells of each row; a text is the field `text`."""
-        for origin, item in self.items():
+        for origin, item in self.items(columns):
             if isinstance(item, Sentence):
                 raise CorpusError(
                     f"{origin}: expected a text or a dict with its fields, got a Sentence, which "

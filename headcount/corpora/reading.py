@@ -20,6 +20,7 @@ from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
 from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
 from headcount.corpora.held import Held, Source, is_held, is_on_hub, named_files, sources_of
+from headcount.corpora.messages import CHAT_NAMES, PART_NAMES
 from headcount.corpora.records import read_pair
 from headcount.corpora.table import (
     LABELS,
@@ -61,7 +62,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
     for source, columns in sources:
         chosen: dict[str, str | int] | None = None
         where = str(source) or "the data"
-        rows = source.rows() if isinstance(source, Held) else _rows(source, columns, roles)
+        rows = source.rows(columns) if isinstance(source, Held) else _rows(source, columns, roles)
         for origin, cells in rows:
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, where)
@@ -91,6 +92,10 @@ def _rows(file: Path, columns: Columns | None, roles: ColumnSpec) -> Iterator[Ro
     """The rows of a file, of one that need not be read as a whole with the task's columns only."""
 
     def wanted(found: Sequence[str]) -> Collection[str | int]:
+        if any(role.may_be_chat for role in roles.values()) and {*PART_NAMES, *CHAT_NAMES} & {
+            *found
+        }:
+            return found  # what stands beside the messages, or in parts, counts too
         return choose([*found], columns, roles, str(file)).values()
 
     return rows_of(file, columns, wanted=wanted)

@@ -16,7 +16,7 @@ from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import format_of, is_blank, rows_of
 from headcount.corpora.held import Held
-from headcount.corpora.messages import messages_of, text_of
+from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Columns, keys_of, numbered_lines
 
@@ -107,8 +107,8 @@ def read_rows(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
 
 def _read_of(found: Sequence[str], columns: Mapping[str, str | int]) -> Sequence[str]:
     """The columns of a file that a sentence is made of; all of them if there is no such text."""
-    names = {*FIELDS, *TEXT_NAMES, *columns.values()}
-    chosen = [each for each in found if each in names]
+    names = {*FIELDS, *TEXT_NAMES, *columns.values(), *BESIDE_NAMES, SYSTEM}
+    chosen = [each for each in found if {each, each.partition(".")[0]} & names]
     has_text = {*TEXT_NAMES, "words"} & {*chosen} or columns
     return chosen if has_text and {*columns.values()} <= {*chosen} else found
 
@@ -116,7 +116,7 @@ def _read_of(found: Sequence[str], columns: Mapping[str, str | int]) -> Sequence
 def read_held(held: Held, columns: Columns | None = None) -> Iterator[Sentence]:
     """Yield the sentences of rows or texts in memory."""
     names = keys_of(columns)
-    for origin, item in held.items():
+    for origin, item in held.items(columns):
         if isinstance(item, Sentence):
             yield _checked(item, origin)
         elif isinstance(item, str):
@@ -168,10 +168,10 @@ def sentence_of(
             f"{origin}: expected some text in field {empty[0]!r}, got none. Fix or remove the line."
         )
     if missing or not ("text" in cells or "words" in cells):
-        fields = ", ".join(map(repr, row)) or "none"
+        fields, name = ", ".join(map(repr, row)) or "none", _part_of_a_chat(row)
         raise CorpusError(
             f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {fields}. "
-            "Rename the field, or name it: --columns text=NAME, in Python Corpus(..., "
+            f"Rename the field, or name it: --columns text={name}, in Python Corpus(..., "
             "columns={'text': NAME})."
         )
     words = None if "words" not in cells else _words(cells["words"], names["words"], origin)
@@ -181,11 +181,16 @@ def sentence_of(
     )
     if "text" not in cells:
         return Sentence(" ".join(words or ()), words, target=target, second=second, origin=origin)
-    if isinstance(cells["text"], list):
+    if isinstance(cells["text"], list | Chat):
         messages = messages_of(cells["text"], origin)
         return Sentence(text_of(messages), origin=origin, messages=messages)
     text = _text(cells["text"], names["text"], origin)
     return as_written(Sentence(text, words, target=target, second=second, origin=origin))
+
+
+def _part_of_a_chat(row: Mapping[Any, object]) -> str:
+    """The field that holds what a model replies as a text; NAME without one."""
+    return next((each for each in reversed(PART_NAMES) if isinstance(row.get(each), str)), "NAME")
 
 
 def _is_blank(row: Mapping[Any, object], columns: Mapping[str, str | int]) -> bool:

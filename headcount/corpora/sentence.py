@@ -133,6 +133,8 @@ class Encoded:
     num_repeated: int = 0
     """Number of tokens that the text begins or ends with itself, left out because the tokenizer
     puts them there."""
+    num_thoughts: int = 0
+    """Number of thoughts of a chat's earlier replies that the template leaves out."""
 
     def place(self, word: int) -> int:
         """Index in `word_of` of a word of the treebank; -1 for the root's head."""
@@ -167,14 +169,18 @@ class Noted:
 
     repeated: int = 0
     """Texts that begin or end themselves with tokens that the tokenizer puts there."""
+    thoughts: int = 0
+    """Thoughts of chats that the template leaves out."""
 
     @classmethod
     def of(cls, encoded: Iterable[Encoded]) -> "Noted":
         """The numbers of some texts."""
-        return cls(sum(one.num_repeated > 0 and one.first_token == 0 for one in encoded))
+        texts = [one for one in encoded if one.first_token == 0]
+        repeated = sum(one.num_repeated > 0 for one in texts)
+        return cls(repeated, sum(one.num_thoughts for one in texts))
 
     def __add__(self, other: "Noted") -> "Noted":
-        return Noted(self.repeated + other.repeated)
+        return Noted(self.repeated + other.repeated, self.thoughts + other.thoughts)
 
     def warnings(self) -> Iterator[str]:
         """A sentence for each number that is not 0."""
@@ -182,6 +188,11 @@ class Noted:
             yield (
                 "texts that begin or end with a token that the tokenizer puts there itself, which "
                 f"is read once: {self.repeated:,}"
+            )
+        if self.thoughts:
+            yield (
+                "thoughts in earlier replies of chats that the chat template leaves out: "
+                f"{self.thoughts:,}"
             )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError, is_unicode, reason
-from headcount.corpora.messages import messages_of, text_of
+from headcount.corpora.messages import CHAT_NAMES, Chat, messages_of, text_of
 from headcount.corpora.sentence import Sentence
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -96,7 +96,7 @@ class Column:
 
     def is_chat(self, cell: object) -> bool:
         """Whether a cell is a list of messages."""
-        return self.may_be_chat and isinstance(cell, list)
+        return self.may_be_chat and isinstance(cell, list | Chat)
 
     def texts(self, cell: object, name: str | int, origin: str) -> tuple[str, ...]:
         """The texts of a cell: those of a list where the column takes lists, else one.
@@ -130,7 +130,7 @@ NO_LABEL = "_"
 """Label of a word that has none, as in CoNLL-U."""
 WORDS, LABELS = "words", "labels"
 """The columns of words and their labels, by the task's names."""
-TEXT_NAMES = ("text", "sentence", "content", "messages")
+TEXT_NAMES = ("text", "sentence", "content", *CHAT_NAMES)
 """Names of the column of a text or a chat."""
 
 

@@ -173,6 +173,7 @@ def _signed(
         "key": options.key,
         "first": options.first or None,
         "chat": options.chat or None,
+        "template": "+".join(options.template) or None,
         "texts": None if texts is None else texts.sha256()[:8],
         "seed": options.seed,
     }

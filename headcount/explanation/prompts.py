@@ -21,7 +21,7 @@ from headcount.core import (
     check_unicode,
     names_a_head,
 )
-from headcount.corpora import json_of, numbered_lines
+from headcount.corpora import check_template, json_of, numbered_lines
 from headcount.vocabulary import EffectName
 
 OURS = DATA / "prompts"
@@ -115,6 +115,9 @@ class ExplainOptions:
     """Read the first token of a target of several tokens, in place of their joint probability."""
     chat: bool = False
     """Write prompts as a user's message of the model's chat template; as they are by default."""
+    template: tuple[str, ...] = ()
+    """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
+    else a text."""
     effects: tuple[EffectName, ...] = ()
     """Effects to measure; all by default, those of a second prompt where there is one."""
     heads: tuple[str, ...] = ()
@@ -134,6 +137,7 @@ class ExplainOptions:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        check_template(self.chat, self.template)
         for name in ("query", "key"):
             check_unicode(getattr(self, name) or "", name)
         for effect in self.effects:

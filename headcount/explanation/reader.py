@@ -10,7 +10,14 @@ from os.path import commonprefix
 from typing import Any, Literal, final
 
 from headcount.core import InputError, ModelError, amount, check_known
-from headcount.corpora import Encoder, LabelledTokens, encode_text, label_source
+from headcount.corpora import (
+    Encoder,
+    LabelledTokens,
+    encode_text,
+    label_source,
+    template_values,
+    user_prompt,
+)
 from headcount.explanation.prompts import ExplainOptions, Prompt
 from headcount.explanation.runs import Case, Look, Reading, Row
 from headcount.models import Loaded
@@ -102,7 +109,8 @@ class Reader:
     def _tokens(self, text: str, prompt: Prompt) -> LabelledTokens:
         """The tokens of a text; a causal model continues it, so none ends it."""
         if self._options.chat:
-            text = self._chat(text)
+            values = template_values(self._options.template)
+            text = user_prompt(self._tokenizer, self._loaded.name, text, values)
         if self.kind == "masked-lm":
             text = self._masked(text, prompt)
         chat = self._options.chat  # the template has written what stands around it
@@ -117,17 +125,6 @@ class Reader:
                 f"{self._loaded.name} reads none. Give a text."
             )
         return tokens
-
-    def _chat(self, text: str) -> str:
-        if not self._tokenizer.chat_template:
-            raise InputError(
-                f"Expected a tokenizer with a chat template for --chat, got that of "
-                f"{self._loaded.name} without one. Leave --chat out."
-            )
-        message = [{"role": "user", "content": text}]
-        return str(
-            self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        )
 
     def _masked(self, text: str, prompt: Prompt) -> str:
         """The text with as many of the model's mask tokens as the target has tokens."""

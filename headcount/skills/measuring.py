@@ -111,6 +111,7 @@ def _signed(
         "depths": ",".join(f"{depth:g}" for depth in options.depths),
         "needles": options.needles,
         "chat": options.chat or None,
+        "template": "+".join(options.template) or None,
         "apart": options.apart or None,
         "prompts": options.prompts,
         "tasks": short_hash("".join(task.sha256 for task in tasks), 8),

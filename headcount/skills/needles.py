@@ -21,7 +21,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from headcount.core import InputError, ModelError, amount
-from headcount.corpora import Noted, message_frame, parts
+from headcount.corpora import Noted, message_frame, parts, template_values
 from headcount.models import Loaded
 from headcount.skills.options import Kind, SkillOptions
 
@@ -70,18 +70,27 @@ class Hay:
         loaded: a causal language model with its tokenizer.
         texts: consecutive sentences or paragraphs.
         chat: whether the text is a user's message in the tokenizer's chat template.
+        template: values for the template, NAME=VALUE each.
 
     Raises:
         ModelError: if the tokenizer has no such template.
     """
 
-    def __init__(self, loaded: Loaded, texts: Sequence[str], chat: bool = False) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        texts: Sequence[str],
+        chat: bool = False,
+        template: Sequence[str] = (),
+    ) -> None:
         encoder = loaded.encoder()
         self._tokenizer, self._name = encoder.tokenizer, loaded.name
         self.start, self._behind = encoder.start_ids, ""
         """Token ids in front of a text; often none."""
         if chat:
-            before, self._behind = message_frame(self._tokenizer, loaded.name)
+            before, self._behind = message_frame(
+                self._tokenizer, loaded.name, template_values(template)
+            )
             [ids] = parts(self._tokenizer, before)
             self.start = tuple(ids)
         stripped = [text.strip() for text in texts]
@@ -219,7 +228,7 @@ class Needles:
         options: SkillOptions,
         lengths: str = "lengths",
     ) -> None:
-        self.hay, self._lengths = Hay(loaded, texts, options.chat), lengths
+        self.hay, self._lengths = Hay(loaded, texts, options.chat, options.template), lengths
         """What the needles are hidden in."""
         self.hay.check(max(options.lengths), lengths)
         self.all = tuple(self._drawn(options))

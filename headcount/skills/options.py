@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, final, get_args
 
 from headcount.core import InputError, check_choice, check_seed
+from headcount.corpora import check_template
 
 Kind = Literal["pass key", "city", "gift", "meeting"]
 """A kind of needle."""
@@ -55,11 +56,15 @@ class SkillOptions:
     chat: bool = False
     """Whether prompts with needles are a user's message in the tokenizer's chat template, and the
     cue begins the reply; raw text by default."""
+    template: tuple[str, ...] = ()
+    """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
+    else a text."""
     seed: int = 0
     """Seed of the needles, the random tokens, the few-shot prompts and the random heads."""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        check_template(self.chat, self.template)
         for name in ("kinds", "lengths", "depths", "replace"):
             if not getattr(self, name):
                 raise InputError(f"Expected at least one of {name}, got none. Name one.")

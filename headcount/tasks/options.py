@@ -110,7 +110,7 @@ def _more_target(role: str) -> Column:
     return Column(tuple(names), needed=False, may_be_empty=True, after="target")
 
 
-_TEXT = Column(TEXT_NAMES[:-1])
+_TEXT = Column(("text", "sentence", "content"))
 COLUMNS: Mapping[str, ColumnSpec] = {
     "translation": {
         "source": Column(("source", "src")),

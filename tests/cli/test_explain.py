@@ -72,7 +72,7 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         ("none", ("A dog", "--target", " "), "expected a target of at least one word, got ' '"),
         ("none", ("A dog", "--target", " a", "--heads", "3.4"), "Expected a head such as enc.3.7"),
         (llama, ("A dog", "--target", " a", "--heads", "dec.9.9"), "got dec.9.9"),
-        (llama, ("A dog", "--target", " a", "--chat"), "with a chat template for --chat"),
+        (llama, ("A dog", "--target", " a", "--chat"), "with a chat template, got"),
         (llama, ("A dog", "--target", " a", "--circuit"), "Expected at least 4 prompts for a circ"),
         ("none", ("A dog", "--target", " a", "--scores", tmp_path), "Expected an assessment in"),
     ]:

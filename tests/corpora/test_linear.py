@@ -86,6 +86,10 @@ def test_a_text_of_twice_the_length_takes_twice_the_operations(
 
 
 def _copied(encodings: Any, operations: Operations) -> Any:
-    return lambda *given, **options: [
-        Copied(each, operations.add) for each in encodings(*given, **options)
-    ]
+    def copied(*given: Any, **options: Any) -> list[tokenizing.Pieces]:
+        found = encodings(*given, **options)
+        for each in found:
+            each._encoding = Copied(each._encoding, operations.add)
+        return found
+
+    return copied

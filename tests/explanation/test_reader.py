@@ -221,5 +221,5 @@ def test_chat_templates_are_applied_if_asked_for() -> None:
     )
     assert chat.rows[0].ids[: len(ids(held, written))] == ids(held, written)
     assert plain.rows[0].ids[: len(ids(held, "The old dog"))] == ids(held, "The old dog")
-    with pytest.raises(InputError, match="Expected a tokenizer with a chat template for --chat"):
+    with pytest.raises(InputError, match="Expected a tokenizer with a chat template, got"):
         case(replace(held, tokenizer=tiny_tokenizers.byte_level("gpt2")), "The", "dog", chat=True)

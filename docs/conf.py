@@ -1,11 +1,13 @@
 """Settings of the documentation's site: `make docs` writes it to build/docs."""
 
 import re
+from functools import cache
 from pathlib import Path
 from shutil import copytree
 from types import ModuleType
 from typing import Any
 
+from docutils.nodes import bullet_list
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
@@ -87,6 +89,36 @@ def _links(names: str) -> str:
     return ", ".join(found)
 
 
+def shorten_navigation(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Make the tree of pages, which every page repeats, of their titles alone.
+
+    Sphinx would copy the names of the whole API for each page, and then leave them out.
+    """
+    whole, tree = app.env.tocs, context["toctree"]
+
+    def of_titles(**options: Any) -> str:
+        app.env.tocs = _titles(app)
+        try:
+            return tree(**options)
+        finally:
+            app.env.tocs = whole
+
+    context["toctree"] = of_titles
+
+
+@cache
+def _titles(app: Sphinx) -> dict[str, bullet_list]:
+    """The contents of every page, of pages of the API without what is on them."""
+    found = dict(app.env.tocs)
+    for page, contents in found.items():
+        if page.startswith("api/") and page != "api/index":
+            found[page] = contents.deepcopy()
+            del found[page][0][1:]
+    return found
+
+
 LARGEST = 1_500_000
 """Number of bytes of a page of the gallery, at most."""
 
@@ -114,3 +146,4 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("source-read", keep_inside)
     app.connect("source-read", list_names)
+    app.connect("html-page-context", shorten_navigation, priority=400)  # before furo

@@ -137,28 +137,32 @@ def _show(grid: Grid, weights_QK: Tensor, role: Role | None) -> tuple[float, str
     """How well an image shows a role, as a number and in words."""
     places, special = Places.in_grid(grid), grid.special
     patches_PK = weights_QK[special:]
-    if role is not None and role.role == "positional":
-        row, column = displacement_of(role.direction or "")
-        target_P = places.key_at(row, column)[special:]
-        first = int(special == 0)
-        peak_P = patches_PK[:, special + first :].argmax(1) + special + first
-        hits, cases = int((peak_P == target_P).sum()), int((target_P >= 0).sum())
-        return hits / max(cases, 1), f"largest weight there: {hits} of {cases} patches"
-    if role is not None and role.role == "line":
-        is_row = role.direction == "row"
-        is_line = places.is_same_row() if is_row else places.is_same_column()
-        share = float((patches_PK * is_line[special:]).sum(1).mean())
-        return share, f"{percent(share)} of attention in the own {'row' if is_row else 'column'}"
-    if role is not None and role.role == "local":
-        on_all_P = patches_PK[:, special:].sum(1).clamp_min(1e-12)
-        distance = float(((patches_PK * places.distance()[special:]).sum(1) / on_all_P).mean())
-        return -distance, f"mean distance {distance:.1f} patches"
-    if role is not None and role.role == "spot":
-        row, column = spot_of(role.direction or "")
-        share = float(weights_QK[:, special + row * grid.columns + column].mean())
-        return share, f"{percent(share)} of attention on {role.direction}"
-    if role is not None:
-        share = float(weights_QK[:, 0].mean())
-        return share, f"{percent(share)} of attention on the class token"
-    sharp = float(patches_PK[:, special:].amax(1).mean())
-    return sharp, f"mean largest weight {sharp:.2f}"
+    if role is None:
+        sharp = float(patches_PK[:, special:].amax(1).mean())
+        return sharp, f"mean largest weight {sharp:.2f}"
+    match role.role:
+        case "positional":
+            row, column = displacement_of(role.direction or "")
+            target_P = places.key_at(row, column)[special:]
+            first = int(special == 0)
+            peak_P = patches_PK[:, special + first :].argmax(1) + special + first
+            hits, cases = int((peak_P == target_P).sum()), int((target_P >= 0).sum())
+            return hits / max(cases, 1), f"largest weight there: {hits} of {cases} patches"
+        case "line":
+            line = {"row": places.is_same_row, "column": places.is_same_column}
+            is_line = line[str(role.direction)]()
+            share = float((patches_PK * is_line[special:]).sum(1).mean())
+            return share, f"{percent(share)} of attention in the own {role.direction}"
+        case "local":
+            on_all_P = patches_PK[:, special:].sum(1).clamp_min(1e-12)
+            distance = float(((patches_PK * places.distance()[special:]).sum(1) / on_all_P).mean())
+            return -distance, f"mean distance {distance:.1f} patches"
+        case "spot":
+            row, column = spot_of(role.direction or "")
+            share = float(weights_QK[:, special + row * grid.columns + column].mean())
+            return share, f"{percent(share)} of attention on {role.direction}"
+        case "sink":
+            share = float(weights_QK[:, 0].mean())
+            return share, f"{percent(share)} of attention on the class token"
+        case _:
+            raise AssertionError(f"no example shows the role {role.role}")

@@ -22,7 +22,7 @@ Reference: Retrieval Head Mechanistically Explains Long-Context Factuality (Wu e
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import final
+from typing import assert_never, final
 
 import numpy as np
 import torch
@@ -89,6 +89,8 @@ class GroupScores:
             case "random":
                 number = len(groups_of(holding_of(self._loaded.model, self._loaded.anatomy)))
                 return np.random.default_rng(self._options.seed).random(number)
+            case _:
+                assert_never(name)
 
     @cached_property
     def retrieved(self) -> Retrieved:

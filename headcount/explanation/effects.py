@@ -1,7 +1,7 @@
 """Effects: what every head and several heads together do to the prediction of one prompt."""
 
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import assert_never, final
 
 import numpy as np
 import torch
@@ -60,18 +60,24 @@ class Measured:
 
     def _outputs(self, effect: EffectName, number: int) -> Outputs | None:
         """What takes the place of the heads' outputs in a row; None for a knockout."""
-        clean = self._clean[number].outputs
-        if effect == "knockout":
-            return None
-        if effect == "zero":
-            return {layer: torch.zeros_like(output[:1]) for layer, output in clean.items()}
-        if effect == "mean":
-            assert self._means is not None
-            return self._means
-        assert self._case.corrupt is not None
-        if effect == "restored":
-            return aligned(self._case.corrupt[number], clean)
-        return aligned(self._case.rows[number], self._corrupt[number].outputs)
+        case, clean = self._case, self._clean[number].outputs
+        match effect:
+            case "knockout":
+                return None
+            case "zero":
+                return {layer: torch.zeros_like(output[:1]) for layer, output in clean.items()}
+            case "mean":
+                assert self._means is not None
+                return self._means
+            case "restored":
+                assert case.corrupt is not None
+                return aligned(case.corrupt[number], clean)
+            case "corrupt":
+                return aligned(case.rows[number], self._corrupt[number].outputs)
+            case "attribution" | "gradient" | "estimate":
+                raise AssertionError(f"{effect} replaces no head")
+            case _:
+                assert_never(effect)
 
     def by_gradient(self, heads: Sequence[Head]) -> dict[EffectName, Effect]:
         """Gradient x output, and the estimate of patching if there is a second prompt."""

@@ -7,7 +7,7 @@ it but the last token, each row one target; targets of one token are read off th
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os.path import commonprefix
-from typing import Any, Literal, final
+from typing import Any, Literal, assert_never, final
 
 from headcount.core import InputError, ModelError, amount, check_known
 from headcount.corpora import (
@@ -159,16 +159,22 @@ class Reader:
 
     def _answer(self, text: str, prompt: Prompt) -> Tokens:
         """The tokens of a target, or the number of a label."""
-        if self.kind == "classification":
-            names = {str(name): number for number, name in self._labels.items()}
-            names |= {str(number): number for number in self._labels if str(number) not in names}
-            check_known("a label", text, names)
-            return (names[text],)
-        if self.kind == "masked-lm":
-            return self._alone(text)
-        (encoded,) = encode_text(self._tokenizer, [text], "text_target", None)
-        pairs = zip(encoded.ids, encoded.is_special, strict=True)
-        return tuple(token for token, is_special in pairs if not is_special)
+        match self.kind:
+            case "classification":
+                names = {str(name): number for number, name in self._labels.items()}
+                new = {str(number): number for number in self._labels if str(number) not in names}
+                check_known("a label", text, names | new)
+                return ((names | new)[text],)
+            case "masked-lm":
+                return self._alone(text)
+            case "translation":
+                (encoded,) = encode_text(self._tokenizer, [text], "text_target", None)
+                pairs = zip(encoded.ids, encoded.is_special, strict=True)
+                return tuple(token for token, is_special in pairs if not is_special)
+            case "causal-lm":
+                raise AssertionError("continuations depend on each other")
+            case _:
+                assert_never(self.kind)
 
     @property
     def _labels(self) -> Mapping[int, str]:
@@ -283,9 +289,15 @@ class Reader:
 
     def _inserted(self, answer: Tokens) -> Tokens:
         """What is read of a target: all but its last token, or a mask for each."""
-        if self.kind == "masked-lm":
-            return (self._tokenizer.mask_token_id,) * (len(answer) - 1)
-        return answer[:-1] if self.kind == "causal-lm" else ()
+        match self.kind:
+            case "masked-lm":
+                return (self._tokenizer.mask_token_id,) * (len(answer) - 1)
+            case "causal-lm":
+                return answer[:-1]
+            case "translation" | "classification":
+                return ()
+            case _:
+                assert_never(self.kind)
 
     def _check_length(self, ids: Tokens, prompt: Prompt) -> None:
         limit = self._loaded.max_length

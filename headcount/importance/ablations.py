@@ -77,6 +77,7 @@ def cross_fit(
         quantity: Whether the lowest loss or the best score is best.
         seed: Seed of the split.
     """
+    check_choice("a quantity", quantity, DeltaOf)
     num = len(choices[0].loss_N)
     assert num > 1, "one example can't choose and measure"
 

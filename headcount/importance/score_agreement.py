@@ -22,7 +22,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from headcount import numbers
-from headcount.core import InputError, amount
+from headcount.core import InputError, amount, check_choice
 from headcount.importance.choices import ScoreTest
 from headcount.importance.options import SCORE_COLUMNS, SCORES
 from headcount.results import Across, Agreement, Correlation, ImportanceRecord
@@ -246,6 +246,7 @@ def score_deltas(
         test: `randomization`, or sacreBLEU's bootstrap, which gives no intervals.
         index_N: Numbers of the examples that count; None for all.
     """
+    check_choice("a test", test, ScoreTest)
     if index_N is None:
         index_N = np.arange(len(base.loss_N))
     counts = None if test == "sacrebleu" else task.statistics(base)

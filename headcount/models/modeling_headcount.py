@@ -125,8 +125,10 @@ def _resized(stock: Any, size: dict[str, Any], model: Any) -> nn.Module | None:
         fresh: Any = nn.Embedding(size["in"], size["out"], **kind)
     elif size["kind"] == "conv1d":
         fresh = transformers.pytorch_utils.Conv1D(size["out"], size["in"]).to(**kind)
-    else:
+    elif size["kind"] == "linear":
         fresh = nn.Linear(size["in"], size["out"], size["bias"], **kind)
+    else:
+        raise ValueError(f"Expected a kind of map that this file knows, got {size['kind']!r}.")
     model._init_weights(fresh)
     return fresh.train(model.training)
 

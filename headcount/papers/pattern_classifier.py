@@ -127,11 +127,13 @@ def _shape(rng: np.random.Generator, name: str, n: int) -> Float[np.ndarray, "qu
         case "vertical_diagonal":
             part = rng.uniform(0.35, 0.65)
             return part * _shape(rng, "vertical", n) + (1 - part) * _shape(rng, "diagonal", n)
-        case _:
+        case "block":
             cut = int(rng.integers(n // 4 + 1, n - n // 4))
             same = ((query < cut) == (key < cut)).astype(float)
             inside = same * _softmax(rng.uniform(0, 1) * rng.normal(size=(n, n)))
             return inside / inside.sum(1, keepdims=True)
+        case _:
+            raise ValueError(f"expected a pattern out of {', '.join(PATTERNS[:-1])}, got {name!r}")
 
 
 def _columns(rng: np.random.Generator, key: np.ndarray) -> Iterator[np.ndarray]:

@@ -12,7 +12,7 @@ Departure: Clark et al. (2019) do not say how their distances + GloVe baseline r
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import final
+from typing import assert_never, final
 
 import numpy as np
 import torch
@@ -126,21 +126,25 @@ class Units:
 
     def _units_of(self, name: ProbeName) -> dict[str, Unit]:
         variants = (TRAINED, RANDOM_INIT)
-        if name == "attention":
-            return {
-                "baselines": self._baselines,
-                **{each: partial(self._arcs, name, each) for each in variants},
-            }
-        if name == "words":
-            return {each: partial(self._arcs, name, each) for each in (*variants, "distances")}
-        if name == "edges":
-            return {each: partial(self._edges, each) for each in variants}
-        if name == "structure":
-            return self._structures()
-        return {
-            **{f"hidden state {each}": partial(self._layer, each) for each in self.states},
-            "scalar mix": self._mixes,
-        }
+        match name:
+            case "attention":
+                return {
+                    "baselines": self._baselines,
+                    **{each: partial(self._arcs, name, each) for each in variants},
+                }
+            case "words":
+                return {each: partial(self._arcs, name, each) for each in (*variants, "distances")}
+            case "edges":
+                return {each: partial(self._edges, each) for each in variants}
+            case "structure":
+                return self._structures()
+            case "layers":
+                return {
+                    **{f"hidden state {each}": partial(self._layer, each) for each in self.states},
+                    "scalar mix": self._mixes,
+                }
+            case _:
+                assert_never(name)
 
     def _structures(self) -> dict[str, Unit]:
         first, *others = self.ranks

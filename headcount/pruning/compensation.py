@@ -44,7 +44,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Literal, final, get_args
+from typing import Literal, assert_never, final, get_args
 
 import torch
 from jaxtyping import Float, Float64
@@ -227,11 +227,17 @@ def _remade(
 ) -> Float64[Tensor, "output hidden"]:
     """The output projection that fits best; rows of pruned heads don't matter."""
     second_OO = moment.second(centred)
-    if per == "map":
-        new_OM = weight_OM.clone()
-        new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
-        return new_OM
-    width = layer.head_dim if per == "head" else 1
+    match per:
+        case "map":
+            new_OM = weight_OM.clone()
+            new_OM[kept_O] = _solved(second_OO[kept_O][:, kept_O], second_OO[kept_O] @ weight_OM)
+            return new_OM
+        case "head":
+            width = layer.head_dim
+        case "dimension":
+            width = 1
+        case _:
+            assert_never(per)
     # <o_i W_i, o_j W_j> over all queries is the mean product of o_i and o_j times <W_i, W_j>
     product_OO = second_OO * (weight_OM @ weight_OM.T)
     blocks_GG = product_OO.unflatten(0, (-1, width)).unflatten(2, (-1, width)).sum((1, 3))

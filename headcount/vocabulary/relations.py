@@ -93,10 +93,15 @@ def relation_target(relation: str, direction: str) -> str:
     'the noun of a determiner, as the word that looks at it most'
     """
     dependent, head = _pair(relation) or ("dependent", "head word")
-    if direction == "head->dependent":
-        return f"the {dependent} of {_a(head)}"
-    seen = ", as the word that looks at it most" if direction == "head<-dependent" else ""
-    return f"the {head} of {_a(dependent)}{seen}"
+    match direction:
+        case "head->dependent":
+            return f"the {dependent} of {_a(head)}"
+        case "dependent->head":
+            return f"the {head} of {_a(dependent)}"
+        case "head<-dependent":
+            return f"the {head} of {_a(dependent)}, as the word that looks at it most"
+        case _:
+            raise AssertionError(f"no head is asked for the direction {direction!r}")
 
 
 def _a(noun: str) -> str:

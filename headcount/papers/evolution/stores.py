@@ -93,12 +93,15 @@ def rows_of(
         view: the view.
         seed: seed of what is read in place of replaced tokens.
     """
-    if view == "replaced":
-        stand_in_S = occurrences.replacements(seed)
-    elif view == "output" and subject.objective != CAUSAL:
-        stand_in_S = np.full(len(occurrences), subject.mask_id)
-    else:
-        stand_in_S = None
+    match view:
+        case "replaced":
+            stand_in_S = occurrences.replacements(seed)
+        case "output" if subject.objective != CAUSAL:
+            stand_in_S = np.full(len(occurrences), subject.mask_id)
+        case "text" | "output" | "sentences" | "pictures":
+            stand_in_S = None
+        case _:
+            raise AssertionError(f"no states are stored in the view {view}")
     order = np.argsort(occurrences.sentence_S, kind="stable")
     in_order = occurrences.sentence_S[order]
     edges = np.flatnonzero(np.diff(in_order, prepend=-1, append=-1))

@@ -52,7 +52,6 @@ _FACTORS = {64: 0x1E3779B97F4A7C15, 32: 0x1E3779B1, 16: 0x3779}
 """Odd numbers whose products spread over the highest bits (Knuth's multiplicative hash)."""
 
 _library = torch.library.Library("aten", "IMPL")
-_seed: int | None = None
 
 
 def install(seed: int) -> None:
@@ -61,10 +60,9 @@ def install(seed: int) -> None:
     Args:
         seed: which processor.
     """
-    global _seed
-    if _seed is not None:
+    if "elsewhere" in vars(torch):  # under another name, by sitecustomize.py
         return
-    _seed = seed
+    setattr(torch, "elsewhere", seed)  # noqa: B010
     with warnings.catch_warnings(action="ignore"):  # that kernels are replaced
         for name in (*PRODUCTS, *ATTENTION):
             _library.impl(name, _elsewhere(name, seed), "CPU", with_keyset=True)

@@ -6,8 +6,7 @@ tests/surroundings.py puts the folder on the path, with `HEADCOUNT_LAST_BITS` al
 import os
 import sys
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from pathlib import Path
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -26,20 +25,12 @@ class _Torch:
 
         def executed(module: ModuleType) -> None:
             execute(module)
-            _tool().install(int(os.environ["HEADCOUNT_LAST_BITS"]))
+            import last_bits
+
+            last_bits.install(int(os.environ["HEADCOUNT_LAST_BITS"]))
 
         loader.exec_module = executed
         return spec
-
-
-def _tool() -> Any:
-    """The module `last_bits` beside this one, whatever else has its name."""
-    path = Path(__file__).with_name("last_bits.py")
-    spec = spec_from_file_location("last_bits_elsewhere", path)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if os.environ.get("HEADCOUNT_LAST_BITS") and "torch" not in sys.modules:

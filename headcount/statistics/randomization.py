@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.statistics.p_values import in_parts, p_of_draws, swaps
-from headcount.statistics.significance import least_rank
+from headcount.statistics.significance import NOISE, least_rank
 
 FEWEST_SWAPS = 10_000
 """Smallest number of swaps by default."""
@@ -106,11 +106,12 @@ def _inverted(
     is_mixed_S = abs(share_S) < 1 - 1e-12
     swapped_M, share_M = swapped_S[is_mixed_S], share_S[is_mixed_S]
     edges_2M = np.stack([(delta - swapped_M) / (1 - share_M), (delta + swapped_M) / (1 + share_M)])
+    noise = NOISE * max(abs(delta), abs(swapped_S).max())  # -delta after a swap of all that differ
     # A swap of all or none of the examples rejects no value
     low_S, high_S = np.full((2, len(swapped_S)), [[-np.inf], [np.inf]])
     low_S[is_mixed_S], high_S[is_mixed_S] = edges_2M.min(0), edges_2M.max(0)
     num = len(swapped_S)
-    p = float(p_of_draws((low_S <= 0) & (high_S >= 0)))
+    p = float(p_of_draws((low_S <= noise) & (high_S >= -noise)))
     rank = least_rank(num)
     if rank < 1:
         return np.nan, np.nan, p

@@ -54,7 +54,7 @@ from headcount.statistics.p_values import ALPHA, in_parts, p_of_draws, resamples
 KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""
 
-_NOISE = 1e-12
+NOISE = 1e-12
 """Differences below this share of the largest one are rounding errors."""
 
 
@@ -91,7 +91,7 @@ def _of_heads(
     delta_H = moments.delta_H
     _, skew_H, error_H = (each[0] for each in moments.of(np.ones((1, num))))
     own_H = abs(_transformed(_ratio(delta_H, error_H), skew_H, num))
-    p_H = p_of_draws(size_SH >= own_H)
+    p_H = p_of_draws(size_SH >= own_H * (1 - NOISE))
     # The interval holds what a test at 5 % does not reject, on the same resamples
     rank = least_rank(num_samples)
     if rank < 1:
@@ -121,7 +121,7 @@ class _Moments:
         expected_HN = self.delta_H[:, None] * count_N
         z_HN = more_HN - expected_HN
         scale_H = np.maximum(abs(more_HN).max(1), abs(expected_HN).max(1))
-        z_HN[abs(z_HN) <= _NOISE * scale_H[:, None]] = 0
+        z_HN[abs(z_HN) <= NOISE * scale_H[:, None]] = 0
         powers = (z_HN, z_HN**2, z_HN**3, z_HN * count_N, z_HN**2 * count_N, z_HN * count_N**2)
         self._power_NK = np.concatenate(powers).T
         self._count_NK = np.stack([count_N, count_N**2, count_N**3], axis=1)
@@ -132,7 +132,7 @@ class _Moments:
         z, z2, z3, zc, z2c, zc2 = np.split(times_SN @ self._power_NK, 6, axis=1)
         r_SH = z / c_S1
         square_SH = z2 - 2 * r_SH * zc + r_SH**2 * c2_S1
-        square_SH[square_SH <= _NOISE * z2] = 0
+        square_SH[square_SH <= NOISE * z2] = 0
         cube_SH = z3 - 3 * r_SH * z2c + 3 * r_SH**2 * zc2 - r_SH**3 * c3_S1
         num = times_SN.shape[1]
         error_SH = np.sqrt(square_SH * num / max(num - 1, 1)) / c_S1

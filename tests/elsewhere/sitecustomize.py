@@ -4,9 +4,11 @@ tests/surroundings.py puts the folder on the path, with `HEADCOUNT_LAST_BITS` al
 """
 
 import os
+import runpy
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,9 +27,8 @@ class _Torch:
 
         def executed(module: ModuleType) -> None:
             execute(module)
-            import last_bits
-
-            last_bits.install(int(os.environ["HEADCOUNT_LAST_BITS"]))
+            path = Path(__file__).with_name("last_bits.py")
+            runpy.run_path(str(path))["install"](int(os.environ["HEADCOUNT_LAST_BITS"]))
 
         loader.exec_module = executed
         return spec

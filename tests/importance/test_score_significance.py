@@ -303,3 +303,18 @@ def test_a_p_comes_from_ten_thousand_swaps_or_more():
         Evaluation(np.zeros(NUM), np.ones(NUM, dtype=int), np.full(NUM, sign)) for sign in (1.0, -1)
     )
     assert score_deltas(Right(), [wrong], right).p[0] == pytest.approx(1 / 10_001)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_decides_no_swap(seed: int) -> None:
+    """A swap of all examples that differ is as extreme as what was found, in whatever unit."""
+    generator = np.random.default_rng(seed)
+    base_NK = generator.normal(size=(8, 1))
+    other_NK = base_NK + np.append(generator.normal(size=3), np.zeros(5))[:, None]
+    found = {
+        randomized(unit * base_NK, [unit * other_NK], np.ones(8), lambda sums: sums[:, 0], 999)[
+            3, 0
+        ]
+        for unit in (1, 0.1, 3, 7.7, 1 / 3)
+    }
+    assert len(found) == 1

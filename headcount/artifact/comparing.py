@@ -19,8 +19,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.core import DATA, ModelError, Steps, reason, silent_steps
-from headcount.corpora import Columns, Corpus, Encoded, Encoder, Sentence, groups_by_length
-from headcount.models import Loaded, as_loaded
+from headcount.corpora import (
+    Columns,
+    Corpus,
+    Encoded,
+    EncodedPair,
+    Encoder,
+    groups_by_length,
+)
+from headcount.models import CUT, Loaded, as_loaded, check_memory
 from headcount.results import Comparison
 from headcount.tap import (
     ERRORS,
@@ -72,9 +79,14 @@ class Data:
             given = loaded.inputs
             return cls([tiny_inputs(loaded.model) if given is None else dict(given)])
         sentences, device = list(corpus), input_device(loaded.model)
+        encoder = loaded.encoder()
+        pairs = encoder.encode(sentences)
+        longest = max((pair.length for pair in pairs), default=1)
+        at_once = min(len(pairs), max(1, MAX_TOKENS // longest))
+        check_memory(loaded, longest, advice=CUT, at_once=at_once)
         batches = [
             {name: tensor.to(device) for name, tensor in batch.items()}
-            for batch in _batches(loaded.encoder(), sentences)
+            for batch in _batches(encoder, pairs)
         ]
         return cls(batches, len(sentences), corpus.names, corpus.sha256())
 
@@ -105,8 +117,8 @@ def certificate_corpus(
     return Corpus(data or sample, limit=limit, columns=columns)
 
 
-def _batches(encoder: Encoder, sentences: Sequence[Sentence]) -> Iterator[Inputs]:
-    for pairs in groups_by_length(encoder.encode(sentences), lambda pair: pair.length, MAX_TOKENS):
+def _batches(encoder: Encoder, encoded: Sequence[EncodedPair]) -> Iterator[Inputs]:
+    for pairs in groups_by_length(encoded, lambda pair: pair.length, MAX_TOKENS):
         batch = _padded([pair.source for pair in pairs], encoder.pad_id, "")
         targets = [pair.target for pair in pairs if pair.target is not None]
         yield batch | (_padded(targets, encoder.pad_id, "decoder_") if targets else {})

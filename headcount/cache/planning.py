@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.cache.groups import check_cache_plan, grid, groups_of, plan_where, streamable
 from headcount.cache.holding import holding_of
-from headcount.cache.judging import answered, judged
+from headcount.cache.judging import ROWS, answered, judged
 from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
@@ -57,7 +57,8 @@ def plan_cache(
     half = len(lines) // 2
     questions = Questions(loaded, lines[half:], options)
     asked, options = questions.all, questions.options
-    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths")
+    at_once = min(ROWS, len(asked))
+    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths", at_once=at_once)
     scores = GroupScores(loaded, lines[:half], options, progress)
     score_G = scores.of(options.score)
     plan = cut(loaded, score_G, options)

@@ -256,6 +256,15 @@ def check_texts(options: Any) -> None:
                 check_unicode(each, f"--{field.name.replace('_', '-')}")
 
 
+def option_names(options: Any) -> set[str]:
+    """The names of the options of a command, without the prefixes of groups."""
+    found = set[str]()
+    for field in fields(options):
+        value = getattr(options, field.name)
+        found |= option_names(value) if is_dataclass(value) else {field.name}
+    return found
+
+
 def _refused(error: BaseException) -> InputError | None:
     """The error of a dataclass of options, which the parser turned into one of its own."""
     while error.__context__ is not None:
@@ -330,7 +339,7 @@ def _run(arguments: list[str]) -> int:
     if not words:
         plain_console().print(f"{QUESTION}\n\n{EXAMPLES}")
         return 2
-    errors = plain_console(stderr=True)
+    errors, options = plain_console(stderr=True), set[str]()
     with stoppable() as stop:
         try:
             if words[0] == COMPLETION:
@@ -338,6 +347,7 @@ def _run(arguments: list[str]) -> int:
                 return 0
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
+            options |= option_names(command)
             if words[0] not in SHARING:
                 if not is_main_process():
                     return 2  # the main process says why
@@ -360,7 +370,7 @@ def _run(arguments: list[str]) -> int:
                 # An import that is interrupted may end with an error of its own.
                 errors.print(f"headcount: stopped; {_after_stop(words)}", style="yellow")
                 return stop.status
-            reported = str(error) if isinstance(error, InputError) else advice(error)
+            reported = str(error) if isinstance(error, InputError) else advice(error, options)
             tell_launcher(format_exc() if reported is None else reported)
             if reported is None:
                 raise

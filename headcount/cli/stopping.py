@@ -152,9 +152,19 @@ def tell_launcher(why: str) -> None:
             write_json(Path(file), {"message": {"message": why, "extraInfo": extra}})
 
 
-def advice(error: BaseException) -> str | None:
-    """The advice for one of these errors; None for any other."""
-    return full_disk(error) or full_memory(error) or refused_path(error) or lost_process(error)
+def advice(error: BaseException, options: Collection[str] = ()) -> str | None:
+    """The advice for one of these errors; None for any other.
+
+    Args:
+        error: The error.
+        options: The names of the options that the command has.
+    """
+    return (
+        full_disk(error)
+        or full_memory(error, options)
+        or refused_path(error)
+        or lost_process(error)
+    )
 
 
 def full_disk(error: BaseException) -> str | None:
@@ -176,17 +186,26 @@ def full_disk(error: BaseException) -> str | None:
     return None if came_of is None else full_disk(came_of)
 
 
-def full_memory(error: BaseException) -> str | None:
+LESS_MEMORY = {
+    "max_tokens": "lower --max-tokens",
+    "set": "lower batch_tokens with --set",
+    "lengths": "give smaller --lengths",
+    "length": "give a smaller --length or --batch",
+    "dtype": "use --dtype bfloat16",
+    "resume": "add --resume",
+}
+"""What takes less memory, by the option that it needs."""
+
+
+def full_memory(error: BaseException, options: Collection[str] = ()) -> str | None:
     """The advice for an error that full memory caused, of a GPU or of the machine."""
     torch, words = sys.modules.get("torch"), reason(error)
     is_full = isinstance(error, MemoryError) or NO_MEMORY in str(error)
     if not is_full and (torch is None or not isinstance(error, torch.OutOfMemoryError)):
         return None
-    return (
-        f"The device is out of memory ({words}). Lower --max-tokens or "
-        "batch_tokens if the command has them, or use --dtype bfloat16; add --resume if it has "
-        "that."
-    )
+    known = [text for name, text in LESS_MEMORY.items() if name in options]
+    less = ", ".join(known) or "give shorter texts, or a smaller model"
+    return f"The device is out of memory ({words}). {less[0].upper()}{less[1:]}."
 
 
 def refused_path(error: BaseException) -> str | None:

@@ -24,6 +24,7 @@ from .coreference import read_documents as read_documents
 from .corpus import Corpus as Corpus
 from .corpus import check_is_corpus as check_is_corpus
 from .corpus import chunks as chunks
+from .encoder import EncodedPair as EncodedPair
 from .encoder import Encoder as Encoder
 from .encoder import encode_text as encode_text
 from .encoder import stretches as stretches

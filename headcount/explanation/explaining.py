@@ -36,8 +36,8 @@ from headcount.explanation.effects import (
 )
 from headcount.explanation.prompts import ExplainOptions, Prompt
 from headcount.explanation.reader import Reader
-from headcount.explanation.runs import Case, Outputs, Row
-from headcount.models import Loaded, as_loaded, check_has_heads, signature
+from headcount.explanation.runs import Case, Outputs, Row, rows_at_once
+from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.results import (
     EffectRow,
     Explained,
@@ -98,8 +98,12 @@ def explain(
     prompts = _prompts(prompt, target, against, corrupt)
     reader = Reader(loaded, options)
     cases = [reader.case(each) for each in prompts]
-    given = ordered_scores(loaded, options, scores or {})
-    found = _Explaining(loaded, cases, options, _texts(reader, texts), progress)
+    given, read = ordered_scores(loaded, options, scores or {}), _texts(reader, texts)
+    both = (row for case in cases for row in (*case.rows, *(case.corrupt or ())))
+    longest = max(row.length for row in (*both, *read))
+    at_once = rows_at_once(loaded, longest)
+    check_memory(loaded, longest, advice="Give shorter prompts", at_once=at_once)
+    found = _Explaining(loaded, cases, options, read, progress)
     rows, joint = tuple(found.rows()), tuple(found.joint())
     layers, curves = tuple(found.layers()), found.curves(given)
     signed = signature(loaded, _hash(prompts), **_signed(options, texts, given))

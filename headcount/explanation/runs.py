@@ -92,6 +92,11 @@ class Row:
         """Number of tokens at the end whose logits are read."""
         return max(-(each.place or 0) for each in self.readings)
 
+    @property
+    def length(self) -> int:
+        """Number of tokens, of both sides."""
+        return len(self.ids) + len(self.decoder_ids or ())
+
     def inputs(self, loaded: Loaded, num: int = 1) -> dict[str, Tensor]:
         """The inputs of the model, in as many copies."""
         rows = {"input_ids": self.ids, "decoder_input_ids": self.decoder_ids}
@@ -137,6 +142,14 @@ class Case:
 
 TOKENS, DEVICE_TOKENS = 512, 8192
 """Number of tokens in a batch of replacements, on a CPU and on a GPU."""
+
+
+def rows_at_once(loaded: Loaded, length: int) -> int:
+    """Number of rows of so many tokens, of both sides, in a batch of replacements."""
+    most = TOKENS if input_device(loaded.model).type == "cpu" else DEVICE_TOKENS
+    return max(1, most // length)
+
+
 TOLERANCE = 1e-3
 """Largest difference of a prediction that skips blocks from one that does not."""
 
@@ -199,8 +212,7 @@ class Run:
         """What is read off the logits with each of some replacements."""
         low = [min((head.layer for head in each.heads), default=0) for each in changes]
         order, found = np.argsort(low, kind="stable"), np.zeros(len(changes))
-        most = TOKENS if input_device(self._loaded.model).type == "cpu" else DEVICE_TOKENS
-        size = max(1, most // (len(self._row.ids) + len(self._row.decoder_ids or ())))
+        size = rows_at_once(self._loaded, self._row.length)
         for first in range(0, len(order), size):
             part = order[first : first + size]
             found[part] = self._batch([changes[n] for n in part], low[part[0]])

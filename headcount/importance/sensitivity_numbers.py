@@ -62,7 +62,7 @@ from headcount.tap import (
     input_device,
     on_gradient,
 )
-from headcount.tasks import Task, TaskBatch
+from headcount.tasks import Task, TaskBatch, check_examples_fit
 
 SEPARATOR, FIRST, PUNCTUATION, OTHER = range(len(KINDS))
 
@@ -297,6 +297,7 @@ def sensitivity(
     if samples < 1:
         raise InputError(f"Expected at least 1 resample, got samples={samples}. Give 1000.")
     check_has_heads(loaded)
+    check_examples_fit(loaded, task, max_tokens)
     watch, total = Stopwatch(), task.num_examples
     sums, loss = attention_gradients(
         loaded.model,

@@ -31,6 +31,7 @@ from .loading import load as load
 from .memory import CUT as CUT
 from .memory import attention_bytes as attention_bytes
 from .memory import check_memory as check_memory
+from .memory import free_for as free_for
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of

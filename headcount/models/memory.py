@@ -62,6 +62,7 @@ def check_memory(
     max_tokens: int = 1,
     advice: str = WINDOW,
     *,
+    at_once: int | None = None,
     whole: bool = False,
     measured: bool = False,
 ) -> None:
@@ -73,14 +74,15 @@ def check_memory(
         num_texts: the number of texts.
         max_tokens: the largest number of padded tokens in a batch; a longer text is one.
         advice: what to do if a single text of a model with one side does not fit, for the error.
+        at_once: the number of texts that are read at once, where no option sets it.
         whole: whether a layer's weights are read in one block.
         measured: whether a listener reads blocks, for which masks are made in strips.
 
     Raises:
         InputError: if it does not.
     """
-    free = _free(input_device(loaded.model))
-    rows = min(num_texts, max(1, max_tokens // max(1, longest)))
+    free = free_for(loaded)
+    rows = at_once or min(num_texts, max(1, max_tokens // max(1, longest)))
 
     def needs(num_rows: int) -> int:
         return attention_bytes(loaded, num_rows, longest, whole=whole, measured=measured)
@@ -88,9 +90,9 @@ def check_memory(
     needed = needs(rows)
     if free is None or needed <= free:
         return
-    if loaded.config.is_encoder_decoder:
+    if loaded.config.is_encoder_decoder and advice == WINDOW:
         advice = CUT
-    if needs(1) <= free:
+    if at_once is None and needs(1) <= free:
         advice = f"Lower --max-tokens to {longest}, so that each is read alone"
     texts = f"{amount(rows, 'text')} of {amount(longest, 'token')}"
     raise InputError(
@@ -99,8 +101,9 @@ def check_memory(
     )
 
 
-def _free(device: torch.device) -> int | None:
+def free_for(loaded: Loaded) -> int | None:
     """Bytes that are free where a model runs; None if that is not known."""
+    device = input_device(loaded.model)
     if device.type == "cpu":
         return free_memory()
     if device.type != "cuda":

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, signature
+from headcount.models import Loaded, as_loaded, check_memory, signature
 from headcount.numbers import percent
 from headcount.results import NeedleRow, RecallRow, Skills, SkillsRecord, TaskRow
 from headcount.skills.forward import Removal, mean_outputs
@@ -26,7 +26,7 @@ from headcount.skills.induction import PATTERNS, RepeatedTokens, check_is_causal
 from headcount.skills.needles import Needles
 from headcount.skills.options import SkillOptions
 from headcount.skills.removals import Asked, Removals, Score, head_rows, overlaps
-from headcount.skills.retrieval import Retrieved, retrieve
+from headcount.skills.retrieval import ROWS, Retrieved, retrieve
 from headcount.statistics import wilson_interval
 
 LENGTH, TEXTS = 60, 16
@@ -69,6 +69,8 @@ def skills(
     asked = Needles(loaded, [each.text for each in texts], options)
     tasks = read_tasks(options.tasks)
     prompts = Prompts(loaded, tasks, options)
+    at_once = min(ROWS, len(asked.all))
+    check_memory(loaded, max(options.lengths), advice="Give smaller --lengths", at_once=at_once)
     tokens = RepeatedTokens.draw(loaded, LENGTH, TEXTS, options.seed, options.first)
     needles, done = Found(loaded, asked, progress), FewShot(loaded, prompts, options, progress)
     patterns = _patterns(loaded, tokens, progress)

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from headcount.core import InputError, Progress, amount, silent
+from headcount.core import InputError, Progress, amount, silent, size_in_words
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded
+from headcount.models import Loaded, as_loaded, attention_bytes, free_for
 from headcount.numbers import percent
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
@@ -230,7 +230,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
         )
     limits = [each.max_length for each in (dense, pruned)]
     limit = min((each for each in limits if each is not None), default=None)
-    cases, left_out = [], []
+    cases, left_out, free = [], [], free_for(dense)
     for mode, length in product(options.modes or modes, options.length):
         added = options.new_tokens if mode == "generate" else 0
         beside = 1 if dense.model.config.is_encoder_decoder else length
@@ -241,7 +241,16 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
                 f"{amount(needed, 'position')}, the model has {limit}"
             )
             continue
-        cases += [Case(mode, batch, length, added) for batch in options.batch]
+        for case in (Case(mode, batch, length, added) for batch in options.batch):
+            # Masks are those of the models' own kernels, which may need none.
+            needed_bytes = attention_bytes(dense, case.batch, length, measured=True)
+            if free is None or needed_bytes <= free:
+                cases.append(case)
+            else:
+                left_out.append(
+                    f"{case} was left out: it needs {size_in_words(needed_bytes)} of memory, "
+                    f"{size_in_words(free)} are free"
+                )
     if not cases:
         raise InputError(
             f"Expected a length that {dense.name} can take, got none: {'; '.join(left_out)}."

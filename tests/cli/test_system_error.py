@@ -48,7 +48,8 @@ def test_other_errors_are_not_taken_for_it() -> None:
     assert advice(OSError(13, "Permission denied")) is None  # of no path
     assert advice(FileNotFoundError(2, "No such file or directory", "ours.json")) is None
     assert advice(RuntimeError("out of memory")) is None
-    reported = advice(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"))
+    full = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
+    reported = advice(full, {"max_tokens"})
     assert (
         reported is not None and "(CUDA out of memory. Tried to allocate 2 GiB). Lower" in reported
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount.artifact import claim_artifact
-from headcount.artifact.staging import replaced
+from headcount.artifact.staging import COMPACT, FINETUNED, Kind, replaced
 from headcount.core import InputError, ResumePolicy, hold, locked, release
 from headcount.core.files import LOCK
 from headcount.training.checkpoints import claim
@@ -21,6 +21,17 @@ def test_the_state_of_a_run_that_goes_on_is_not_overwritten(tmp_path: Path):
     with locked(state), pytest.raises(InputError, match="Another process is writing .*out.state"):
         claim_artifact(tmp_path / "out", ResumePolicy.OVERWRITE)
     assert (state / "steps.json").exists()
+
+
+@pytest.mark.parametrize(("one", "other"), [(COMPACT, FINETUNED), (FINETUNED, COMPACT)])
+def test_the_state_of_another_kind_of_run_is_left_alone(one: Kind, other: Kind, tmp_path: Path):
+    out = tmp_path / "out"
+    claim_artifact(out, ResumePolicy.REFUSE, one)
+    (tmp_path / "out.state" / "steps.json").touch()
+    release()
+    refused = f"holds the interrupted run of {one.name}, not of {other.name}"
+    with pytest.raises(InputError, match=refused):
+        claim_artifact(out, ResumePolicy.OVERWRITE, other)
 
 
 @pytest.mark.parametrize("policy", [ResumePolicy.OVERWRITE, ResumePolicy.RESUME])

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import headcount
-from headcount.artifact.saving import write_model
+from headcount.artifact.saving import in_source_format, write_model
 from headcount.core import Plan
 from headcount.results import Certificate
 from tests import saved
@@ -135,6 +135,16 @@ def test_forms_of_checkpoints(
         (path / "config.json").write_text(json.dumps(config))
     compacted(path, out)
     assert formats(out) == {torch.float16}
+
+
+@pytest.mark.parametrize(("many", "few"), [("float16", "float32"), ("float32", "float16")])
+def test_the_format_of_most_numbers_is_the_source_s(many: str, few: str, tmp_path: Path) -> None:
+    written = {"few": torch.zeros(3, dtype=getattr(torch, few))}
+    written |= {"many": torch.zeros(64, dtype=getattr(torch, many))}
+    save_file(written, tmp_path / "model.safetensors")
+    tensors, narrowed = in_source_format({"weight": torch.ones(2)}, str(tmp_path))
+    assert tensors["weight"].dtype == getattr(torch, many)
+    assert narrowed == (torch.float16 if many == "float16" else None)
 
 
 def test_a_format_asked_for_is_kept(tmp_path: Path) -> None:

@@ -213,6 +213,10 @@ def test_other_pooling_is_asked_for(tmp_path: Path) -> None:
     [
         ({"sentence_bert_config": {"transformer_task": "fill-mask"}}, "transformer_task in sent"),
         ({"sentence_bert_config": {"model_args": {"use_cache": True}}}, "model_args in sentence"),
+        (
+            {"sentence_bert_config": {"modality_config": {"text": {"method": "encode"}}}},
+            "modality_config in sentence",
+        ),
     ],
 )
 def test_settings_left_out_are_refused(tmp_path: Path, files: dict[str, Any], named: str) -> None:

@@ -132,7 +132,7 @@ def test_changes_of_roles_are_listed_and_counted(run: Analysis) -> None:
 
 def test_correlations_over_heads_and_over_layers(run: Analysis) -> None:
     values = {
-        row.head: dict(row.values) | {"confidence": float((3 * place) % 11)}
+        row.head: dict(row.values) | {"confidence": float((3 * place) % 11), "entropy": 1.0}
         for place, row in enumerate(run.rows)
     }
     other = changed(run, rows=tuple(replace(row, values=values[row.head]) for row in run.rows))
@@ -149,6 +149,10 @@ def test_correlations_over_heads_and_over_layers(run: Analysis) -> None:
     ]
     assert found.by_layer["confidence"].rho == pytest.approx(spearmanr(means[0], means[1])[0])
     assert found.by_layer["confidence"].num_heads == len(means[0]) == 5
+    lines = [line.strip("| ").split(" | ") for line in told(run, other, ("a", "b")).splitlines()]
+    shown = {line[0].strip(): line[1].strip() for line in lines if len(line) == 3}
+    assert shown["confidence"] == str(found.by_head["confidence"])
+    assert "entropy (nats)" not in shown, "one value of all heads has no order"
 
 
 def test_other_heads_are_compared_by_what_they_do_only(run: Analysis, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class Compare(Command):
         console = plain_console(soft_wrap=False)
         print_warnings(found.warnings, console)
         if not found.is_paired:
-            console.print("The runs are over different heads: nothing is compared head by head.")
+            console.print(found.headline)
             if not self.match:
                 console.print(
                     "--match pairs heads by what they do; for a pruned model, give the run of the "
@@ -137,10 +137,7 @@ class Compare(Command):
 
 def _print(found: "reports.Comparison", console: Console) -> None:
     """Print the main numbers of runs over the same heads."""
-    console.print(
-        f"Same roles in both runs: {amount(found.same_roles, 'head')}; "
-        f"different roles: {amount(len(found.changes), 'head')}"
-    )
+    console.print(found.headline)
     for name in ("ablation_delta", "relevance", "gradient", "confidence"):
         if name in found.by_head:
             console.print(

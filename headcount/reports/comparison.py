@@ -13,7 +13,7 @@ the budgets that both have.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, final
@@ -24,6 +24,7 @@ from headcount import numbers
 from headcount.core import Block, Document, Heading, Table, Text, amount
 from headcount.importance import correlation
 from headcount.reports.documents.syntax import chosen
+from headcount.reports.kinds import key_of, leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     MODEL,
@@ -274,6 +275,13 @@ class Comparison:
     """Number of heads in the first and the second run, by site and role."""
     changes: tuple[Change, ...]
     """Heads whose roles differ, in the order of the table."""
+    num_heads: tuple[int, int]
+    """Number of heads of each run."""
+    same: frozenset[str]
+    """Names of the heads that the same kind leads in both runs, or that none leads in either;
+    none unless the runs are paired."""
+    chance: float
+    """Share of heads that would do the same by chance; NaN unless the runs are paired."""
     same_roles: int
     """Number of heads with the same roles in both runs, at least one."""
     by_head: Mapping[str, Correlation]
@@ -286,6 +294,33 @@ class Comparison:
     """Heads paired by what they do; None unless that was asked for."""
     warnings: tuple[str, ...] = ()
     """What makes the numbers of the two runs differ besides heads and data."""
+
+    @property
+    def headline(self) -> str:
+        """How many heads do the same in both runs, beside what chance gives."""
+        if not self.is_paired:
+            one, other = self.num_heads
+            return (
+                f"The runs are over different heads ({one:,} and {other:,}), so nothing is "
+                "compared head by head."
+            )
+        same, total = len(self.same), self.num_heads[0]
+        return (
+            f"{numbers.count(same)} of {numbers.of(total, 'head', 'heads')} do the same in both "
+            f"({numbers.percent(same / total)}; {numbers.percent(self.chance)} would by chance)."
+        )
+
+
+def agreement_by_chance(one: Sequence[str | None], other: Sequence[str | None]) -> float:
+    """Share of heads that would agree if kinds were dealt to heads at random, in both runs.
+
+    The expected agreement of Cohen's kappa.
+
+    >>> agreement_by_chance(["a", "a", "b", "b"], ["a", "b", "b", "b"])
+    0.5
+    """
+    counts = Counter(one), Counter(other)
+    return sum(counts[0][kind] * counts[1][kind] for kind in counts[0]) / (len(one) * len(other))
 
 
 def compare(one: Analysis, other: Analysis) -> Comparison:
@@ -300,8 +335,13 @@ def compare(one: Analysis, other: Analysis) -> Comparison:
     changes = [Change(a.head, a.roles, b.roles) for a, b in pairs if set(a.roles) != set(b.roles)]
     shared = [name for name in one.measures if name in other.measures and is_paired]
     sites = dict.fromkeys((*one.sites, *other.sites))
+    keys = [{head: key_of(leads) for head, leads in leading(run).items()} for run in (one, other)]
+    same = [head for head in keys[0] if is_paired and keys[0][head] == keys[1][head]]
     return Comparison(
         is_paired=is_paired,
+        num_heads=(len(one.rows), len(other.rows)),
+        same=frozenset(same),
+        chance=agreement_by_chance(*(list(its.values()) for its in keys)) if is_paired else np.nan,
         counts={site: _counts(one, other, site) for site in sites},
         changes=tuple(changes),
         same_roles=sum(bool(a.roles) and set(a.roles) == set(b.roles) for a, b in pairs),

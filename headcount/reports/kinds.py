@@ -78,6 +78,11 @@ Found = Mapping[str, Leading | None]
 """What leads each head, by name."""
 
 
+def key_of(leads: Leading | None) -> str | None:
+    """Key of the kind that leads a head; None if none does."""
+    return leads.kind.key if leads else None
+
+
 def leading(run: Analysis) -> dict[str, Leading | None]:
     """What leads each head, by name: its main role, else its strongest tendency, else nothing."""
     roles = roles_of(run)

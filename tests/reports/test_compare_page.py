@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from headcount.core import Table
 from headcount.reports import compare, comparison_document, write_comparison
-from headcount.reports.comparison import relation_pairs, share_interval
+from headcount.reports.comparison import agreement_by_chance, relation_pairs, share_interval
 from headcount.reports.documents.comparison import relation_shares, scatters
 from headcount.reports.kinds import NEITHER, leading
-from headcount.reports.page.compare_view import agreement_by_chance, compare_view
+from headcount.reports.page.compare_view import compare_view
 from headcount.results import Analysis, read_run
 from tests.reports.changed import changed
 from tests.reports.labelled import tables_of

@@ -178,7 +178,11 @@ def test_the_command(tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", Wish(layers=2, heads=3, null=True))
     status, output, errors = headcount("compare", one, other, "--out", tmp_path / "out")
     assert status == 0, errors
-    assert "Same roles in both runs: " in output
+    counted = compare(read_run(one), read_run(other)).headline
+    assert " of 6 heads do the same in both (" in counted and counted in output
+    for name in ("comparison.html", "comparison.md"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert counted.replace("\u202f", " ") in text.replace("\u202f", " ")
     written = {path.name for path in (tmp_path / "out").iterdir()}
     pages, kinds = {"comparison.html", "comparison.md"}, ("svg", "png", "pdf")
     drawn = {f"{name}.{kind}" for name in ("comparison", "scatters") for kind in kinds}

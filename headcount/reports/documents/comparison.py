@@ -38,7 +38,7 @@ from headcount.reports.comparison import (
     share_interval,
 )
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
-from headcount.reports.kinds import NEITHER, Leading, counted, leading
+from headcount.reports.kinds import NEITHER, counted, key_of, leading
 from headcount.reports.names import MEASURES, SITE_TITLES
 from headcount.results import (
     Analysis,
@@ -179,12 +179,11 @@ def comparison_document(
     draw = (lambda: side_by_side(one, other, names)) if found.is_paired else lambda: None
     parts = comparison_parts(one, other, found, names)
     drawn = {b.name for part in parts.values() for b in part.blocks if isinstance(b, Chart)}
-    others = Text("The runs are over different heads, so nothing is compared head by head.")
     return Document(
         f"{names[0]} and {names[1]}",
         (
             *map(Warned, found.warnings),
-            *(() if found.is_paired else (others,)),
+            Text(found.headline, "lede"),
             *(block for part in parts.values() for block in part.as_part()),
             Chart("comparison", "What leads every head, side by side", draw),
             # Files of an earlier comparison are removed.
@@ -210,17 +209,11 @@ def comparison_parts(
     return parts | {"methods": Document("How it was measured", (*_methods(one, other, names),))}
 
 
-def key_of(leads: Leading | None) -> str | None:
-    """The kind that leads a head."""
-    return leads.kind.key if leads else None
-
-
 def _kinds(one: Analysis, other: Analysis, found: Comparison, names: Names) -> Iterator[Block]:
     """Number of heads that each kind leads, and with each role."""
     leads = leading(one), leading(other)
     counts = [Counter(map(key_of, its.values())) for its in leads]
-    same = [head for head in leads[0] if key_of(leads[0][head]) == key_of(leads[1].get(head))]
-    both = Counter(key_of(leads[0][head]) for head in same)
+    both = Counter(key_of(leads[0][head]) for head in found.same)
     kinds = [kind for kind, _ in counted([*leads[0].values(), *leads[1].values()])]
     rows = (
         (label, *(str(its[key]) for its in counts), *([str(both[key])] if found.is_paired else []))
@@ -287,7 +280,7 @@ def _differ(one: Analysis, other: Analysis, found: Comparison, names: Names) -> 
     rows = [
         (head, *(f"{its.verdict}: {its.says}" if its else numbers.UNKNOWN for its in both))
         for head, both in ((head, (leads[0][head], leads[1][head])) for head in leads[0])
-        if key_of(both[0]) != key_of(both[1])
+        if head not in found.same
     ]
     if rows:
         yield Table.of(("head", *names), rows, "What the heads that differ do")

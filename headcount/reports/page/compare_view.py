@@ -1,16 +1,22 @@
 """A comparison of two runs as a page: what their heads do, side by side; and its other files."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import final
 
-from headcount import numbers
 from headcount.core import InputError, write_readable
 from headcount.reports.comparison import Comparison, compare
-from headcount.reports.documents.comparison import comparison_document, comparison_parts, key_of
-from headcount.reports.kinds import Found, counted, findings, kinds_of, leading, only_second
+from headcount.reports.documents.comparison import comparison_document, comparison_parts
+from headcount.reports.kinds import (
+    Found,
+    counted,
+    findings,
+    key_of,
+    kinds_of,
+    leading,
+    only_second,
+)
 from headcount.reports.matching import match_heads
 from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
@@ -99,11 +105,11 @@ def compare_view(
     ]
     return ComparisonView(
         title=f"{names[0]} and {names[1]}",
-        headline=_headline(leads, found),
+        headline=found.headline,
         sides=(sides[0], sides[1]),
         kinds=kinds,
         legend=tuple(kind for kind, _ in (*counted(both), *only_second(both))),
-        pairs=_pairs(runs, leads) if found.is_paired else (),
+        pairs=_pairs(runs, leads, found) if found.is_paired else (),
         sections=tuple(
             Section(key, SHORT.get(key, shown.title.lower()), shown)
             for key, shown in comparison_parts(one, other, found, names).items()
@@ -112,41 +118,14 @@ def compare_view(
     )
 
 
-def _headline(leads: tuple[Found, Found], found: Comparison) -> str:
-    """How many heads do the same in both runs, beside what chance gives."""
-    one, other = leads
-    if not found.is_paired:
-        return (
-            f"The runs are over different heads ({len(one):,} and {len(other):,}), so this page "
-            "compares what heads do, not head by head."
-        )
-    total = len(one)
-    same = sum(key_of(one[head]) == key_of(other[head]) for head in one)
-    chance = agreement_by_chance([*map(key_of, one.values())], [*map(key_of, other.values())])
-    return (
-        f"{numbers.count(same)} of {numbers.of(total, 'head', 'heads')} do the same in both "
-        f"({numbers.percent(same / total)}; {numbers.percent(chance)} would by chance)."
-    )
-
-
-def agreement_by_chance(one: Sequence[str | None], other: Sequence[str | None]) -> float:
-    """Share of heads that would agree if kinds were dealt to heads at random, in both runs.
-
-    The expected agreement of Cohen's kappa.
-
-    >>> agreement_by_chance(["a", "a", "b", "b"], ["a", "b", "b", "b"])
-    0.5
-    """
-    counts = Counter(one), Counter(other)
-    return sum(counts[0][kind] * counts[1][kind] for kind in counts[0]) / (len(one) * len(other))
-
-
-def _pairs(runs: tuple[Analysis, Analysis], leads: tuple[Found, Found]) -> tuple[HeadPair, ...]:
+def _pairs(
+    runs: tuple[Analysis, Analysis], leads: tuple[Found, Found], found: Comparison
+) -> tuple[HeadPair, ...]:
     rows = zip(runs[0].rows, runs[1].rows, strict=True)
     return tuple(
         HeadPair(
             a.head,
-            key_of(leads[0][a.head]) == key_of(leads[1][a.head]),
+            a.head in found.same,
             (key_of(leads[0][a.head]) or "", key_of(leads[1][a.head]) or ""),
             (_does(runs[0], a.head, leads[0]), _does(runs[1], a.head, leads[1])),
             (without(runs[0], a), without(runs[1], b)),

@@ -27,7 +27,7 @@ def left_out(tokens: Sequence[int], clusters: Sequence[int]) -> float:
     share = {token: list(tokens).count(token) / count for token in tokens}
     entropy = -sum(each * log(each) for each in share.values())
     found = []
-    for exponent in range(-7, 9):
+    for exponent in range(-7, 21):
         prior, total = 2.0**exponent, 0.0
         for number, (token, cluster) in enumerate(everything):
             others = everything[:number] + everything[number + 1 :]

@@ -10,16 +10,17 @@ of its own (`benchmarks/mutual_information.py`), so a difference is real only if
 - `mi-miller-madow` subtracts the first-order bias (K_TC - K_T - K_C + 1) / 2n, with K the numbers
   of values that occur and n the number of states. It is too large while most pairs of a token and
   a cluster occur less than once;
-- `mi-less-shuffled` subtracts the plug-in estimate after tokens are shuffled (`mi-shuffled`, whose
-  interval is from the lowest to the highest of five shuffles). It is right without information,
-  and too small with much, whose bias is smaller than that of shuffled tokens;
+- `mi-less-shuffled` subtracts the plug-in estimate after tokens are shuffled (`mi-shuffled`, the
+  mean of five shuffles with Student's 95 % interval). It is right without information, and too
+  small with much, whose bias is smaller than that of shuffled tokens;
 - `mi-left-out` says how well the other states of its cluster predict a state's token, and is at
   most the true information: a cross-entropy is at least the entropy,
 
 $$\mathrm{H}(T) + \frac{1}{n} \sum_s \ln
 \frac{n_{t_s c_s} - 1 + \alpha p(t_s)}{n_{c_s} - 1 + \alpha}$$
 
-  with the alpha out of 1/128, 1/64 ... 256 that makes it largest.
+  with the alpha out of 1/128, 1/64 ... 2^20 that makes it largest. The largest alphas predict the
+  shares of all tokens, so that independent tokens have 0.
 
 Reference: The Bottom-up Evolution of Representations in the Transformer (Voita et al., 2019),
 section 4.1, https://arxiv.org/abs/1909.01380
@@ -38,6 +39,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from headcount.core import CorpusError
 from headcount.papers.evolution.record import Measurement
+from headcount.statistics import mean_interval
 
 STATES_A_CLUSTER = 100
 """Number of states for each cluster: the paper has 10,000 clusters of a million states."""
@@ -58,7 +60,7 @@ them apart: one unit in the last place of float16, in every dimension."""
 POSITION_EDGES = (0, 1, 2, 3, 5, 9)
 """First positions of the bins of positions."""
 
-_PRIORS = 2.0 ** np.arange(-7, 9)
+_PRIORS = 2.0 ** np.arange(-7, 21)
 """Weights of the tokens' shares in a prediction, in states of a cluster."""
 
 _ROWS = 1000
@@ -161,13 +163,13 @@ def information(
 ) -> Iterator[Measurement]:
     """The plug-in estimate, the control, the corrected estimates, and the clusters with states."""
     plain, control = plug_in(token_S, cluster_S), shuffled(token_S, cluster_S, seed)
-    chance = float(np.mean(control))
+    low, chance, high = mean_interval(np.array(control)).tolist()
     corrected = (miller_madow(token_S, cluster_S), plain - chance, left_out(token_S, cluster_S))
     values = {"mi": plain, "mi-shuffled": chance, CLUSTERS: len(np.unique(cluster_S))}
     values |= dict(zip(ESTIMATES, corrected, strict=True))
     for quantity, value in values.items():
-        ends = (min(control), max(control)) if quantity == "mi-shuffled" else (np.nan, np.nan)
-        yield Measurement(quantity, against, float(value), len(token_S), *map(float, ends))
+        ends = (low, high) if quantity == "mi-shuffled" else (np.nan, np.nan)
+        yield Measurement(quantity, against, float(value), len(token_S), *ends)
 
 
 def information_by_position(

@@ -4,6 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from headcount.core import CorpusError
 from headcount.papers.evolution.mutual_information import (
@@ -14,6 +15,7 @@ from headcount.papers.evolution.mutual_information import (
     left_out,
     miller_madow,
     plug_in,
+    shuffled,
 )
 from tests.textbook import evolution as textbook
 
@@ -59,6 +61,24 @@ def test_states_that_differ_by_rounding_are_one() -> None:
         states = copy_SD + unit_SD * generator.integers(0, moved + 1, copy_SD.shape)
         cluster_S = clusters_of(states.astype(np.float32), 40, 0)
         assert len(np.unique(cluster_S)) == 8 == len(np.unique(token_S * 40 + cluster_S))
+
+
+def test_independent_tokens_have_nothing_left_out() -> None:
+    """Clusters of five states, drawn by themselves, know nothing of 300 tokens."""
+    token_S = np.repeat(np.arange(300), 50)
+    cluster_S = np.random.default_rng(5).integers(0, 3000, len(token_S))
+    assert left_out(token_S, cluster_S) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_interval_of_shuffled_tokens_is_students() -> None:
+    generator = np.random.default_rng(3)
+    token_S, cluster_S = generator.integers(0, 7, 211), generator.integers(0, 5, 211)
+    found = {row.quantity: row for row in information(token_S, cluster_S, "input", 4)}
+    drawn = shuffled(token_S, cluster_S, 4)
+    expected = stats.t.interval(0.95, len(drawn) - 1, np.mean(drawn), stats.sem(drawn))
+    control = found["mi-shuffled"]
+    assert (control.low, control.high) == pytest.approx(expected)
+    assert control.value == pytest.approx(np.mean(drawn))
 
 
 @pytest.mark.parametrize("even", [True, False], ids=["even", "zipf"])

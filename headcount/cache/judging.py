@@ -12,13 +12,16 @@ cache that streams must compute.
 
 A text is read once under the masks, as far as each question; every question goes on from a copy of
 the keys and values there, under the same masks. Questions about one text share its reading, so the
-95 % intervals are over texts (`statistics.Bootstrap`), and differences are paired.
+95 % intervals are over texts (`statistics.Bootstrap`), and differences are paired. Random plans
+differ from each other, so intervals of what they find, and of differences from them, are over plans
+as well, and there is none of a single one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from typing import Any, final
 
@@ -35,7 +38,7 @@ from headcount.core import Steps, silent_steps, spread
 from headcount.models import Loaded
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM, JudgedRow
 from headcount.skills import last_logits
-from headcount.statistics import Bootstrap, Estimate, wilson_interval
+from headcount.statistics import Bootstrap, Estimate
 from headcount.tap import Anatomy, AnyModel, Call, dispatching, evaluating, examined, input_device
 
 
@@ -207,50 +210,34 @@ def judged(
     is_next_Q = np.array([each.kind == NEXT for _, _, each in asked])
     length_Q = np.array([len(text.ids) for _, text, _ in asked])
     drawn = Bootstrap(len(texts), SAMPLES, seed)
+    right = {name: np.array([each.right for each in some], float) for name, some in found.items()}
     lengths = sorted({len(text.ids) for text in texts})
     for name, answers in found.items():
-        right_Q, dense_Q, random_Q = (
-            np.mean([each.right for each in found.get(plan, answers)], axis=0)
-            for plan in (name, DENSE, RANDOM)
-        )
+        right_DQ = right[name]
+        less_DQ, more_DQ = right_DQ - right[DENSE], right_DQ - right.get(RANDOM, right_DQ)
         loss_Q = np.mean([each.losses for each in answers], axis=0)
         for kind, of_kind_Q in ((NEEDLES, ~is_next_Q), (NEXT, is_next_Q)):
             for length in (None, *lengths) if len(lengths) > 1 else (None,):
                 chosen_Q = of_kind_Q & (length_Q == length if length else True)
                 if not chosen_Q.any():
                     continue
-                numbers_QN = np.stack([right_Q, right_Q - dense_Q, right_Q - random_Q], axis=1)
-                right, less, more = _over_texts(
-                    drawn, text_Q[chosen_Q], numbers_QN[chosen_Q], len(texts)
-                )
-                yield JudgedRow(
-                    name,
-                    kind,
-                    length,
-                    *_share(right, len(np.unique(text_Q[chosen_Q])))[:3],
-                    float(loss_Q[chosen_Q].mean()),
-                    *less.within(-1.0, 1.0)[:3],
-                    *more.within(-1.0, 1.0)[:3],
-                    int(chosen_Q.sum()),
-                )
+                over = partial(_over_texts, drawn, text_Q[chosen_Q], is_drawn=name == RANDOM)
+                share = over(right_DQ[:, chosen_Q], shares=True).within(0.0, 1.0)
+                less = over(less_DQ[:, chosen_Q]).within(-1.0, 1.0)
+                more = over(more_DQ[:, chosen_Q], is_drawn=RANDOM in found).within(-1.0, 1.0)
+                loss, num = float(loss_Q[chosen_Q].mean()), int(chosen_Q.sum())
+                yield JudgedRow(name, kind, length, *share[:3], loss, *less[:3], *more[:3], num)
 
 
 def _over_texts(
     drawn: Bootstrap,
     text_Q: Int64[np.ndarray, " question"],
-    numbers_QN: Float[np.ndarray, "question number"],
-    num_texts: int,
-) -> list[Estimate]:
-    """Means of some numbers over questions, with intervals over texts."""
-    sums_SN = np.zeros((num_texts, numbers_QN.shape[1]))
-    np.add.at(sums_SN, text_Q, numbers_QN)
-    cases_S = np.bincount(text_Q, minlength=num_texts).astype(float)
-    return drawn.ratios(sums_SN, np.repeat(cases_S[:, None], numbers_QN.shape[1], axis=1))
-
-
-def _share(found: Estimate, num_texts: int) -> Estimate:
-    """A share, with Wilson's interval over texts if all are alike, since draws of them then are."""
-    if found.low < found.high:
-        return found.within(0.0, 1.0)
-    low, high = wilson_interval(found.value, num_texts)
-    return found._replace(low=low, high=high)
+    number_DQ: Float[np.ndarray, "plan question"],
+    is_drawn: bool,
+    shares: bool = False,
+) -> Estimate:
+    """The mean of a number over questions, with its interval over texts and, if drawn, plans."""
+    sums_S = np.bincount(text_Q, number_DQ.mean(0), drawn.num_sentences)
+    cases_S = np.bincount(text_Q, minlength=drawn.num_sentences).astype(float)
+    found = drawn.ratio(sums_S, cases_S, shares)
+    return found.over_draws(number_DQ.mean(1)) if is_drawn else found

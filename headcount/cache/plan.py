@@ -40,6 +40,7 @@ from headcount.core import (
     write_text,
 )
 from headcount.corpora import check_template
+from headcount.results import ENOUGH_DRAWS
 from headcount.skills import SHORTEST
 
 SINK, RECENT = 4, 128
@@ -167,8 +168,9 @@ class CacheOptions:
     """Number of needles in each."""
     sentences: int = 3
     """Number of questions for the next sentence in each."""
-    draws: int = 1
-    """Number of random plans that the plan is compared with."""
+    draws: int = ENOUGH_DRAWS
+    """Number of random plans that the plan is compared with. Each takes as long to judge as the
+    plan itself; with fewer than 5, nothing is said about chance."""
     chat: bool = False
     """Whether needles are hidden in a user's message in the tokenizer's chat template; in raw text
     by default."""

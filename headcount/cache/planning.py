@@ -22,7 +22,7 @@ from headcount.cache.self_check import check_streams
 from headcount.core import InputError, ModelError, Progress, amount, levels, name_of, silent
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
-from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache
+from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache, few_draws
 from headcount.statistics import few_clusters
 from headcount.tap import Anatomy, AnyModel, examined
 
@@ -108,6 +108,7 @@ def _record(
             *questions.hay.noted.warnings(),
             *questions.warnings(),
             *few_clusters(options.per_length * len(options.lengths), "text"),
+            *few_draws(options.draws),
         ),
         timings={"all": seconds},
         model=name_of(loaded.name),
@@ -115,6 +116,7 @@ def _record(
         layers=holding.num_layers,
         able=able,
         score=options.score,
+        draws=options.draws,
         sink=options.sink,
         recent=options.recent,
         cut=max(row.score for row in rows if not row.full),

@@ -49,7 +49,7 @@ from headcount.corpora import Encoder
 from headcount.importance.gradients import frozen, open_gates, slopes
 from headcount.models import Loaded, as_loaded, check_has_heads, signature
 from headcount.results import KINDS, NoOp, Sensitivity, SensitivityRecord, SensitivityRow
-from headcount.statistics import Bootstrap, Estimate, few_clusters, rank_correlations
+from headcount.statistics import Bootstrap, Clusters, Estimate, few_clusters, rank_correlations
 from headcount.tap import (
     Anatomy,
     AnyModel,
@@ -376,7 +376,7 @@ def _ratios(
             value_MC.ravel(),
             drawn_RN.T,
             cases_EN.sum(0),
-            np.count_nonzero(cases_EN, axis=0).tolist(),
+            map(Clusters.alike, np.count_nonzero(cases_EN, axis=0).tolist()),
             strict=True,
         )
     ]

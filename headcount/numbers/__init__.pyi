@@ -4,6 +4,7 @@ from .texts import change as change
 from .texts import correlation as correlation
 from .texts import count as count
 from .texts import effect as effect
+from .texts import ends as ends
 from .texts import listed as listed
 from .texts import nats as nats
 from .texts import of as of

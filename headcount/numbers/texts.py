@@ -1,6 +1,7 @@
 """Numbers as text for readers; a number that could not be measured is a dash."""
 
 import math
+from collections.abc import Callable
 
 Real = int | float
 
@@ -189,6 +190,15 @@ def within(value: Real, low: Real, high: Real) -> str:
     """
     ends = "" if math.isnan(low) else f" ({nats(low)} to {nats(high)})"
     return nats(value) + ends
+
+
+def ends(low: Real, high: Real, write: Callable[[Real], str]) -> str:
+    """Both ends of an interval, or a dash where there is none.
+
+    >>> ends(0.25, 0.5, "{:.2f}".format), ends(math.nan, math.nan, str)
+    ('0.25 to 0.50', '–')
+    """
+    return UNKNOWN if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
 def _signless_zero(value: Real, digits: int) -> str:

@@ -347,6 +347,6 @@ def word_rows(
         first = next(iter(layers.values()))
         queries_SC = np.repeat(first.queries_S[:, None], len(WORD_CLASSES), 1)
         if metric == "words-after":
-            shares = bootstrap.ratios(first.tokens_SC, queries_SC)
+            shares = bootstrap.ratios(first.tokens_SC, queries_SC, shares=True)
             for name, one in zip(WORD_CLASSES, shares, strict=True):
                 yield TunedRow(site, ALL, "all", "words", name, *one)

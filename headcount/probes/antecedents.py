@@ -193,8 +193,7 @@ class NameAnswers:
         drawn = Bootstrap(len(places_P), options.samples, options.seed)
         answers_PH = np.repeat(1 + right_P[:, None], len(heads), 1)
         nearest = float(self._f1(places_P)[-1])
-        for place, ratio in enumerate(drawn.ratios(2 * hit_PH, answers_PH)):
-            its = ratio.within(0.0, 1.0)
+        for place, its in enumerate(drawn.ratios(2 * hit_PH, answers_PH, shares=True)):
             accuracy = float(hit_PH[:, place].sum() / max(1, (right_P > 0).sum()))
             numbers = (its.value, its.low, its.high, accuracy, len(places_P))
             yield NameRow(self._heads[heads[place]], gender, *numbers, nearest)

@@ -90,17 +90,21 @@ class ArcTest:
             right: whether each word of each sentence is right.
         """
         relations, hits_SR, cases_SR = self._counts(right)
-        found = [("all", self.bootstrap.ratio(hits_SR.sum(1), cases_SR.sum(1)))]
+        found = [("all", self.bootstrap.ratio(hits_SR.sum(1), cases_SR.sum(1), shares=True))]
         frequent_R = cases_SR.sum(0) >= self.min_cases
         if frequent_R.any():
-            mean = self.bootstrap.mean_ratio(hits_SR[:, frequent_R], cases_SR[:, frequent_R])
+            mean = self.bootstrap.mean_ratio(
+                hits_SR[:, frequent_R], cases_SR[:, frequent_R], shares=True
+            )
             found.append(("macro", mean))
         for column in np.argsort(-cases_SR.sum(0), kind="stable").tolist():
             if cases_SR[:, column].any():
-                estimate = self.bootstrap.ratio(hits_SR[:, column], cases_SR[:, column])
+                estimate = self.bootstrap.ratio(
+                    hits_SR[:, column], cases_SR[:, column], shares=True
+                )
                 found.append((relations[column], estimate))
         for relation, ratio in found:
-            yield ProbeRow(probe, variant, metric, *ratio.within(0.0, 1.0), relation=relation)
+            yield ProbeRow(probe, variant, metric, *ratio, relation=relation)
 
     def _counts(
         self, right: Sequence[Bool[np.ndarray, " _"]]

@@ -346,6 +346,6 @@ def _numbers(
     drawn: Bootstrap, right_DR: np.ndarray, cases_D: np.ndarray, head: int
 ) -> tuple[float, float, float, int, float, float, float]:
     """The accuracy of a head with its interval and cases, and those of the baselines."""
-    its = drawn.ratio(right_DR[:, head], cases_D).within(0.0, 1.0)
+    its = drawn.ratio(right_DR[:, head], cases_D, shares=True)
     nearest, head_match, rules = (right_DR.sum(0) / cases_D.sum())[-len(BASELINES) :].tolist()
     return its.value, its.low, its.high, its.cases, nearest, head_match, rules

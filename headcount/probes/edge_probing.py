@@ -217,5 +217,5 @@ class _Task:
         """The mean of some numbers of all pairs, or of those of a class."""
         is_case_P = None if index is None else self.pairs.class_P == index
         relation = "all" if index is None else self.classes[index]
-        each = self.bootstrap.rate(self.pairs.sentence_P, value_P, is_case_P).within(0.0, 1.0)
+        each = self.bootstrap.rate(self.pairs.sentence_P, value_P, is_case_P)
         return ProbeRow("edges", variant, metric, *each, relation=relation)

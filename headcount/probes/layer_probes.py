@@ -202,7 +202,7 @@ def _accuracy(
     variant: str,
     state: int | None,
 ) -> ProbeRow:
-    each = bootstrap.rate(test.sentence_N, right_N).within(0.0, 1.0)
+    each = bootstrap.rate(test.sentence_N, right_N)
     return ProbeRow("layers", variant, f"{test.asked}-accuracy", *each, layer=state)
 
 

@@ -40,7 +40,7 @@ from transformers import PreTrainedModel
 from headcount.core import LayerId
 from headcount.corpora import TOKEN_TYPES, Links, PairTokens, padded, present
 from headcount.results import AlignmentRow
-from headcount.statistics import Bootstrap
+from headcount.statistics import Bootstrap, Clusters
 from headcount.tap import AttentionLayer, Block, OnDevices
 
 QUANTITIES = ("weights", "norms")
@@ -319,7 +319,9 @@ def score(
             float(error_rate(shared_P.sum(keepdims=True), all_P.sum(keepdims=True))[0]),
             error_rate(drawn.drawn_sums(shared_P), drawn.drawn_sums(all_P)),
             int(all_P.sum()),
-        ).within(0.0, 1.0)
+            Clusters.of(all_P - shared_P, all_P, shares=True),
+            shares=True,
+        )
         rows.append(
             AlignmentRow(
                 **place._asdict(),

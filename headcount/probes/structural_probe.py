@@ -303,7 +303,7 @@ def distance_scores(
         hits_S2[number] = tree_hits(sentence, distance_WW)
         correlations.append(rank_correlations(distance_WW, data.distances[number]))
     return {
-        "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
+        "uuas": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1], shares=True),
         "spearman-distance": mean_over_lengths(data.sentences, correlations, bootstrap),
     }
 
@@ -321,7 +321,7 @@ def depth_scores(
             hits_S2[number] = np.where(counts_W, depth_W, np.inf).argmin() == gold_W.argmin(), 1
         correlations.append(rank_correlations(depth_W[None], gold_W[None]))
     return {
-        "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1]).within(0.0, 1.0),
+        "root": bootstrap.ratio(hits_S2[:, 0], hits_S2[:, 1], shares=True),
         "spearman-depth": mean_over_lengths(data.sentences, correlations, bootstrap),
     }
 

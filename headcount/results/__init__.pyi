@@ -8,12 +8,14 @@ from .analysis import head_rows as head_rows
 from .analysis import pruned_warnings as pruned_warnings
 from .analysis import read_run as read_run
 from .cache_plan import DENSE as DENSE
+from .cache_plan import ENOUGH_DRAWS as ENOUGH_DRAWS
 from .cache_plan import NEEDLES as NEEDLES
 from .cache_plan import NEXT as NEXT
 from .cache_plan import CachePlanRecord as CachePlanRecord
 from .cache_plan import GroupRow as GroupRow
 from .cache_plan import JudgedRow as JudgedRow
 from .cache_plan import PlannedCache as PlannedCache
+from .cache_plan import few_draws as few_draws
 from .certificate import LAPSED as LAPSED
 from .certificate import Certificate as Certificate
 from .certificate import Comparison as Comparison

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
+from headcount.core import amount
 from headcount.results.store import ModelRecord, Result, table
 
 DENSE = "dense"
@@ -26,6 +27,24 @@ class GroupRow:
     """Whether it keeps all the tokens that the model lets it keep."""
 
 
+ENOUGH_DRAWS = 5
+"""Least number of random plans that say what chance gives."""
+
+
+def few_draws(number: int) -> tuple[str, ...]:
+    """A warning if too few random plans say anything about chance; else nothing.
+
+    >>> few_draws(5)
+    ()
+    """
+    if number >= ENOUGH_DRAWS:
+        return ()
+    return (
+        f"{amount(number, 'random plan')} can't say what chance gives, since random plans differ: "
+        f"compare with --draws {ENOUGH_DRAWS}",
+    )
+
+
 @final
 @dataclass(frozen=True)
 class JudgedRow:
@@ -38,8 +57,8 @@ class JudgedRow:
     length: int | None
     """Number of tokens of the texts; None for all of them."""
     right: float
-    """Share of questions that were answered right; its interval is Wilson's over texts if all of
-    them are alike."""
+    """Share of questions that were answered right; intervals of random plans are over plans, too,
+    and NaN for one plan."""
     right_low: float
     right_high: float
     loss: float
@@ -73,6 +92,8 @@ class CachePlanRecord(ModelRecord):
     """Number of groups that could stream, since they keep all tokens without the plan."""
     score: str
     """Score that groups were chosen by."""
+    draws: int = 1
+    """Number of random plans; 1 in records of versions that do not say it."""
     sink: int
     """Number of first tokens that they keep."""
     recent: int

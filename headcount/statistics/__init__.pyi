@@ -1,4 +1,6 @@
+from .estimates import FEWEST_CLUSTERS as FEWEST_CLUSTERS
 from .estimates import Bootstrap as Bootstrap
+from .estimates import Clusters as Clusters
 from .estimates import Estimate as Estimate
 from .estimates import correlated as correlated
 from .estimates import few_clusters as few_clusters

@@ -1,19 +1,29 @@
 r"""Estimates: ratios, means, shares and correlations with intervals, and shrunken estimates.
 
-Ratios of sums over sentences have intervals from resampled sentences (a bootstrap). The interval of
-a number over at least `ENOUGH` clusters (sentences, documents) is the middle 95 % of its values on
-all draws. With fewer clusters, C, these percentiles are too short (docs/benchmarks.md), and the
-interval is Student's, with the spread s* of the draws:
+Ratios of sums over clusters (sentences, documents) have intervals by the spread s of the ratio on
+resampled clusters (a bootstrap). With C clusters that have cases, and n_c cases in cluster c, the
+95 % interval is Student's
 
-$$x \pm t_{0.975,\, C - 1} \, s^* \sqrt{\frac{C}{C - 1}}$$
+$$x \pm t_{0.975,\, \nu} \, s \sqrt{\frac{C}{C - 1}}, \qquad
+\nu = \frac{(\sum_c n_c)^2}{\sum_c n_c^2} - 1$$
 
-It can reach beyond what is possible, such as a share above 1, until `Estimate.within` cuts it off.
-A single cluster has no interval. C counts the clusters that have cases of that number.
+so a cluster with most of the cases leaves few degrees of freedom. Below `FEWEST_CLUSTERS` there is
+none: what a few clusters say of a skewed number holds the truth too rarely (docs/benchmarks.md).
+
+A share p has Wilson's interval over its effective number of cases, from two clusters on:
+
+$$n^* = \min\Big(n, \frac{p (1 - p)}{s^2 C / (C - 1)}\Big)$$
+
+where clusters are alike (s = 0), n* is the effective number of clusters, $\nu + 1$. If one outcome
+is in few clusters, $\nu$ is at most twice their number. Percentiles of the bootstrap are too short:
+with 25 clusters of normal numbers they hold the truth in 91 % of cases.
 
 Intervals: a number with the range in which it lies in 95 % of cases.
 
-Reference: What Teachers Should Know About the Bootstrap (Hesterberg, 2015), sections 3.1 and 5.3,
-    https://arxiv.org/abs/1411.5279
+References: What Teachers Should Know About the Bootstrap (Hesterberg, 2015), sections 3.1 and 5.3,
+    https://arxiv.org/abs/1411.5279; effective numbers: Kish (1965), Survey Sampling, section 11.7;
+    Wilson's interval of clustered shares: Franco, Little, Louis and Slud (2019),
+    https://doi.org/10.1093/jssam/smy019
 """
 
 import math
@@ -23,8 +33,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from headcount.core import amount, levels
-from headcount.statistics.significance import normal
+from headcount.core import amount
 
 
 class Estimate(NamedTuple):
@@ -41,14 +50,30 @@ class Estimate(NamedTuple):
 
         >>> Estimate(0.9, 0.7, 1.1, 8).within(0.0, 1.0).high
         1.0
-        >>> Estimate(0.9, math.nan, math.nan, 8).within(0.0, 1.0)
-        Estimate(value=0.9, low=0.0, high=1.0, cases=8)
         """
-        if math.isnan(self.value):
+        if math.isnan(self.low):
             return self
-        low = least if math.isnan(self.low) else max(self.low, least)
-        high = most if math.isnan(self.high) else min(self.high, most)
-        return self._replace(low=low, high=high)
+        return self._replace(low=max(self.low, least), high=min(self.high, most))
+
+    def over_draws(self, drawn_D: Float[np.ndarray, " draw"]) -> "Estimate":
+        r"""The same number with an interval for other draws, too; none for one draw.
+
+        The number is a mean over draws, independent of what its interval is over, so both
+        distances add up as squares: $\sqrt{(x - l)^2 + t_{0.975, D - 1}^2 s_D^2 / D}$.
+
+        Reference: Construction of confidence limits about effect measures (Zou and Donner, 2008),
+            https://doi.org/10.1002/sim.3095
+
+        Args:
+            drawn_D: The number on every draw.
+        """
+        if len(drawn_D) < 2:
+            return self._replace(low=math.nan, high=math.nan)
+        low, mean, _ = mean_interval(drawn_D).tolist()
+        below, above = (
+            math.hypot(each, mean - low) for each in (self.value - self.low, self.high - self.value)
+        )
+        return self._replace(low=self.value - below, high=self.value + above)
 
 
 def middle(drawn_D: Float[np.ndarray, " draw"]) -> tuple[float, float]:
@@ -72,24 +97,59 @@ def mean_interval(
     return np.stack([mean - reach, mean, mean + reach])
 
 
-def wilson_interval(share: float, cases: int) -> tuple[float, float]:
+def wilson_interval(
+    share: float, cases: int | float, reach: float = NormalDist().inv_cdf(0.975)
+) -> tuple[float, float]:
     r"""Wilson's 95 % interval of a share over independent cases, within 0 and 1.
 
     Reference: Wilson (1927), https://doi.org/10.1080/01621459.1927.10502953
 
+    Args:
+        share: The share.
+        cases: Number of independent cases that it is worth.
+        reach: Half the width of the interval in standard errors.
+
     >>> [round(bound, 3) for bound in wilson_interval(0.0, 16)]
     [0.0, 0.194]
     """
-    square = NormalDist().inv_cdf(0.975) ** 2 / cases
-    middle, reach = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
-    low, high = ((middle + each) / (1 + square) for each in (-reach, reach))
+    square = reach**2 / cases
+    middle, half = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
+    low, high = ((middle + each) / (1 + square) for each in (-half, half))
     return low if share > 0 else 0.0, high if share < 1 else 1.0
 
 
-ENOUGH = 25
-"""Least number of clusters for an interval by percentiles."""
-FEW_CLUSTERS = 10
-"""Number of clusters below which the user is warned."""
+_LEAST = 1e-12
+FEWEST_CLUSTERS = 8
+"""Least number of clusters for an interval of a number that is no share."""
+
+
+class Clusters(NamedTuple):
+    """The clusters that a number is over."""
+
+    number: int
+    """Number of clusters with cases of this number."""
+    degrees: float
+    """Degrees of freedom of its interval."""
+
+    @classmethod
+    def alike(cls, number: int) -> "Clusters":
+        """Clusters with as many cases each."""
+        return cls(number, max(number - 1, 1))
+
+    @classmethod
+    def of(
+        cls,
+        sums_S: Shaped[np.ndarray, " sentence"],
+        cases_S: Shaped[np.ndarray, " sentence"],
+        shares: bool,
+    ) -> "Clusters":
+        """The clusters of a ratio of sums over cases."""
+        num, total = int(np.count_nonzero(cases_S)), float(cases_S.sum())
+        degrees = total**2 / max(float((cases_S**2).sum()), _LEAST) - 1
+        rarer = min(np.count_nonzero(sums_S > 0), np.count_nonzero(sums_S < cases_S))
+        if shares and rarer:
+            degrees = min(degrees, 2 * int(rarer))
+        return cls(num, max(degrees, 1.0))
 
 
 @final
@@ -103,7 +163,7 @@ class Bootstrap:
     """
 
     def __init__(self, num_sentences: int, samples: int, seed: int) -> None:
-        self._num_sentences = num_sentences
+        self.num_sentences = num_sentences
         generator = np.random.default_rng(seed)
         even = np.full(num_sentences, 1 / num_sentences)
         self._weights_RS = generator.multinomial(num_sentences, even, samples).astype(np.float32)
@@ -112,9 +172,10 @@ class Bootstrap:
         self,
         sums_S: Float[np.ndarray, " sentence"],
         cases_S: Float[np.ndarray, " sentence"],
+        shares: bool = False,
     ) -> Estimate:
         """The sum of some numbers over that of the cases; NaN without cases."""
-        return self.mean_ratio(sums_S[:, None], cases_S[:, None])
+        return self.mean_ratio(sums_S[:, None], cases_S[:, None], shares)
 
     def rate(
         self,
@@ -122,24 +183,34 @@ class Bootstrap:
         value_N: Shaped[np.ndarray, " case"],
         is_case_N: Shaped[np.ndarray, " case"] | None = None,
     ) -> Estimate:
-        """The mean of some values, whose sentences are given by number, or of some of them."""
+        """The share of some cases that are true; the sentence of each is given by its number."""
         cases_N = np.ones(len(value_N)) if is_case_N is None else 1.0 * is_case_N
         numbers = (value_N * cases_N, cases_N)
-        return self.ratio(*(np.bincount(sentence_N, n, self._num_sentences) for n in numbers))
+        sums_S, cases_S = (np.bincount(sentence_N, n, self.num_sentences) for n in numbers)
+        return self.ratio(sums_S, cases_S, shares=True)
 
     def ratios(
         self,
         sums_SN: Float[np.ndarray, "sentence number"],
         cases_SN: Float[np.ndarray, "sentence number"],
+        shares: bool = False,
     ) -> list[Estimate]:
-        """Many ratios, each of its own sums and cases; NaN without cases."""
+        """Many ratios, each of its own sums and cases; NaN without cases.
+
+        Args:
+            sums_SN: Sums of the numbers by sentence.
+            cases_SN: Their numbers of cases.
+            shares: Whether the ratios are shares, from 0 to 1.
+        """
         drawn_RN = self.drawn_ratios(sums_SN, cases_SN)
-        total_N, clusters_N = cases_SN.sum(0), np.count_nonzero(cases_SN, axis=0).tolist()
+        total_N = cases_SN.sum(0)
         with np.errstate(invalid="ignore", divide="ignore"):
             value_N = sums_SN.sum(0) / total_N
         return [
-            self.interval(*each)
-            for each in zip(value_N, drawn_RN.T, total_N.round(), clusters_N, strict=True)
+            self.interval(value, drawn_R, cases, Clusters.of(sums_S, cases_S, shares), shares)
+            for value, drawn_R, cases, sums_S, cases_S in zip(
+                value_N, drawn_RN.T, total_N.round(), sums_SN.T, cases_SN.T, strict=True
+            )
         ]
 
     def drawn_ratios(
@@ -162,7 +233,8 @@ class Bootstrap:
         value: float,
         drawn_R: Float[np.ndarray, " draw"],
         cases: int | float,
-        clusters: int | None = None,
+        clusters: Clusters | None = None,
+        shares: bool = False,
     ) -> Estimate:
         """A number with its interval, by its values on all draws that have one.
 
@@ -170,22 +242,31 @@ class Bootstrap:
             value: The number.
             drawn_R: The number on every draw; NaN where a draw has no cases.
             cases: Number of cases that the number is over.
-            clusters: Number of sentences with cases of this number; None for all sentences.
+            clusters: Sentences with cases of this number; None for all sentences alike.
+            shares: Whether the number is a share, from 0 to 1.
         """
-        clusters = self._num_sentences if clusters is None else clusters
-        known_R = drawn_R[~np.isnan(drawn_R)]
-        low = high = float("nan")
-        if clusters >= ENOUGH and len(known_R):
-            low, high = middle(known_R)
-        elif clusters > 1 and len(known_R):
-            found = normal(np.array([value]), known_R[:, None], clusters)[0]
-            low, high = found.low, found.high
-        return Estimate(float(value), low, high, int(cases))
+        from scipy.special import stdtrit
+
+        clusters = clusters or Clusters.alike(self.num_sentences)
+        known_R, value = drawn_R[~np.isnan(drawn_R)], float(value)
+        if clusters.number < (2 if shares else FEWEST_CLUSTERS) or len(known_R) < 2:
+            return Estimate(value, math.nan, math.nan, int(cases))
+        reach = float(stdtrit(clusters.degrees, 0.975))
+        variance = float(known_R.var(ddof=1)) * clusters.number / (clusters.number - 1)
+        if shares:
+            alone = clusters.degrees + 1
+            known = value * (1 - value) / variance if variance > _LEAST**2 else alone
+            ends = wilson_interval(min(max(value, 0.0), 1.0), min(max(known, 1), cases), reach)
+        else:
+            half = reach * math.sqrt(variance)
+            ends = value - half, value + half
+        return Estimate(value, *ends, int(cases))
 
     def mean_ratio(
         self,
         sums_SG: Float[np.ndarray, "sentence group"],
         cases_SG: Float[np.ndarray, "sentence group"],
+        shares: bool = False,
     ) -> Estimate:
         """The mean over groups of each group's ratio; groups without cases do not count."""
         total_G = cases_SG.sum(0)
@@ -200,23 +281,24 @@ class Bootstrap:
             sums_RG, cases_RG, out=np.full_like(sums_RG, np.nan), where=cases_RG > 0
         )
         means_R = np.nanmean(drawn_RG[(cases_RG > 0).any(1)], axis=1)
-        cases, clusters = round(float(total_G.sum())), int(np.count_nonzero(cases_SG.any(1)))
-        return self.interval(value, means_R, cases, clusters)
+        clusters = Clusters.of(sums_SG.sum(1), cases_SG.sum(1), shares)
+        return self.interval(value, means_R, round(float(total_G.sum())), clusters, shares)
 
 
 def few_clusters(number: int, what: str, which: str = "intervals") -> tuple[str, ...]:
-    """A warning if there are too few clusters for good intervals; else nothing.
+    """Why some numbers have no interval if there are too few clusters for one; else nothing.
 
-    >>> few_clusters(10, "document")
+    >>> few_clusters(8, "document")
     ()
     >>> few_clusters(1, "document")[0].partition(":")[0]
-    'intervals from 1 document are rough'
+    'intervals from 1 document are wide or missing'
     """
-    if number >= FEW_CLUSTERS:
+    if number >= FEWEST_CLUSTERS:
         return ()
     return (
-        f"{which} from {amount(number, what)} are rough: with fewer than {FEW_CLUSTERS}, 95 % "
-        "intervals of skewed numbers hold the truth in about 82 % of cases. Use more of them",
+        f"{which} from {amount(number, what)} are wide or missing: shares need 2, and for other "
+        f"numbers no interval from fewer than {FEWEST_CLUSTERS} is right often enough. Use more of "
+        "them",
     )
 
 
@@ -229,8 +311,7 @@ def correlated(
     \tanh\!\Big(\mathrm{artanh}\,\rho \pm 1.96 \sqrt{\tfrac{1 + \rho^2 / 2}{n - 3}}\Big)$$
 
     Spearman's rank correlation is Pearson's of the ranks, in [-1, 1]; equal numbers share their
-    mean rank, also those that differ by rounding. The interval treats the n things as independent
-    draws.
+    mean rank. The interval treats the n things as independent draws.
 
     Reference: The Proof and Measurement of Association between Two Things (Spearman, 1904),
         https://doi.org/10.2307/1412159; Sample Size Requirements for Estimating Pearson, Kendall
@@ -243,7 +324,7 @@ def correlated(
     from scipy.stats import norm, rankdata
 
     known = ~(np.isnan(one) | np.isnan(other))
-    x, y = (rankdata(levels(each[known])) if ranks else each[known] for each in (one, other))
+    x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
     num = int(known.sum())
     if num < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Estimate(np.nan, np.nan, np.nan, num)
@@ -272,7 +353,6 @@ def rank_correlations(
 FEWEST = 4
 """Least number of estimates that are shrunken; the spread of fewer is not known."""
 _STEPS = 60
-_LEAST = 1e-12
 
 
 def shrunken(

@@ -22,6 +22,7 @@ from headcount.models import Loaded
 from headcount.reports import document_of
 from headcount.results import DENSE, NEEDLES, NEXT, RANDOM
 from headcount.skills import needles as skills
+from headcount.statistics import wilson_interval
 from tests import saved, tiny
 from tests.textbook import streaming
 
@@ -174,45 +175,69 @@ def test_a_needle_is_found_if_every_token_is_the_likeliest(loaded: Loaded) -> No
 
 def test_differences_are_paired_and_intervals_over_texts() -> None:
     needle, choice = (Question(kind, 9, (1,), ((2,),)) for kind in ("dog", NEXT))
-    texts = [AskedText((0,) * length, (needle, needle, choice)) for length in (9, 9, 11, 11)]
+    texts = [AskedText((0,) * length, (needle, needle, choice)) for length in (9,) * 4 + (11,) * 4]
     random = np.random.default_rng(0)
 
     def drawn() -> Answered:
-        right = tuple(map(bool, random.integers(2, size=12)))
-        return Answered(right, tuple(random.random(12).tolist()))
+        right = tuple(map(bool, random.integers(2, size=24)))
+        return Answered(right, tuple(random.random(24).tolist()))
 
-    found = {DENSE: [drawn()], "both": [drawn()], RANDOM: [drawn(), drawn()]}
+    found = {DENSE: [drawn()], "both": [drawn()], RANDOM: [drawn() for _ in range(5)]}
     rows = {(row.plan, row.kind, row.length): row for row in judged(texts, found)}
     assert len(rows) == 3 * 2 * 3
     right = {name: np.mean([each.right for each in all_], axis=0) for name, all_ in found.items()}
-    needles_SQ = {name: each.reshape(4, 3)[:, :2] for name, each in right.items()}
+    needles_SQ = {name: each.reshape(8, 3)[:, :2] for name, each in right.items()}
     row = rows["both", NEEDLES, None]
-    assert row.right == pytest.approx(needles_SQ["both"].mean()) and row.questions == 8
+    assert row.right == pytest.approx(needles_SQ["both"].mean()) and row.questions == 16
     assert row.loss == pytest.approx(
-        np.reshape(found["both"][0].losses, (4, 3))[:, :2].mean(), abs=1e-6
+        np.reshape(found["both"][0].losses, (8, 3))[:, :2].mean(), abs=1e-6
     )
     for other, mean, low, high in (
         (DENSE, row.against_dense, row.against_dense_low, row.against_dense_high),
         (RANDOM, row.against_random, row.against_random_low, row.against_random_high),
     ):
         by_text = (needles_SQ["both"] - needles_SQ[other]).mean(1)
-        expected = stats.t.interval(0.95, 3, by_text.mean(), stats.sem(by_text))
+        reach = stats.t.ppf(0.975, 7) * stats.sem(by_text)
+        drawn = [np.reshape(each.right, (8, 3))[:, :2].mean() for each in found[other]]
+        if len(drawn) > 1:
+            reach = np.hypot(reach, stats.t.ppf(0.975, len(drawn) - 1) * stats.sem(drawn))
         assert mean == pytest.approx(by_text.mean())
-        bounds = np.clip(expected, -1, 1)
-        np.testing.assert_allclose((low, high), bounds, atol=0.05)
+        bounds = np.clip((mean - reach, mean + reach), -1, 1)
+        np.testing.assert_allclose((low, high), bounds, atol=0.02)
     assert (rows["both", NEXT, 9].right_low, rows["both", NEXT, 9].right_high) != (0, 0)
     assert rows[DENSE, NEXT, 9].against_dense == rows[RANDOM, NEXT, 11].against_random == 0
-    assert rows["both", NEXT, 11].right == right["both"].reshape(4, 3)[2:, 2].mean()
+    assert rows["both", NEXT, 11].right == right["both"].reshape(8, 3)[4:, 2].mean()
 
 
 def test_where_texts_are_alike_the_interval_is_over_texts() -> None:
-    """Questions about one text are not independent: 0 of 24 in 8 texts is like 0 of 8."""
+    """Questions about one text are not independent: 0 of 24 in 8 texts is worth 0 of 8."""
     texts = [AskedText((0,) * 9, (Question("dog", 9, (1,), ((2,),)),) * 3)] * 8
     for right in (False, True):
         (row,) = judged(texts, {DENSE: [Answered((right,) * 24, (0.0,) * 24)]})
-        expected = stats.binomtest(8 * right, 8).proportion_ci(method="wilson")
+        expected = wilson_interval(float(right), 8, stats.t.ppf(0.975, 7))
         assert (row.right, row.questions) == (float(right), 24)
         np.testing.assert_allclose((row.right_low, row.right_high), expected)
+
+
+def test_one_random_plan_says_nothing_about_chance() -> None:
+    """Five say as much as their spread allows: halves of one model found 0, 0, 0, 57 and 92 %."""
+    question = Question("dog", 9, (1,), ((2,),))
+    texts = [AskedText((0,) * 9, (question,) * 10)] * 8
+
+    def answers(share: float) -> Answered:
+        return Answered(
+            (True,) * round(80 * share) + (False,) * round(80 * (1 - share)), (0.0,) * 80
+        )
+
+    found = {DENSE: [answers(0.9)], "kvpress": [answers(0.75)]}
+    for shares in ((0.0,), (0.0, 0.0, 0.0, 0.57, 0.92), (0.0, 0.05, 0.02, 0.04, 0.0)):
+        rows = judged(texts, found | {RANDOM: [answers(share) for share in shares]})
+        by_plan = {row.plan: row for row in rows}
+        plan, random = by_plan["kvpress"], by_plan[RANDOM]
+        assert np.isnan(plan.against_random_low) == np.isnan(random.right_low) == (len(shares) < 2)
+        assert not np.isnan(plan.against_dense_low), "the plan itself is not drawn"
+        if len(shares) > 1:
+            assert (plan.against_random_low > 0) == (shares[-1] == 0.0)
 
 
 def test_lengths_follow_what_texts_and_model_allow(loaded: Loaded) -> None:

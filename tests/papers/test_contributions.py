@@ -231,7 +231,9 @@ def test_rows_add_up(loaded: Loaded, corpus: Corpus) -> None:
     is_bert = loaded.model.config.model_type == "bert"
     assert missing == (set() if is_bert else {"attnresln-n"})
     few, *others = table.record.warnings
-    assert few.startswith("intervals from 3 sentences are rough") and len(others) == (not is_bert)
+    assert few.startswith("intervals from 3 sentences are wide or missing") and len(others) == (
+        not is_bert
+    )
     with pytest.raises(InputError, match="Expected at least 1 resample"):
         measure_contributions(loaded, corpus, samples=0)
 

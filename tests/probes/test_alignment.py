@@ -303,7 +303,7 @@ def test_long_pairs_are_counted() -> None:
     found = align(model, corpus, gold, AlignmentOptions(samples=9)).record
     assert (found.pairs, found.too_long, found.sure) == (3, 1, 8)
     assert "tokens, left out: 1 of 4" in found.warnings[0]
-    assert "intervals from 3 pairs are rough" in found.warnings[1]
+    assert "intervals from 3 pairs are wide or missing" in found.warnings[1]
     with pytest.raises(CorpusError, match="got none that short"):
         align(model, Corpus.from_sentences([long]), gold[3:])
 

@@ -199,9 +199,8 @@ def test_the_best_head_is_chosen_on_the_other_half() -> None:
     again = select_antecedents(loaded("BertModel"), documents, SMALL)
     assert found.record.best == again.record.best and found.record.best
     for each in found.record.best:
-        assert each.low <= each.accuracy <= each.high
-    all_of_them, best = found.record.warnings[-2:]
-    assert all_of_them.startswith("intervals from 9 documents are rough")
+        assert each.low <= each.accuracy <= each.high or each.cases == 1
+    (best,) = (each for each in found.record.warnings if "wide or missing" in each)
     the_other_half = "intervals of the best heads, chosen on the other documents, from 5 documents"
     assert best.startswith(the_other_half)
     cases = {row.kind: row.cases for row in found.rows}

@@ -140,9 +140,9 @@ def test_probes_of_states_and_pairs(
         (best, 4, "random-init"),
     ]
     assert "ranks above the width of a hidden state were left out: 99" in found.record.warnings
-    few = f"intervals from {found.record.test_sentences} test sentences are rough"
+    few = f"intervals from {found.record.test_sentences} test sentences are wide"
     assert any(each.startswith(few) for each in found.record.warnings) == (
-        found.record.test_sentences < 10
+        found.record.test_sentences < 8
     )
     assert any(
         "words of 2 hidden states (0, 2) have norms of up to" in each

@@ -1,4 +1,4 @@
-"""The bootstrap's ratios equal loops over the same draws; few clusters get Student's interval."""
+"""The bootstrap's ratios equal loops over the same draws; its intervals hold the truth."""
 
 import math
 
@@ -10,7 +10,7 @@ from headcount.statistics import Bootstrap, Estimate, few_clusters, mean_interva
 from tests.textbook import statistics
 
 SENTENCES, SAMPLES, GROUPS = 17, 101, 3
-ENOUGH = 29
+MANY = 29
 
 
 def sums(sentences: int = SENTENCES) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +32,7 @@ def ends(found: Estimate) -> tuple[float, float, float]:
     return found.value, found.low, found.high
 
 
-@pytest.mark.parametrize("sentences", [4, SENTENCES, 24, ENOUGH])
+@pytest.mark.parametrize("sentences", [4, SENTENCES, 24, MANY])
 def test_ratios_are_the_textbook(sentences):
     sums_SG, cases_SG = sums(sentences + 1)
     cases_SG[-1] = sums_SG[-1] = 0  # a sentence without cases is no cluster
@@ -42,30 +42,64 @@ def test_ratios_are_the_textbook(sentences):
         expected = statistics.bootstrap([each], draws(sentences + 1))
         assert ends(one) == pytest.approx(expected, nan_ok=True)
         assert one.cases == cases_SG[:, group].sum()
-    assert math.isnan(found[2].low) and not math.isnan(found[1].low)
+    assert math.isnan(found[2].low) and math.isnan(found[1].low) == (sentences < 8)
 
 
-def test_enough_sentences_have_the_percentiles_to_the_last_bit():
-    sums_SG, cases_SG = sums(25)
-    drawn = Bootstrap(25, SAMPLES, 0)
-    found = drawn.ratios(sums_SG[:, :2], cases_SG[:, :2])
-    drawn_RN = drawn.drawn_ratios(sums_SG[:, :2], cases_SG[:, :2])
-    expected = np.quantile(drawn_RN, [0.025, 0.975], axis=0).T.tolist()
-    assert [[one.low, one.high] for one in found] == expected
-
-
-@pytest.mark.parametrize("clusters", [4, 8, 15])
-def test_intervals_of_few_clusters_hold_the_truth(clusters):
+@pytest.mark.parametrize("clusters", [8, 25, 60])
+@pytest.mark.parametrize("sizes", ["even", "uneven"])
+def test_intervals_of_numbers_hold_the_truth(clusters: int, sizes: str) -> None:
+    """Normal numbers of documents, also where these hold 1 to some 100 cases."""
     random = np.random.default_rng(clusters)
-    sums_CT = random.normal(size=(clusters, 400))
-    found = Bootstrap(clusters, 199, 0).ratios(sums_CT, np.ones_like(sums_CT))
+    cases_CT = np.ones((clusters, 400))
+    if sizes == "uneven":
+        cases_CT += random.poisson(random.lognormal(2, 1, cases_CT.shape))
+    found = Bootstrap(clusters, 299, 0).ratios(
+        cases_CT * random.normal(size=(clusters, 400)), cases_CT
+    )
     assert 0.92 < np.mean([one.low <= 0 <= one.high for one in found]) < 0.98
 
 
-def test_few_clusters_are_said():
-    assert not few_clusters(10, "document")
-    (warning,) = few_clusters(9, "document")
-    assert warning.startswith("intervals from 9 documents are rough: with fewer than 10, ")
+@pytest.mark.parametrize("clusters", [2, 4, 8, 25, 60])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_intervals_of_shares_hold_the_truth(clusters: int, share: float) -> None:
+    """Ten cases a document, which are alike to a tenth (intraclass correlation)."""
+    random = np.random.default_rng(clusters)
+    share_CT = random.beta(9 * share, 9 * (1 - share), (clusters, 400))
+    hits_CT = random.binomial(10, share_CT).astype(float)
+    found = Bootstrap(clusters, 299, 0).ratios(hits_CT, np.full_like(hits_CT, 10), shares=True)
+    assert np.mean([one.low <= share <= one.high for one in found]) > 0.925
+    assert all(0 <= one.low <= one.value <= one.high <= 1 for one in found)
+
+
+def test_the_interval_of_a_share_is_wilsons_over_its_effective_cases() -> None:
+    random = np.random.default_rng(3)
+    cases_S = random.integers(5, 30, SENTENCES).astype(float)
+    sums_S = random.binomial(cases_S.astype(int), random.beta(2, 1, SENTENCES)).astype(float)
+    drawn = Bootstrap(SENTENCES, SAMPLES, 0)
+    one = drawn.ratio(sums_S, cases_S, shares=True)
+    (drawn_R,) = drawn.drawn_ratios(sums_S[:, None], cases_S[:, None]).T
+    variance = drawn_R.var(ddof=1) * SENTENCES / (SENTENCES - 1)
+    worth = cases_S.sum() ** 2 / (cases_S**2).sum()
+    reach = stats.t.ppf(0.975, worth - 1)
+    effective = one.value * (1 - one.value) / variance
+    assert effective < cases_S.sum() / 2
+    expected = wilson_interval(one.value, effective, reach)
+    assert (one.low, one.high) == pytest.approx(expected)
+    nothing = drawn.ratio(0 * sums_S, cases_S, shares=True)
+    assert (nothing.low, nothing.high) == pytest.approx(wilson_interval(0.0, worth, reach))
+    once = drawn.ratio(np.eye(SENTENCES)[0], cases_S, shares=True)
+    assert once.high > wilson_interval(once.value, cases_S.sum(), stats.t.ppf(0.975, 2))[1] - 1e-9
+
+
+def test_too_few_clusters_have_no_interval_and_the_reason() -> None:
+    ones = np.ones(7)
+    drawn = Bootstrap(7, SAMPLES, 0)
+    assert math.isnan(drawn.ratio(np.arange(7.0), ones).low)
+    assert drawn.ratio(np.arange(7) / 7, ones, shares=True).low > 0
+    assert math.isnan(drawn.ratio(np.eye(7)[0], np.eye(7)[0], shares=True).low), "one document"
+    assert not few_clusters(8, "document")
+    (warning,) = few_clusters(7, "document")
+    assert warning.startswith("intervals from 7 documents are wide or missing: shares need 2, and ")
 
 
 def test_an_interval_within_a_range_keeps_the_number():
@@ -75,7 +109,7 @@ def test_an_interval_within_a_range_keeps_the_number():
     assert none.within(0.0, 1.0) is none
 
 
-@pytest.mark.parametrize("sentences", [SENTENCES, ENOUGH])
+@pytest.mark.parametrize("sentences", [SENTENCES, MANY])
 def test_the_mean_over_groups_is_the_textbook(sentences):
     sums_SG, cases_SG = sums(sentences)
     found = Bootstrap(sentences, SAMPLES, 0).mean_ratio(sums_SG, cases_SG)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scipy import stats
 from scipy.optimize import brentq
 
 
@@ -77,18 +78,10 @@ def p_at_least(value: float, drawn: Sequence[float]) -> float:
     return (1 + sum(each >= value for each in drawn)) / (1 + len(drawn))
 
 
-STUDENT = {3: 3.182446305284263, 16: 2.1199052992210112, 23: 2.0686576104190406}
-"""The 97.5th percentile of Student's t, by degrees of freedom, from a printed table."""
-
-
 def bootstrap(
     groups: Sequence[tuple[Sequence[float], Sequence[float]]], draws: Sequence[Sequence[int]]
 ) -> tuple[float, float, float]:
-    """The mean over groups of sum / cases, with the ends of its interval by draws of sentences.
-
-    These are the middle 95 % of the draws, or, if fewer than 25 sentences have cases, Student's
-    interval with the spread of the draws.
-    """
+    """The mean over groups of sum / cases, with Student's interval by draws of sentences."""
 
     def mean(times: Sequence[int]) -> float:
         ratios = []
@@ -98,23 +91,16 @@ def bootstrap(
                 ratios.append(sum(n * each for n, each in zip(times, sums, strict=True)) / total)
         return sum(ratios) / len(ratios) if ratios else math.nan
 
-    drawn = sorted(each for each in map(mean, draws) if not math.isnan(each))
-
-    def quantile(share: float) -> float:
-        place = share * (len(drawn) - 1)
-        below, rest = int(place), place - int(place)
-        above = min(below + 1, len(drawn) - 1)
-        return drawn[below] + rest * (drawn[above] - drawn[below])
-
+    drawn = [each for each in map(mean, draws) if not math.isnan(each)]
     value = mean([1] * len(groups[0][0]))
-    clusters = sum(any(each) for each in zip(*(cases for _, cases in groups), strict=True))
-    if clusters >= 25:
-        return value, quantile(0.025), quantile(0.975)
-    if clusters < 2:
+    sizes = [sum(each) for each in zip(*(cases for _, cases in groups), strict=True)]
+    clusters = sum(size > 0 for size in sizes)
+    if clusters < 8:
         return value, math.nan, math.nan
     its_mean = sum(drawn) / len(drawn)
     variance = sum((each - its_mean) ** 2 for each in drawn) / (len(drawn) - 1)
-    half = STUDENT[clusters - 1] * math.sqrt(variance * clusters / (clusters - 1))
+    worth = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    half = stats.t.ppf(0.975, worth - 1) * math.sqrt(variance * clusters / (clusters - 1))
     return value, value - half, value + half
 
 

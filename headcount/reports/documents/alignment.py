@@ -3,6 +3,7 @@
 from matplotlib.figure import Figure
 
 from headcount.core import Chart, Document, Table, Text, amount
+from headcount.numbers import ends
 from headcount.reports.figures.maps import share_map
 from headcount.results import Alignment, AlignmentRow
 
@@ -54,7 +55,7 @@ def _rows(found: Alignment) -> list[AlignmentRow]:
 
 def _cells(row: AlignmentRow) -> list[str]:
     scores = (row.precision, row.recall, row.accuracy)
-    interval = f"{row.aer_low:.3f} to {row.aer_high:.3f}"
+    interval = ends(row.aer_low, row.aer_high, "{:.3f}".format)
     return [
         *(row.head, row.quantity, row.direction, f"{row.aer:.3f}", interval),
         *(f"{score:.3f}" for score in scores),
@@ -69,7 +70,7 @@ def _best(found: Alignment) -> str:
     first = ranked[0]
     text = (
         f"By its weights {first.head} links words best ({first.direction}): its error rate is "
-        f"{first.aer:.3f} ({first.aer_low:.3f} to {first.aer_high:.3f})"
+        f"{first.aer:.3f} ({ends(first.aer_low, first.aer_high, '{:.3f}'.format)})"
     )
     if not ranked[1:]:
         return f"{text}."

@@ -1,9 +1,10 @@
 """What the plan of a cache shows: what is found under it, and which groups keep all tokens."""
 
 from collections.abc import Iterator
+from math import isnan
 
 from headcount.core import Document, Heading, Table, Text, amount
-from headcount.numbers import percent
+from headcount.numbers import ends, percent
 from headcount.results import (
     DENSE,
     NEEDLES,
@@ -11,6 +12,7 @@ from headcount.results import (
     GroupRow,
     JudgedRow,
     PlannedCache,
+    few_draws,
     find,
     select,
 )
@@ -33,8 +35,8 @@ def cache_document(found: PlannedCache) -> Document:
                 "kinds and in other texts than those that score groups; found if every token of "
                 "the answer is the likeliest. next sentence: the one that follows, among four, "
                 "25 % by chance. loss: of the right answer, in nats per token. Intervals are "
-                "95 %, over texts (Wilson's where all of them are alike). "
-                "Differences are paired, in percentage points."
+                "95 %, over texts, and of random plans over these as well. Differences are paired, "
+                "in percentage points."
             ),
             _answers(found, None, "What is answered under plans"),
             *(
@@ -91,7 +93,7 @@ def _verdict(found: PlannedCache) -> str:
         f"{whole} and {percent(plan.right)} under the plan, a difference in percentage points of "
         f"{_signed(plan, 'against_dense')}."
     )
-    if plan is random:
+    if plan is random or few_draws(found.record.draws):
         return under
     if plan.against_random_low > 0:
         better = "more than chance explains"
@@ -116,7 +118,7 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
                 f"{row.questions} x {row.kind}",
                 row.plan,
                 percent(row.right),
-                f"{percent(row.right_low)} to {percent(row.right_high)}",
+                ends(row.right_low, row.right_high, percent),
                 "" if row.plan == DENSE else _signed(row, "against_dense"),
                 "" if row.plan == RANDOM else _signed(row, "against_random"),
                 f"{row.loss:.2f}",
@@ -130,8 +132,8 @@ def _answers(found: PlannedCache, length: int | None, label: str = "") -> Table:
 def _signed(row: JudgedRow, name: str) -> str:
     """A difference in percentage points with its interval, which needs texts that differ."""
     mean, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    within = "in every text" if low == high else f"({low:+z.0f} to {high:+z.0f})"
-    return f"{mean:+z.0f} {within}".replace("-", "−")
+    within = " in every text" if low == high else f" ({low:+z.0f} to {high:+z.0f})"
+    return f"{mean:+z.0f}{'' if isnan(low) else within}".replace("-", "−")
 
 
 def _layers(found: PlannedCache) -> Iterator[tuple[str, str, str]]:

@@ -66,10 +66,11 @@ def coreference_document(found: Coreference) -> Document:
 
 def _cells(each: ChosenHead | CoreferenceRow) -> list[str]:
     """The cells of a head: accuracy, interval, cases and baselines."""
-    numbers = (each.nearest, each.head_match, each.rules)
+    baselines = (each.nearest, each.head_match, each.rules)
+    interval = numbers.ends(each.low, each.high, "{:.3f}".format)
     return [
-        *(each.head, each.kind, f"{each.accuracy:.3f}", f"{each.low:.3f} to {each.high:.3f}"),
-        *(f"{each.cases:,}", *(f"{number:.3f}" for number in numbers)),
+        *(each.head, each.kind, f"{each.accuracy:.3f}", interval),
+        *(f"{each.cases:,}", *(f"{number:.3f}" for number in baselines)),
     ]
 
 
@@ -80,7 +81,8 @@ def _names(best: Sequence[NameRow]) -> tuple[Block, ...]:
     headers = ("head", "pronouns", "F1", "95 %", "accuracy", "passages", "F1 of the nearest name")
     rows = (
         (
-            *(row.head, row.gender, f"{row.f1:.3f}", f"{row.low:.3f} to {row.high:.3f}"),
+            *(row.head, row.gender, f"{row.f1:.3f}"),
+            numbers.ends(row.low, row.high, "{:.3f}".format),
             *(f"{row.accuracy:.3f}", f"{row.passages:,}", f"{row.nearest:.3f}"),
         )
         for row in best
@@ -111,7 +113,7 @@ def _sentence(found: Coreference) -> str:
     said = [f"{where} {numbers.listed(names)}" for where, names in ends if names]
     return (
         f"{best.head} points at an antecedent of {100 * best.accuracy:.1f} % of the mentions "
-        f"({100 * best.low:.1f} to {100 * best.high:.1f}), "
+        f"({numbers.ends(100 * best.low, 100 * best.high, '{:.1f}'.format)}), "
         f"{' and '.join(said) or 'as often as baselines do'}."
     )
 

@@ -227,8 +227,8 @@ def faithfulness_curve(rows: Sequence[FaithfulnessRow], label: Callable[[str], s
         say(
             axes.scatter(sizes, values, s=30, alpha=0, zorder=4),
             [
-                f"{label(ranking)}, {amount(row.heads, 'head')}: {row.value:.2f} "
-                f"({row.low:.2f} to {row.high:.2f})"
+                f"{label(ranking)}, {amount(row.heads, 'head')}: "
+                f"{within(row.value, row.low, row.high)}"
                 for row in here
             ],
         )
@@ -267,8 +267,8 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
             (
                 ranking_label(area.ranking),
                 *(str(row.heads) for row in found.circuits if row.ranking == area.ranking),
-                f"{area.cpr:.2f} ({area.cpr_low:.2f} to {area.cpr_high:.2f})",
-                f"{area.cmd:.2f} ({area.cmd_low:.2f} to {area.cmd_high:.2f})",
+                within(area.cpr, area.cpr_low, area.cpr_high),
+                within(area.cmd, area.cmd_low, area.cmd_high),
             )
             for area in found.areas
         ),
@@ -289,7 +289,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
         (
             (
                 *(ranking_label(row.ranking), percent(row.level), str(row.heads)),
-                f"{row.value:.2f} ({row.low:.2f} to {row.high:.2f})",
+                within(row.value, row.low, row.high),
                 *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
                 _which(row),
             )

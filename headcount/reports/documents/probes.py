@@ -130,5 +130,5 @@ def _cells(row: ProbeRow) -> tuple[str, ...]:
         VARIANTS.get(row.variant, row.variant) + place,
         METRIC_TITLES[row.metric],
         f"{100 * row.value:.1f} %",
-        f"{100 * row.low:.1f} to {100 * row.high:.1f} %",
+        numbers.ends(100 * row.low, 100 * row.high, "{:.1f}".format) + " %",
     )

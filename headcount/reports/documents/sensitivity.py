@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import ACCENT, INK, SITES, Chart, Document, Table, Text, amount, new_figure
-from headcount.numbers import correlation, percent, significant
+from headcount.numbers import correlation, ends, percent, significant
 from headcount.reports.names import SITE_TITLES
 from headcount.results import KINDS, Sensitivity, SensitivityRow
 
@@ -71,8 +71,8 @@ def sensitivity_document(found: Sensitivity) -> Document:
                     f"{SITE_TITLES.get(each.site, each.site)}, {each.kind}: over "
                     f"{amount(each.heads, 'head')}, attention correlates with |dL/dA| as a "
                     "share of that for other tokens: "
-                    f"{correlation(each.spearman)} ({correlation(each.low)} to "
-                    f"{correlation(each.high)}, Spearman)."
+                    f"{correlation(each.spearman)} ({ends(each.low, each.high, correlation)}, "
+                    "Spearman)."
                 )
                 for each in record.no_ops
             ),

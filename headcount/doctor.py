@@ -102,17 +102,24 @@ def _attention(loaded: Loaded) -> Iterator[Finding]:
         shared = f"{num_heads} query heads share {amount(num_key_value_heads, 'key/value head')}"
         text = f"{shared}; a head is a query head"
         yield Finding("grouped queries", True, text)
-    worst = max(anatomy.differences.values())
     how = "by its own eager function" if anatomy.eager else "by headcount's own arithmetic"
     own = [layer for layer in anatomy.layers if layer.by_own_softmax]
     how = "by the model's own softmax" if len(own) == len(anatomy.layers) else how
-    stock = implementation_of(loaded.model)
+    stock, found = implementation_of(loaded.model), dict(anatomy.differences)
+    outputs = found.pop("outputs")
+    at_calls = f"every head equals a plain softmax to {max(found.values()):.1e}, " if found else ""
     yield Finding(
         "self-check",
         True,
-        f"tapped output equals the stock model's ({stock}) to {worst:.1e}, padded or not, "
-        f"weights computed {how}; gates of 0 change the output at every site",
+        f"{at_calls}tapped outputs equal the stock model's ({stock}) to {outputs:.1e}, padded or "
+        f"not, weights computed {how}; gates of 0 change the output at every site",
     )
+    if anatomy.by_outputs:
+        text = (
+            "attention can't be compared call by call with a plain softmax in "
+            f"{', '.join(anatomy.by_outputs)}: there, the model's outputs alone were compared"
+        )
+        yield Finding("compared by outputs", True, text)
 
 
 def _kernel(loaded: Loaded) -> Iterator[Finding]:

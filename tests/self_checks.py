@@ -25,11 +25,11 @@ _is_on = True
 def always() -> Iterator[None]:
     """Inside, every call of `examine` examines the model."""
     global _is_on
-    _is_on = False
+    before, _is_on = _is_on, False
     try:
         yield
     finally:
-        _is_on = True
+        _is_on = before
 
 
 def once(examine: Callable[..., Any]) -> Callable[..., Any]:

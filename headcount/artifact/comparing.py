@@ -216,10 +216,7 @@ def runner(model: PreTrainedModel) -> Run:
 
 def _at_tokens(outputs: Sequence[Tensor], sample: SampleRun) -> list[Tensor]:
     """The outputs with 0 at padding; the first output is the decoder's if there is a decoder."""
-    names = ("decoder_attention_mask", "attention_mask")
-    masks = [sample.batch[name].bool().cpu() for name in names if name in sample.batch]
-    if sample.cached:  # two tokens, then one
-        masks += [masks[0][:, -3:-1], masks[0][:, -1:]]
+    masks = [mask.cpu() for mask in sample.masks]
     return [_masked(masks, outputs[0]), *(_masked(masks[::-1], each) for each in outputs[1:])]
 
 

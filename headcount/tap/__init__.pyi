@@ -15,7 +15,6 @@ from .changes import on_gradient as on_gradient
 from .changes import product_precision as product_precision
 from .changes import replaced as replaced
 from .changes import without_cache as without_cache
-from .check import difference as difference
 from .gating import gated as gated
 from .gating import tapped as tapped
 from .given_model import AnyModel as AnyModel
@@ -51,6 +50,10 @@ from .placement import own_tensors as own_tensors
 from .placement import weight_away as weight_away
 from .placement import weight_of as weight_of
 from .placement import weights_of as weights_of
+from .rounding import SPREADS as SPREADS
+from .rounding import TOLERANCE as TOLERANCE
+from .rounding import difference as difference
+from .rounding import head_limit as head_limit
 from .sample_inputs import ERRORS as ERRORS
 from .sample_inputs import SampleRun as SampleRun
 from .sample_inputs import outputs as outputs
@@ -59,7 +62,6 @@ from .sample_inputs import run_tiny as run_tiny
 from .sample_inputs import runs_whole as runs_whole
 from .sample_inputs import sample_runs as sample_runs
 from .sample_inputs import tiny_inputs as tiny_inputs
-from .selfcheck import TOLERANCE as TOLERANCE
 from .selfcheck import examine as examine
 from .selfcheck import examined as examined
 from .states import StateId as StateId

@@ -125,7 +125,12 @@ class Anatomy:
     implementation: str | None = None
     """Name of the attention implementation that the model sees inside a tap; None for its own."""
     differences: dict[str, float] = field(default_factory=dict)
-    """Largest difference from the stock model in the self-check, by what was compared."""
+    """Largest differences in the self-check. `fused` and `weights`: of the tap's two ways to
+    compute attention from a plain softmax in float64, as a share of a head's norm; `outputs`: of
+    the tapped model's outputs from the stock model's, as a share of the largest."""
+    by_outputs: tuple[str, ...] = ()
+    """Paths of modules that the self-check compared by the model's outputs alone, since they take a
+    softmax of their own or call a function that can't be run beside the model."""
     unseen: tuple[str, ...] = ()
     """Paths of modules outside the model's lists of layers, such as pooling heads, whose attention
     headcount can't see. Their heads are not among `heads`."""

@@ -10,6 +10,7 @@ know it, such as a dense mask in place of a sparse one. So the name that we set 
 the model's own, and yet it is a key of its own in both registries (`_Name`).
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
+from headcount.core import ModelError
 from headcount.tap.seen_keys import interval_mask
 
 _FIELD: Final = "_attn_implementation_internal"
@@ -148,6 +150,35 @@ def plain_attention(call: Call) -> Tensor:
     names = ("scaling", "position_bias")
     known = {name: each for name, each in call.kwargs.items() if name in names}
     return sdpa_attention_forward(*call.tensors, is_causal=False, **known)[0]
+
+
+def stock_function(module: nn.Module, name: str) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """The attention function that a module calls by a name: that of its file, or of transformers.
+
+    Raises:
+        ModelError: If the name is "eager" and there is no eager function in the module's file.
+    """
+    for base in type(module).__mro__:
+        for each in vars(sys.modules[base.__module__]).values():
+            if isinstance(each, AttentionInterface) and name in each._local_mapping:
+                return each[name]
+    return eager_function(module) if name == "eager" else AttentionInterface._global_mapping[name]
+
+
+def eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention function in the file of a module's class, or of one it derives from.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    for base in type(module).__mro__:
+        found = vars(sys.modules[base.__module__]).get("eager_attention_forward")
+        if found is not None:
+            return found
+    raise ModelError(
+        f"Expected an eager_attention_forward beside {type(module).__name__}, whose weights "
+        "headcount can't compute itself, but there is none."
+    )
 
 
 def implementation_of(module: nn.Module) -> str | None:

@@ -3,17 +3,15 @@ r"""Attention weights, computed a block at a time: rows of the batch, heads and 
 $$A_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{mask})$$
 """
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers.integrations.sdpa_attention import repeat_kv
 
-from headcount.core import ModelError
-from headcount.tap.attention_interface import Call
+from headcount.tap.attention_interface import Call, eager_function
 from headcount.tap.seen_keys import STRIPS, IntervalMask, MaskFacts, additive
 
 Cut = tuple[slice, slice, slice]
@@ -128,18 +126,6 @@ def blocks(call: AttentionCall, size: int, whole_heads: bool) -> Iterator[Cut]:
                     slice(head, head + heads),
                     slice(query, query + queries),
                 )
-
-
-def eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The eager attention function in the file of a module's class, or of one it derives from."""
-    for base in type(module).__mro__:
-        found = vars(sys.modules[base.__module__]).get("eager_attention_forward")
-        if found is not None:
-            return found
-    raise ModelError(
-        f"Expected an eager_attention_forward beside {type(module).__name__}, whose weights "
-        "headcount can't compute itself, but there is none."
-    )
 
 
 def cut(

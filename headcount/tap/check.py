@@ -1,6 +1,10 @@
 """Checks: sample runs in which the tapped model must equal the stock model."""
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from typing import final
 
 import torch
@@ -11,13 +15,16 @@ from headcount.tap.anatomy import Anatomy
 from headcount.tap.attention_interface import (
     Call,
     dispatching,
+    eager_function,
     implementation_of,
     plain_attention,
 )
-from headcount.tap.attention_weights import eager_function
 from headcount.tap.listener import Listener
+from headcount.tap.rounding import ROOM, SPREADS, difference
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
+
+Outputs = list[Tensor]
 
 
 @final
@@ -28,28 +35,53 @@ class Check:
         self.model, self.sample = model, sample
         self.stock = self.run()
 
-    def run(self) -> list[Tensor]:
+    def run(self) -> Outputs:
         """The model's outputs as it is now."""
         return self.sample.outputs(self.model)
 
-    def tapped_difference(self, anatomy: Anatomy, listener: Listener | None) -> float:
-        """The largest difference that a tap makes, as a share of the largest output.
+    def tapped(self, anatomy: Anatomy, listener: Listener | None) -> Outputs | None:
+        """The tapped model's outputs; None if its own eager function can't take its format."""
+        try:
+            with Tap(self.model, anatomy, listener):
+                return self.run()
+        except ERRORS:
+            if anatomy.eager:  # eager functions of some models can't take half precision
+                return None
+            raise
+
+    def difference(self, found: Outputs | None, anatomy: Anatomy) -> float:
+        """The largest difference from the stock model, as a share of the largest output.
 
         Where padding can see nothing, nobody reads what comes out, and two ways to compute it may
         differ: scores of minus infinity are rounded in half precision, and sdpa returns zeros where
         eager attention returns a mean. There, only the outputs of visible tokens are compared.
         """
-        try:
-            with Tap(self.model, anatomy, listener):
-                found = self.run()
-        except ERRORS:
-            if anatomy.eager:  # eager functions of some models can't take half precision
-                return torch.inf
-            raise
-        is_half = self.model.dtype in (torch.float16, torch.bfloat16)
-        if is_half or anatomy.implementation is not None:
-            return self.visible_difference(found, self.stock)
-        return difference(found, self.stock)
+        if found is None:
+            return torch.inf
+        return max(difference(*pair) for pair in self._parts(found, anatomy))
+
+    def is_equal(self, found: Outputs | None, anatomy: Anatomy, limit: float) -> bool:
+        """Whether outputs equal the stock model's, up to a limit or to rounding.
+
+        Rounding is what the stock model itself differs by, at tokens and at padding each, when it
+        computes the same in another order.
+
+        Args:
+            found: Outputs of the tapped model; None if it does not run.
+            anatomy: The anatomy of the tap.
+            limit: Largest difference that needs no measure of rounding.
+        """
+        if found is None:
+            return False
+        for number, (ours, stock) in enumerate(self._parts(found, anatomy)):
+            apart = difference(ours, stock)
+            if apart > limit and not apart <= self._rounding(number):
+                return False
+        return True
+
+    def _rounding(self, number: int) -> float:
+        """Largest difference at tokens (0) or at padding (1) that can be rounding."""
+        return min(SPREADS * self.spreads[number], 10 * ROOM[self.model.dtype])
 
     def unrest(self) -> float:
         """How far two runs of the stock model are apart: above 0 if it draws random numbers."""
@@ -58,45 +90,78 @@ class Check:
     def rounding(self) -> float:
         """How far transformers' own eager attention and sdpa are apart at visible tokens.
 
-        Deep models amplify rounding, so that two right ways to compute attention differ by more
-        than elsewhere. It is 0 if the model does not run in both, or uses another implementation.
+        It is 0 if the model does not run in both, or uses another implementation.
         """
-        others = {"eager": ("sdpa", plain_attention), "sdpa": ("eager", _by_eager)}
+        with suppress(*ERRORS):
+            return difference(*self._at_tokens(self._otherwise(), self.stock))
+        return 0.0
+
+    @cached_property
+    def spreads(self) -> tuple[float, float]:
+        """How far the stock model's own outputs are apart, at tokens and at padding.
+
+        The same is computed by its other implementation (eager for sdpa), and row by row. What does
+        not run is left out.
+        """
+        spreads = [0.0, 0.0]
+        for run in (self._otherwise, self._row_by_row):
+            with suppress(*ERRORS):
+                found = run()
+                for number, pair in enumerate(self._at_both(found, self.stock)):
+                    apart = difference(*pair)  # infinite where rows were not the first axis
+                    spreads[number] = max(spreads[number], apart if math.isfinite(apart) else 0.0)
+        return spreads[0], spreads[1]
+
+    def _otherwise(self) -> Outputs:
+        """The outputs with eager attention for sdpa, or with sdpa for eager attention."""
+        others: dict[str | None, tuple[str, Callable[[Call], Tensor]]] = {
+            "eager": ("sdpa", plain_attention),
+            "sdpa": ("eager", _by_eager),
+        }
         own = implementation_of(self.model)
         if own not in others:
-            return 0.0
+            return self.stock
         other, attend = others[own]
-        try:
-            with dispatching(self.model, attend, other):
-                return self.visible_difference(self.run(), self.stock)
-        except ERRORS:
-            return 0.0
+        with dispatching(self.model, attend, other):
+            return self.run()
 
-    def visible_difference(self, found: list[Tensor], others: list[Tensor]) -> float:
-        """How far the outputs of two runs are apart at visible tokens."""
-        return difference([*map(self._visible, found)], [*map(self._visible, others)])
+    def _row_by_row(self) -> Outputs:
+        """The outputs of single rows, put together."""
+        batch = self.sample.batch
+        num_rows = len(next(iter(batch.values())))
+        rows = [
+            replace(self.sample, batch={name: each[row : row + 1] for name, each in batch.items()})
+            for row in range(num_rows)
+        ]
+        found = [row.outputs(self.model) for row in rows]
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+    def _parts(self, found: Outputs, anatomy: Anatomy) -> Iterator[tuple[Outputs, Outputs]]:
+        """The outputs to compare: at tokens and, where padding has outputs, at padding."""
+        is_half = self.model.dtype in (torch.float16, torch.bfloat16)
+        if is_half or anatomy.implementation is not None:
+            yield self._at_tokens(found, self.stock)
+        else:
+            yield from self._at_both(found, self.stock)
+
+    def _at_tokens(self, found: Outputs, others: Outputs) -> tuple[Outputs, Outputs]:
+        """The outputs of two runs with zeros at padding."""
+        return [*map(self._visible, found)], [*map(self._visible, others)]
+
+    def _at_both(self, found: Outputs, others: Outputs) -> Iterator[tuple[Outputs, Outputs]]:
+        """The outputs at tokens, and those that are left at padding."""
+        shown, stock = self._at_tokens(found, others)
+        yield shown, stock
+        if [each.shape for each in found] == [each.shape for each in others]:
+            hidden = [a - b for a, b in zip(found, shown, strict=True)]
+            yield hidden, [a - b for a, b in zip(others, stock, strict=True)]
 
     def _visible(self, output: Tensor) -> Tensor:
         """An output with zeros at padded positions."""
-        for name, mask in self.sample.batch.items():
-            if name.endswith("attention_mask") and output.shape[:2] == mask.shape:
-                return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)) != 0, 0)
+        for mask in self.sample.masks:
+            if output.shape[:2] == mask.shape:
+                return output.where(mask.reshape(*mask.shape, *[1] * (output.ndim - 2)), 0)
         return output
-
-
-def difference(ours: list[Tensor], stock: list[Tensor]) -> float:
-    """Largest difference, as a share of the largest output (or of 1 if that is larger).
-
-    It is infinite where the outputs are not of the same sizes.
-    """
-    if [each.shape for each in ours] != [each.shape for each in stock]:
-        return math.inf
-    largest = max([1.0] + [tensor.abs().nan_to_num().max().item() for tensor in stock])
-    apart = [
-        (a - b).abs().nan_to_num(nan=torch.inf).max().item()
-        for a, b in zip(ours, stock, strict=True)
-    ]
-    return max(apart) / largest
 
 
 def _by_eager(call: Call) -> Tensor:

@@ -352,6 +352,18 @@ class SampleRun:
         """Every floating-point tensor that the model returns for the batch."""
         return self._steps(model) if self.cached else outputs(run_tiny(model, self.batch))
 
+    @property
+    def masks(self) -> list[Tensor]:
+        """Which tokens are no padding, the decoder's first; with a cache also those of its steps.
+
+        [row, token] each.
+        """
+        names = ("decoder_attention_mask", "attention_mask")
+        masks = [self.batch[name].bool() for name in names if name in self.batch]
+        if self.cached:  # two tokens, then one
+            masks += [masks[0][:, -3:-1], masks[0][:, -1:]]
+        return masks
+
     def cache(self, model: PreTrainedModel) -> Any:
         """The cache that a model returns for the batch."""
         output: Any = model(**self.batch, use_cache=True)

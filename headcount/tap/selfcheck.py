@@ -1,10 +1,12 @@
 """The self-check: before a model is tapped, it verifies that the tap changes nothing.
 
 On random batches with padding on either side, without padding, without a mask and with a cache, the
-tapped model's output must equal the stock model's (float32: to 1e-5 of the largest output). Gates
-of 0 must change it, and must equal zeros in what enters the output projections. A model that fails
-is refused with the reason. Scores that are blocked must get no weight, with the same outputs
-whether somebody listens or not; where that fails, only blocking is refused.
+stock attention function, the tap's own arithmetic and a plain softmax in float64 must agree at each
+call, head by head (`attention_check`). The tapped model's outputs must then equal the stock model's
+with room for rounding, so that every call was seen and used. Where calls can't be compared, outputs
+alone are. Gates of 0 must change the output, and must be zeros in what enters the output
+projections. A model that fails is refused with the reason. Scores that are blocked must get no
+weight, whether somebody listens or not; where that fails, only blocking is refused.
 """
 
 import warnings
@@ -19,13 +21,15 @@ from transformers import PreTrainedModel
 
 from headcount.core import Head, LayerId, ModelError, amount
 from headcount.tap.anatomy import Anatomy, AttentionLayer
-from headcount.tap.attention_interface import implementation_of
+from headcount.tap.arithmetic import with_arithmetic
+from headcount.tap.attention_check import AttentionCheck
 from headcount.tap.changes import evaluating, exact_products
-from headcount.tap.check import Check, difference
+from headcount.tap.check import Check
 from headcount.tap.discovery import discover
 from headcount.tap.given_model import AnyModel, Holder, check_is_model, model_of
-from headcount.tap.listener import Block, FunctionListener
+from headcount.tap.listener import Block
 from headcount.tap.placement import input_device, named_weights
+from headcount.tap.rounding import difference
 from headcount.tap.sample_inputs import ERRORS, sample_runs
 from headcount.tap.states import heard
 from headcount.tap.tap import Tap
@@ -82,18 +86,6 @@ class _FirstBroken:
             self.num_broken, self.num_heads = int(self._is_broken_H.sum()), layer.num_heads
 
 
-TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
-"""Largest allowed difference, as a share of the largest output (or of 1 if that is larger)."""
-
-_TAPPED_TOLERANCE = TOLERANCE | {torch.float16: 2.5e-2}
-"""The same for a tapped model, whose weights are computed in float32 where the stock model rounds
-every step to half precision."""
-
-_LARGEST_ROUNDING = 1e-4
-"""Largest difference that may be rounding, where transformers' own two implementations differ by
-half as much."""
-
-
 def examined(model: AnyModel, anatomy: Anatomy | None = None) -> tuple[PreTrainedModel, Anatomy]:
     """A model, whoever holds it, with its anatomy, which is found now if it is not known."""
     return model_of(model), anatomy or examine(model)
@@ -134,9 +126,9 @@ def examine(model: AnyModel, inputs: Mapping[str, Tensor] | None = None) -> Anat
         for check in checks.values():
             if not all(tensor.isfinite().all() for tensor in check.stock):
                 check_finite(model, anatomy, check)
-        anatomy = _with_arithmetic(model, anatomy, checks)
+        anatomy, tapped = with_arithmetic(model, anatomy, checks)
         check = next(iter(checks.values()))
-        _check_gates(model, anatomy, check)
+        _check_gates(model, anatomy, check, tapped)
         anatomy = replace(anatomy, can_block=_can_block(model, anatomy, check))
     if anatomy.unseen:
         warnings.warn(
@@ -190,96 +182,22 @@ def _keeping_modules(model: PreTrainedModel) -> Iterator[None]:
         )
 
 
-def _with_arithmetic(
-    model: PreTrainedModel, anatomy: Anatomy, checks: Mapping[str, Check]
-) -> Anatomy:
-    """The anatomy with the first arithmetic under which the tapped model equals the stock model."""
-    tolerance, largest = _TAPPED_TOLERANCE[model.dtype], list[tuple[float, str]]()
-    for eager in (False, True):
-        candidate, totals = replace(anatomy, eager=eager), _Totals(TOLERANCE[model.dtype])
-        found = {
-            name: {
-                where: check.tapped_difference(candidate, listener)
-                for where, check in checks.items()
-            }
-            for name, listener in (
-                ("fused", None),
-                ("weights", FunctionListener(totals.add)),
-            )
-        }
-        differences = {name: max(each.values()) for name, each in found.items()}
-        if tolerance < max(differences.values()) <= _LARGEST_ROUNDING:
-            rounding = max(check.rounding() for check in checks.values())
-            tolerance = max(tolerance, min(2 * rounding, _LARGEST_ROUNDING))
-        if max(differences.values()) <= tolerance:
-            layers = tuple(
-                replace(layer, has_learned_sink=totals.lack(layer)) for layer in anatomy.layers
-            )
-            return replace(candidate, layers=layers, differences=differences)
-        largest.append(
-            max((value, where) for each in found.values() for where, value in each.items())
-        )
-    for path, layers in anatomy.by_module().items():
-        if len({layer.site for layer in layers}) > 1:
-            raise ModelError(
-                f"Expected an encoder and a decoder with attention of their own, but those of "
-                f"{type(model).__name__} share {path}, and the tapped model differs by "
-                f"{largest[0][0]:.2g} {largest[0][1]}. The module can't know its side."
-            )
-    check = checks[largest[0][1]]
-    unrest, apart = check.unrest(), check.rounding()
-    if unrest > tolerance:
-        reason = (
-            f"The stock model's own outputs of two runs on the same inputs differ by {unrest:.2g}: "
-            "it draws random numbers in evaluation, so nothing can be compared. Set what makes it "
-            "draw (a mask ratio, a number of samples) to 0, or load a class without it."
-        )
-    elif apart > tolerance and implementation_of(model) == "sdpa":
-        reason = (
-            f"transformers' own sdpa and eager attention of this model differ by {apart:.2g} "
-            "there, and sdpa shows no weights. Load the model with attn_implementation='eager', "
-            "and use it in Python."
-        )
-    else:
-        reason = (
-            "Its attention does something that the attention function is not informed of, so the "
-            "model is refused."
-        )
-    raise ModelError(
-        f"Expected the tapped {type(model).__name__} to equal the stock model to {tolerance:g}, "
-        f"but it differs by {largest[0][0]:.2g} {largest[0][1]} (and by {largest[1][0]:.2g} with "
-        f"the model's own eager attention). {reason}"
-    )
+def _check_gates(
+    model: PreTrainedModel, anatomy: Anatomy, check: Check, tapped: list[Tensor]
+) -> None:
+    """Check that gates of 0 change outputs, and are zeros in what the projections receive.
 
-
-@final
-class _Totals:
-    """Remembers in which layers the weights of a query add up to less or to more than 1."""
-
-    def __init__(self, tolerance: float) -> None:
-        self.tolerance = tolerance
-        self._less, self._more = set[AttentionLayer](), set[AttentionLayer]()
-
-    def add(self, block: Block) -> None:
-        """Add the weights of a block; padding that sees no key may have weights of 0."""
-        total_BHQ = block.weights_BHQK.sum(-1)
-        if ((total_BHQ > 0) & (total_BHQ < 1 - self.tolerance)).any():
-            self._less.add(block.layer)
-        if (total_BHQ > 1 + self.tolerance).any():
-            self._more.add(block.layer)
-
-    def lack(self, layer: AttentionLayer) -> bool:
-        """Whether the layer's weights add up to less than 1, and never to more."""
-        return layer in self._less - self._more
-
-
-def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None:
-    """Check that gates of 0 change outputs, and are zeros in what the projections receive."""
+    Args:
+        model: The model.
+        anatomy: Its attention layers.
+        check: A run.
+        tapped: The outputs of this run under fused attention, with open gates.
+    """
     for site in dict.fromkeys(layer.site for layer in anatomy.layers):
         layers = [layer for layer in anatomy.layers if layer.site == site]
         with Tap(model, anatomy, gates={each.layer_id: _zeros(model, each) for each in layers}):
             gated_outputs = check.run()
-        if difference(gated_outputs, check.stock) == 0:
+        if difference(gated_outputs, tapped) == 0:
             raise ModelError(
                 f"Expected gates of 0 on every head of {site} to change {type(model).__name__}'s "
                 "output, but they did not. What its attention function returns is not used, so "
@@ -287,47 +205,41 @@ def _check_gates(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> None
             )
     projected = [each for each in anatomy.layers if each.output is not None]
     gates = {each.layer_id: _zeros(model, each, step=2) for each in projected}
-    with Tap(model, anatomy, gates=gates):
-        gated_outputs = check.run()
+    returned, wrong = dict[LayerId, Tensor](), list[str]()
 
-    def zero(layer: AttentionLayer, output_BQHD: Tensor) -> Tensor | None:
-        gate_H = gates.get(layer.layer_id)
-        return None if gate_H is None else output_BQHD * gate_H[:, None].to(output_BQHD)
+    def leave(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        returned[layer.layer_id] = output_BQHD
 
-    with Tap(model, anatomy), heard(model, anatomy, head_outputs=zero):
-        zeroed_outputs = check.run()
-    if (apart := difference(gated_outputs, zeroed_outputs)) > _TAPPED_TOLERANCE[model.dtype]:
+    def arrive(layer: AttentionLayer, output_BQHD: Tensor) -> None:
+        left_BQHD = returned.pop(layer.layer_id, None)
+        gate = gates.get(layer.layer_id)
+        if gate is None or left_BQHD is None:
+            return
+        closed = (gate == 0).nonzero().flatten().to(output_BQHD.device)
+        is_same = torch.equal(left_BQHD.reshape(output_BQHD.shape), output_BQHD)
+        if not is_same or output_BQHD[:, :, closed].any():
+            wrong.append(layer.module)
+
+    tap = Tap(model, anatomy, gates=gates)
+    with tap, tap.returning(leave), heard(model, anatomy, head_outputs=arrive):
+        check.run()
+    if wrong:
         raise ModelError(
             f"Expected gates of 0 in {type(model).__name__} to equal zeros in what the output "
-            f"projections receive of those heads, but outputs differ by {apart:.2g}. What was "
-            "taken for a head is none, so the model is refused."
+            f"projections receive of those heads, but the one after {wrong[0]} receives something "
+            "else. What was taken for a head is none, so the model is refused."
         )
 
 
 def _can_block(model: PreTrainedModel, anatomy: Anatomy, check: Check) -> bool:
     """Whether every second head is kept from every second key, also where nobody listens."""
-    largest, blocked = list[Tensor](), dict[LayerId, Tensor]()
-
-    def block_odd_keys(block: Block) -> None:
-        if not block.layer.by_own_softmax:
-            shape = (1, block.layer.num_heads, 1, block.weights_BHQK.shape[-1])
-            blocked[block.layer.layer_id] = odd = block.weights_BHQK.new_zeros(shape).bool()
-            odd[:, ::2, :, 1::2] = True
-
-    def keep_largest(block: Block) -> None:
-        if (odd := blocked.get(block.layer.layer_id)) is not None:
-            largest.append((block.weights_BHQK * odd[:, block.heads]).amax())
-
-    with Tap(model, anatomy, FunctionListener(block_odd_keys)):
-        check.run()
+    attention = AttentionCheck(model, anatomy, is_blocking=True)
     try:
-        with Tap(model, anatomy, FunctionListener(keep_largest), blocked=blocked):
-            heard_outputs = check.run()
-        with Tap(model, anatomy, blocked=blocked):
-            apart = check.visible_difference(heard_outputs, check.run())
+        with attention.checking():
+            check.run()
     except ERRORS:  # an eager function of the model's own takes masks of one head only
         return False
-    return not any(largest) and apart <= _TAPPED_TOLERANCE[model.dtype]
+    return not attention.reached and attention.fault is None
 
 
 def _zeros(model: PreTrainedModel, layer: AttentionLayer, step: int = 1) -> Tensor:

@@ -169,17 +169,25 @@ class Tap:
         if (blocked := self._blocking(layer)) is not None:
             seen, empty = narrowed(mask, blocked.to(call.query.device), call.query, call.key)
             call = replace(call, mask=seen)
-        fused = not self.anatomy.eager and call.kwargs.get("softcap") is None
-        if self.listener is None and fused:
-            kwargs: dict[str, Any] = call.kwargs | {"is_causal": False}  # masks are explicit
-            output, _ = sdpa_attention_forward(*call.tensors, **kwargs)
-            if empty is not None:
-                output = output.masked_fill(empty.transpose(1, 2), 0)
-        else:
-            facts = self._masks.facts(call.mask)
-            output = self._listen(layer, AttentionCall(call, facts, empty, self.anatomy.eager))
+        output = self.attended(layer, call, empty)
         output = self._heard(layer, self._gated(layer, output, call.value, mask))
         return output if group is None else group.own(output, 2)
+
+    def attended(self, layer: AttentionLayer, call: Call, empty: Tensor | None = None) -> Tensor:
+        """The heads' outputs for one call, [batch, query, head, dim], before gates.
+
+        Args:
+            layer: the layer that calls.
+            call: the call, with an explicit mask; what is blocked is already masked.
+            empty: queries [row, head, query, 1] from which all keys are blocked; None for none.
+        """
+        fused = not self.anatomy.eager and call.kwargs.get("softcap") is None
+        if self.listener is not None or not fused:
+            facts = self._masks.facts(call.mask)
+            return self._listen(layer, AttentionCall(call, facts, empty, self.anatomy.eager))
+        kwargs: dict[str, Any] = call.kwargs | {"is_causal": False}  # masks are explicit
+        output, _ = sdpa_attention_forward(*call.tensors, **kwargs)
+        return output if empty is None else output.masked_fill(empty.transpose(1, 2), 0)
 
     def _sees_all(self) -> bool:
         """Whether more is done in this tap, or one outside it, than to gate each head."""

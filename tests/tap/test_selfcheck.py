@@ -8,7 +8,8 @@ import pytest
 import torch
 import transformers as hf
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.models.gpt_oss import modeling_gpt_oss
 
 from headcount.artifact.comparing import runner
@@ -41,7 +42,9 @@ def test_finds_the_heads_that_output_attentions_has(name: str):
     assert dict(anatomy.heads.counts) == counts
     assert not anatomy.eager
     assert not any(layer.has_learned_sink for layer in anatomy.layers)
-    assert anatomy.differences.keys() == {"fused", "weights"}
+    own = {layer.module for layer in anatomy.layers if layer.by_own_softmax}
+    assert {*anatomy.by_outputs} == own
+    assert anatomy.differences.keys() == {"outputs"} | (set() if own else {"fused", "weights"})
     assert max(anatomy.differences.values()) <= 1e-5
 
 
@@ -350,7 +353,7 @@ def test_a_model_that_draws_in_evaluation_is_refused_with_that_reason():
 
 
 def test_rounding_that_a_deep_model_amplifies_is_no_difference():
-    """Transformers' eager attention and sdpa differ as much from each other there."""
+    """At each call, attention is equal; the model's outputs are not."""
     config = hf.LlamaConfig(**tiny.GROUPED)
     config.num_hidden_layers = 30
     model = tiny.seeded(hf.LlamaForCausalLM(config))
@@ -358,18 +361,37 @@ def test_rounding_that_a_deep_model_amplifies_is_no_difference():
         for name, parameter in model.named_parameters():
             if parameter.ndim > 1 and "layers" in name:
                 parameter.mul_(1.5)
-    assert 1e-5 < examine(model).differences["weights"] <= 1e-4
+    found = examine(model).differences
+    assert found["weights"] < 1e-5 < found["outputs"]
 
 
 def test_refuses_a_shallow_model_that_differs_by_more_than_rounding():
     model = tiny.MODELS["bert"]()
     AttentionInterface.register("test_larger", _larger)
+    AttentionMaskInterface.register("test_larger", sdpa_mask)
     try:
         model.set_attn_implementation("test_larger")
-        with pytest.raises(ModelError, match=r"to equal the stock model to 1e-05, but it differs"):
+        with pytest.raises(
+            ModelError, match=r"stock attention function differs from .* by 0\.0001"
+        ):
             examine(model)
     finally:
         AttentionInterface._global_mapping.pop("test_larger")
+        AttentionMaskInterface._global_mapping.pop("test_larger")
+
+
+def test_masks_of_another_form_are_compared_by_outputs_alone():
+    """A function that takes the masks of eager attention can't be given those of sdpa."""
+    model = tiny.MODELS["bert"]()
+    AttentionInterface.register("test_added", _larger)
+    AttentionMaskInterface.register("test_added", eager_mask)
+    try:
+        model.set_attn_implementation("test_added")
+        with pytest.raises(ModelError, match=r"but its outputs differ by .* \(limit 1e-05\)"):
+            examine(model)
+    finally:
+        AttentionInterface._global_mapping.pop("test_added")
+        AttentionMaskInterface._global_mapping.pop("test_added")
 
 
 def _larger(module: nn.Module, *states: Any, **kwargs: Any) -> tuple[Tensor, None]:

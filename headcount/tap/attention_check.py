@@ -1,0 +1,426 @@
+r"""Attention check: at each call, stock function, tap and a plain softmax agree, head by head.
+
+$$o_h = \mathrm{softmax}(s\,Q_h K_h^\top + \text{bias} + \text{mask})\, V_h$$
+
+The same queries, keys, values, mask and scale go to all of them, in float64 and in the model's own
+number format, before the output projection. So no layer amplifies what another one rounded, and
+the model's outputs need not be compared to the last digits. Limits are in `rounding`.
+
+Where the plain softmax is not what a model computes (learned sinks), the model's own eager function
+takes its place, in float64. No more than one layer's attention is in memory.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+from transformers import AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import repeat_kv
+from transformers.masking_utils import sdpa_mask
+
+from headcount.core import Head, ModelError, reason
+from headcount.tap.anatomy import Anatomy, AttentionLayer, CallOrder
+from headcount.tap.attention_interface import (
+    Call,
+    dispatching,
+    eager_function,
+    implementation_of,
+    plain_attention,
+    stock_function,
+)
+from headcount.tap.blocking import narrowed
+from headcount.tap.listener import Block, FunctionListener
+from headcount.tap.rounding import head_limit
+from headcount.tap.sample_inputs import ERRORS
+from headcount.tap.tap import Tap
+from headcount.tap.tensor_parallel import head_group
+
+CHUNK = 2**22
+"""Number of float64 weights of a layer that are in memory at a time (32 MiB)."""
+
+_FUSED, _WEIGHTS, _STOCK = "fused", "weights", "stock"
+
+
+@final
+@dataclass(frozen=True)
+class Fault:
+    """A head whose output at one call is not that of the plain softmax."""
+
+    way: str
+    """What computed it: the stock function, fused attention, or computed weights."""
+    module: str
+    head: Head
+    share: float
+    """The difference, as a share of the head's norm."""
+    limit: float
+    """The limit without the room that large scores have."""
+    dtype: torch.dtype
+
+    @property
+    def sentence(self) -> str:
+        """What differs where, and by how much."""
+        way = {
+            _STOCK: "the stock attention function",
+            _FUSED: "fused attention",
+            _WEIGHTS: "attention by computed weights",
+        }[self.way]
+        dtype = str(self.dtype).removeprefix("torch.")
+        return (
+            f"{way} differs from a plain softmax by {self.share:.2g} of the norm of head "
+            f"{self.head} in {dtype} (limit {self.limit:.2g}, {self.module})"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class _Way:
+    """What one function returned for a call, and to what step it rounds scores and weights."""
+
+    name: str
+    output_BQHD: Tensor
+    limit: float
+    eps: float
+
+
+@final
+class AttentionCheck:
+    """Compares attention at every call of a model that runs inside `checking`.
+
+    Args:
+        model: The model, not tapped.
+        anatomy: Its attention layers, and which arithmetic the tap uses.
+        is_blocking: Whether every second head is kept from every second key. Then only the tap's
+            own two ways are compared, and `reached` says whether a blocked key got any weight.
+        hear: Called with every block of weights.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        anatomy: Anatomy,
+        is_blocking: bool = False,
+        hear: Callable[[Block], None] | None = None,
+    ) -> None:
+        self.model, self.anatomy, self.is_blocking = model, anatomy, is_blocking
+        self._hear = hear
+        self.differences = dict[str, float]()
+        """Largest difference of the tap from the plain softmax, as a share of a head's norm."""
+        self.fault: Fault | None = None
+        """The first head that differs."""
+        self.unfit = dict[str, str]()
+        """Paths of modules whose calls can't be compared so, and why."""
+        self.reached = False
+        self._layers = {
+            model.get_submodule(path): layers for path, layers in anatomy.by_module().items()
+        }
+        self._names = {each: implementation_of(each) for each in self._layers}
+        self._dead = {model.get_submodule(path) for path in anatomy.dead.values()}
+        self._order, self._is_split = CallOrder(model), head_group(model) is not None
+        self._stock = dict[nn.Module, Callable[[Call], Tensor]]()
+        self._odd_HK: Tensor | None = None
+        self._fused = Tap(model, anatomy)
+        self._weighing = Tap(model, anatomy, FunctionListener(self._see))
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Inside, the model computes attention by weights, as the tap does, and compares calls."""
+        with (
+            dispatching(self.model, self._attend, self.anatomy.implementation),
+            self._order.counting(),
+        ):
+            yield
+
+    def _attend(self, call: Call) -> Tensor:
+        call.kwargs.pop("output_attentions", None)
+        if call.module in self._dead:
+            return plain_attention(call)
+        layer = self._order.next(call.module, self._layers[call.module])
+        if self.is_blocking:
+            self._check_blocked(layer, call)
+            return self._fused.attended(layer, call)
+        output = self._weighing.attended(layer, call)
+        if self.fault is None:
+            try:
+                if call.module not in self._stock:
+                    self._stock[call.module] = self._stock_of(call.module)
+                self._check(layer, call, output, self._stock[call.module])
+            except (*ERRORS, ModelError) as error:
+                self.unfit.setdefault(layer.module, reason(error))
+        return output
+
+    def _stock_of(self, module: nn.Module) -> Callable[[Call], Tensor]:
+        """The function that a module calls without us, if it takes masks of the same form."""
+        name = self._names[module] or implementation_of(self.model) or "sdpa"
+        if self._is_split:
+            raise ModelError("its heads are split over processes")
+        masks = AttentionMaskInterface._global_mapping.get(name)
+        if name not in ("sdpa", "eager") and masks not in (None, sdpa_mask):
+            raise ModelError(f"{name} takes masks of a form of its own")
+        function = stock_function(module, name)
+        is_unmasked = name not in ("sdpa", "eager") and masks is None  # it never gets one
+
+        def stock(call: Call) -> Tensor:
+            if is_unmasked:
+                call = replace(call, mask=None)
+            return function(*call.tensors, **call.kwargs)[0]
+
+        return stock
+
+    def _check(
+        self, layer: AttentionLayer, call: Call, weighed: Tensor, stock: Callable[[Call], Tensor]
+    ) -> None:
+        """Compare all ways to compute a call, in float64 and in the model's own format."""
+        dtype, double = call.query.dtype, in_double(call)
+        with _Widening() as widening:
+            found = {_STOCK: stock(double)}
+            exact = _Exact.of(double, _seeing_BHQ(call), self.anatomy.eager)
+            for tap, way in ((self._fused, _FUSED), (self._weighing, _WEIGHTS)):
+                found[way] = tap.attended(layer, double)
+        limit = head_limit(torch.float64, widening.is_narrowed)
+        step = torch.finfo(torch.float32 if widening.is_narrowed else torch.float64).eps
+        ways = [_Way(way, output, limit, step) for way, output in found.items()]
+        if dtype != torch.float64:  # a model in float64 may round inside
+            eps = torch.finfo(dtype).eps
+            # headcount computes weights in float32 at least
+            wide = eps if self.anatomy.eager else torch.finfo(torch.float32).eps
+            limit = head_limit(dtype)
+            ways += [
+                _Way(_STOCK, stock(call), limit, eps),
+                _Way(_FUSED, self._fused.attended(layer, call), limit, eps),
+                _Way(_WEIGHTS, weighed, limit, wide),
+            ]
+        self._compare(layer, exact, ways, dtype)
+
+    def _compare(
+        self, layer: AttentionLayer, exact: "_Exact", ways: Sequence[_Way], dtype: torch.dtype
+    ) -> None:
+        norm_H = exact.norms(ways[0].output_BQHD)
+        for queries in exact.chunks():
+            chunk = exact.chunk(queries)
+            for way in ways:
+                apart_BHQ = chunk.apart(way.output_BQHD[:, queries])
+                share_BHQ = apart_BHQ / norm_H.clamp_min(1e-30)[:, None]
+                largest = share_BHQ.max().item()
+                is_own = way.output_BQHD.dtype == dtype
+                if is_own and way.name != _STOCK:
+                    self.differences[way.name] = max(self.differences.get(way.name, 0.0), largest)
+                if largest <= way.limit:
+                    continue
+                in_double = way.output_BQHD.dtype == torch.float64
+                moved_BHQ = chunk.moved_BHQ(in_double)
+                allowed_BHQ = way.limit * norm_H[:, None] + way.eps * moved_BHQ
+                over_BHQ = (apart_BHQ > allowed_BHQ) | apart_BHQ.isinf()
+                if self.fault is None and over_BHQ.any():
+                    share_H = share_BHQ.where(over_BHQ, 0).amax((0, 2))
+                    head = int(share_H.argmax())
+                    self.fault = Fault(
+                        way.name,
+                        layer.module,
+                        Head(layer.site, layer.layer, head),
+                        share_H[head].item(),
+                        way.limit,
+                        way.output_BQHD.dtype,
+                    )
+
+    def _check_blocked(self, layer: AttentionLayer, call: Call) -> None:
+        """Keep every second head from every second key, and compare the tap's two ways."""
+        num_heads, num_keys = call.query.shape[1], call.key.shape[2]
+        self._odd_HK = torch.zeros(num_heads, num_keys, dtype=torch.bool, device=call.query.device)
+        self._odd_HK[::2, 1::2] = True
+        mask, empty = narrowed(call.mask, self._odd_HK[None, :, None], call.query, call.key)
+        call, dtype = replace(call, mask=mask), call.query.dtype
+        eps = torch.finfo(dtype).eps
+        ways = [
+            _Way(name, tap.attended(layer, call, empty), head_limit(dtype), eps)
+            for name, tap in ((_FUSED, self._fused), (_WEIGHTS, self._weighing))
+        ]
+        exact = _Exact.of(in_double(call), ~empty[..., 0], self.anatomy.eager)
+        self._compare(layer, exact, ways, dtype)
+
+    def _see(self, block: Block) -> None:
+        if self._hear is not None:
+            self._hear(block)
+        if self.is_blocking and self._odd_HK is not None:
+            odd_HQK = self._odd_HK[block.heads, None]
+            self.reached = self.reached or bool((block.weights_BHQK * odd_HQK).any())
+
+
+@final
+@dataclass(frozen=True)
+class _Exact:
+    """The plain softmax of one call in float64, or the model's own eager attention."""
+
+    call: Call
+    key_BHKD: Tensor
+    value_BHKD: Tensor
+    is_seeing_BHQ: Tensor
+    """Whether a query sees any key; what comes out of one that does not is nobody's."""
+    eager: tuple[Tensor, Tensor] | None
+    """Output and weights of the model's own eager function; None for the plain softmax."""
+
+    @classmethod
+    def of(cls, call: Call, seeing_BHQ: Tensor, eager: bool) -> "_Exact":
+        groups = call.query.shape[1] // call.key.shape[1]
+        key, value = repeat_kv(call.key, groups), repeat_kv(call.value, groups)
+        batch, found = max(call.query.shape[0], key.shape[0]), None
+        if eager:
+            mask = None if call.mask is None else _added(call.mask)
+            own = eager_function(call.module)
+            found = own(*replace(call, mask=mask).tensors, **call.kwargs)
+        shape = (batch, *call.query.shape[1:3])
+        return cls(call, key, value, seeing_BHQ.expand(shape), found)
+
+    def norms(self, output_BQHD: Tensor) -> Tensor:
+        """The norm of every head: root mean square over the queries that see a key."""
+        squared_BHQ = output_BQHD.double().square().sum(-1).transpose(1, 2)
+        squared_BHQ = squared_BHQ.where(self.is_seeing_BHQ, 0).nan_to_num()
+        num_H = self.is_seeing_BHQ.sum((0, 2)).clamp_min(1)
+        return (squared_BHQ.sum((0, 2)) / num_H).sqrt()
+
+    def chunks(self) -> Iterator[slice]:
+        """Queries that are compared at a time."""
+        num_queries, num_keys = self.call.query.shape[2], self.key_BHKD.shape[2]
+        size = max(1, CHUNK // max(1, self.is_seeing_BHQ[..., 0].numel() * num_keys))
+        for first in range(0, num_queries, size):
+            yield slice(first, first + size)
+
+    def chunk(self, queries: slice) -> "_Chunk":
+        """What some of the queries get."""
+        call, scaling = self.call, self.call.kwargs.get("scaling")
+        query = call.query[:, :, queries] * (scaling or call.query.shape[-1] ** -0.5)
+        scores = query @ self.key_BHKD.mT
+        sizes = query.abs() @ self.key_BHKD.abs().mT
+        if (cap := call.kwargs.get("softcap")) is not None:
+            scores = (scores / cap).tanh() * cap
+        if (bias := call.kwargs.get("position_bias")) is not None:
+            bias = _of_queries(bias, queries)
+            scores, sizes = scores + bias, sizes + bias.abs()
+        if call.mask is not None:
+            scores = scores + _of_queries(_added(call.mask), queries)
+        if self.eager is None:
+            weights = scores.softmax(-1)
+            output = weights @ self.value_BHKD
+        else:
+            output = self.eager[0][:, queries].transpose(1, 2)
+            weights = self.eager[1][:, :, queries]
+        seeing_BHQ = self.is_seeing_BHQ[:, :, queries]
+        hidden = weights == 0  # whose scores may be infinite
+        sizes, scores = (each.masked_fill(hidden, 0) for each in (sizes, scores.abs()))
+        return _Chunk(weights, output, scores, sizes, self.value_BHKD, seeing_BHQ, query.shape[-1])
+
+
+@final
+@dataclass(frozen=True)
+class _Chunk:
+    """Weights and outputs of some queries, and the sizes of their scores."""
+
+    weights_BHQK: Tensor
+    output_BHQD: Tensor
+    score_BHQK: Tensor
+    """Sizes of scores."""
+    terms_BHQK: Tensor
+    """Sizes of the terms of scores, added up."""
+    value_BHKD: Tensor
+    is_seeing_BHQ: Tensor
+    head_dim: int
+    """Number of terms of a score."""
+
+    def apart(self, found_BQHD: Tensor) -> Tensor:
+        """How far outputs are from the exact ones: norms over a head's dimensions."""
+        apart_BHQ = (found_BQHD.transpose(1, 2).double() - self.output_BHQD).norm(dim=-1)
+        return apart_BHQ.nan_to_num(nan=torch.inf).where(self.is_seeing_BHQ, 0)
+
+    def moved_BHQ(self, in_double: bool) -> Tensor:
+        """How far outputs move when scores and weights are rounded to a relative step of 1.
+
+        Args:
+            in_double: Whether terms of scores are added up in float64, and only then rounded.
+        """
+        values_BHK = self.value_BHKD.norm(dim=-1)
+        distance_BHQK = torch.cdist(self.output_BHQD, self.value_BHKD)
+        size_BHQK = self.score_BHQK if in_double else self.terms_BHQK * (1 + self.head_dim**0.5 / 4)
+        moved_BHQK = size_BHQK * distance_BHQK + values_BHK[:, :, None]
+        return 4 * (self.weights_BHQK * moved_BHQK).sum(-1)
+
+
+@final
+class _Widening(TorchFunctionMode):
+    """Inside, what is computed in float64 stays in float64, also in functions that ask for float32.
+
+    Most eager functions take their softmax in float32. What still becomes narrower is noticed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_narrowed = False
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch, with float64 for the format that it is to make of float64."""
+        kwargs = kwargs or {}
+        if not any(_is_double(each) for each in (*args, *kwargs.values())):
+            return function(*args, **kwargs)
+        if function is Tensor.float:
+            return args[0]
+        args = tuple(map(_widened, args))
+        kwargs = {name: _widened(each) for name, each in kwargs.items()}
+        result = function(*args, **kwargs)
+        if isinstance(result, Tensor) and result.is_floating_point():
+            self.is_narrowed = self.is_narrowed or result.dtype != torch.float64
+        return result
+
+
+_NARROWER = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def _is_double(each: object) -> bool:
+    return isinstance(each, Tensor) and each.dtype == torch.float64
+
+
+def _widened(each: Any) -> Any:
+    """float64 for a narrower format; anything else as it is."""
+    return torch.float64 if isinstance(each, torch.dtype) and each in _NARROWER else each
+
+
+def _seeing_BHQ(call: Call) -> Tensor:
+    """Whether each query sees any key; an axis of size 1 stands for all."""
+    if call.mask is None:
+        return torch.ones(1, 1, 1, dtype=torch.bool, device=call.query.device)
+    if call.mask.dtype == torch.bool:
+        return call.mask.any(-1)
+    return (call.mask > torch.finfo(call.mask.dtype).min / 2).any(-1)
+
+
+def in_double(call: Call) -> Call:
+    """A call with its tensors in float64."""
+
+    def widened(each: Tensor) -> Tensor:
+        return each.double() if each.is_floating_point() else each
+
+    tensors = (call.query, call.key, call.value, call.mask)
+    query, key, value, mask = tree_map_only(Tensor, widened, tensors)
+    kwargs = tree_map_only(Tensor, widened, call.kwargs)
+    return Call(call.module, query, key, value, mask, kwargs)
+
+
+def _added(mask: Tensor) -> Tensor:
+    """A mask in the form that is added to scores in float64."""
+    if mask.dtype != torch.bool:
+        return mask
+    least = torch.finfo(torch.float64).min
+    return torch.zeros_like(mask, dtype=torch.float64).masked_fill(~mask, least)
+
+
+def _of_queries(bias: Tensor, queries: slice) -> Tensor:
+    """A bias of some queries; it may have size 1 along their axis."""
+    return bias if bias.shape[-2] == 1 else bias[..., queries, :]

@@ -40,6 +40,7 @@ from headcount.core import (
     Progress,
     Steps,
     amount,
+    levels,
     silent,
     silent_steps,
     spread,
@@ -252,4 +253,4 @@ def mean_ranks(*scores: Float[np.ndarray, " group"]) -> Float[np.ndarray, " grou
     """
     from scipy.stats import rankdata
 
-    return np.mean([rankdata(each) for each in scores], axis=0) / len(scores[0])
+    return np.mean([rankdata(levels(each)) for each in scores], axis=0) / len(scores[0])

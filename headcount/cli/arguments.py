@@ -19,6 +19,7 @@ from headcount.corpora import (
     is_on_hub,
     is_treebank,
     named_columns,
+    named_files,
     treebank_column,
 )
 from headcount.models import DeviceOptions, LoadOptions
@@ -189,9 +190,10 @@ class TaskArguments(TaskOptions, ModelArguments):
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
         columns, roles = named_columns(self.columns), COLUMNS[self.task]
-        check_columns(files, columns, roles, pairs)
+        named = named_files(files)
+        check_columns(named, columns, roles, pairs)
         if self.roles:
-            check_roles(self.roles, are_chats(files, columns, roles))
+            check_roles(self.roles, are_chats(named, columns, roles))
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
         """Build the task on some files, with masks drawn by a seed."""
@@ -256,7 +258,7 @@ def check_data(files: Iterable[str | Path]) -> None:
     Raises:
         CorpusError: If one does not exist or is a folder.
     """
-    for file in files:
+    for file in named_files(list(files)):
         if is_on_hub(file):
             continue
         if not Path(file).exists():

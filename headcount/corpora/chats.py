@@ -53,6 +53,7 @@ class ChatTokens:
             [NO_WORD] * len(ids),
             is_special,
             len(self.ids),
+            roles=roles,
             num_thoughts=self.num_thoughts,
         )
 

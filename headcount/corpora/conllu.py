@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
+from headcount.corpora.lines import ending, note, numbered_lines
 from headcount.corpora.sentence import Sentence, Span, Tree, located
-from headcount.corpora.table import numbered_lines
 
 NUM_COLUMNS = 10
 RANGE = re.compile(r"(\d+)-(\d+)")
 EMPTY_NODE = re.compile(r"\d+\.\d+")
 TEXT = re.compile(r"#\s*text\s*=(.*)")
 NO_SPACE = "SpaceAfter=No"
+MOST_LEFT = 0.01
+"""Largest share of sentences that can't be read and are left out."""
 
 Row = tuple[int, list[str]]
 """Line number and columns of one syntactic word, or of a multiword token."""
@@ -32,37 +34,56 @@ Row = tuple[int, list[str]]
 
 def is_treebank(file: str | Path) -> bool:
     """Whether a file is a treebank, by its ending."""
-    return Path(file).suffix == ".conllu"
+    return ending(file) == ".conllu"
 
 
-def read_conllu(path: Path) -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file with their trees."""
-    return (_sentence(path, lines) for lines in sentence_lines(path))
+def read_conllu(path: Path, strict: bool = False) -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file with their trees.
+
+    Sentences that can't be read, as where a file breaks off, are left out and counted.
+
+    Args:
+        path: the file.
+        strict: whether to refuse the file at the first of them.
+
+    Raises:
+        CorpusError: if more than one sentence in a hundred can't be read; the first one's error.
+    """
+    num_read = num_left = 0
+    first: CorpusError | None = None
+    for lines in sentence_lines(path):
+        try:
+            sentence = _sentence(path, lines)
+        except CorpusError as error:
+            if strict:
+                raise
+            first, num_left = first or error, num_left + 1
+            continue
+        num_read += 1
+        yield sentence
+    if first is not None:
+        if num_left > MOST_LEFT * (num_read + num_left):
+            raise first
+        note(f"{amount(num_left, 'sentence')} of {path} can't be read and is left out: {first}")
 
 
 def sentence_lines(path: Path) -> Iterator["SentenceLines"]:
-    """Yield the lines of each sentence that has words."""
+    """Yield the lines of each sentence that has words, or a line that can't be read."""
     lines = SentenceLines()
     for number, line in numbered_lines(path):
         if not line.strip():
-            if lines.rows:
+            if lines.rows or lines.error:
                 yield lines
             lines = SentenceLines()
         elif line.startswith("#"):
             written = TEXT.match(line)
             lines.text = written[1].strip() if written else lines.text
-        else:
-            columns = _columns(path, number, line)
-            if columns[0].isdecimal():
-                lines.rows.append((number, columns))
-            elif RANGE.fullmatch(columns[0]):
-                lines.ranges.append((number, columns))
-            elif not EMPTY_NODE.fullmatch(columns[0]):
-                raise CorpusError(
-                    f"{path}:{number}: expected a word's number, a range like 3-4 or an empty "
-                    f"node like 5.1 in column 1, got {columns[0]!r}. Fix the line."
-                )
-    if lines.rows:
+        elif lines.error is None:
+            try:
+                lines.add(path, number, line)
+            except CorpusError as error:
+                lines.error = error
+    if lines.rows or lines.error:
         yield lines
 
 
@@ -77,6 +98,21 @@ class SentenceLines:
     """The multiword tokens."""
     text: str | None = None
     """The text after `# text =`."""
+    error: CorpusError | None = None
+    """Why a line can't be read."""
+
+    def add(self, path: Path, number: int, line: str) -> None:
+        """Add the line of a word or a multiword token; empty nodes are skipped."""
+        columns = _columns(path, number, line)
+        if columns[0].isdecimal():
+            self.rows.append((number, columns))
+        elif RANGE.fullmatch(columns[0]):
+            self.ranges.append((number, columns))
+        elif not EMPTY_NODE.fullmatch(columns[0]):
+            raise CorpusError(
+                f"{path}:{number}: expected a word's number, a range like 3-4 or an empty node "
+                f"like 5.1 in column 1, got {columns[0]!r}. Fix the line."
+            )
 
 
 def check_word(path: Path, number: int, column: str) -> None:
@@ -103,6 +139,8 @@ def _columns(path: Path, number: int, line: str) -> list[str]:
 
 
 def _sentence(path: Path, lines: SentenceLines) -> Sentence:
+    if lines.error is not None:
+        raise lines.error
     rows = lines.rows
     for index, (number, columns) in enumerate(rows):
         if int(columns[0]) != index + 1:

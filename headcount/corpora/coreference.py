@@ -24,6 +24,7 @@ from typing import final
 
 from headcount.core import CorpusError, amount
 from headcount.corpora.conllu import read_conllu
+from headcount.corpora.lines import ending, numbered_lines
 from headcount.corpora.mentions import (
     ONTONOTES,
     PRONOUNS,
@@ -34,7 +35,6 @@ from headcount.corpora.mentions import (
     kind_without_parse,
 )
 from headcount.corpora.sentence import Layout, Sentence, Span, as_words
-from headcount.corpora.table import numbered_lines
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
 WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
@@ -120,11 +120,11 @@ def read_documents(paths: Sequence[str | Path]) -> list[Document]:
 def _reader(path: Path) -> "Callable[[Path], Iterator[Document]]":
     if not path.is_file():
         raise CorpusError(f"Expected a file with documents, got {path}. Check the path.")
-    if path.suffix == ".conllu":
+    if ending(path) == ".conllu":
         return _read_conllu
-    if path.suffix == ".conll" or path.name.endswith("_conll"):
+    if ending(path) == ".conll" or path.name.endswith("_conll"):
         return _read_conll2012
-    if path.suffix == ".tsv":
+    if ending(path) == ".tsv":
         return _read_gap
     raise CorpusError(
         f"Expected a file ending in .conllu, .conll, _conll or .tsv (GAP), got {path}. The ending "
@@ -179,7 +179,7 @@ class _Brackets:
 
 def _read_conllu(path: Path) -> Iterator[Document]:
     """Documents of a treebank; entities are read in a pass of their own."""
-    trees = iter(list(read_conllu(path)))
+    trees = iter(list(read_conllu(path, strict=True)))
     found, words = _Brackets(), 0
     sentences = list[Sentence]()
     name, origin, inside = path.name, f"{path}:1", False

@@ -10,12 +10,14 @@ from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import FORMATS
+from headcount.corpora.formats import FORMATS, quoted_columns
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
+from headcount.corpora.lines import ending, how_read, numbered_lines
+from headcount.corpora.media import media_of, without_media
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
-from headcount.corpora.table import Columns, Data, check_limit, keys_of, numbered_lines
+from headcount.corpora.table import Columns, Data, check_limit, keys_of
 from headcount.vocabulary import IMAGES, TEXTS, Inputs
 
 SUFFIXES = (".txt", *FORMATS, ".conllu")
@@ -213,7 +215,9 @@ class Corpus:
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
-        sentences = islice(chain.from_iterable(self._readers()), self.limit)
+        sentences = islice(
+            without_media(chain.from_iterable(self._readers()), media_of), self.limit
+        )
         for sentence in self._with_their_targets(sentences):
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
@@ -237,6 +241,10 @@ class Corpus:
             with path.open("rb") as file:
                 while block := file.read(HASH_BLOCK):
                     digest.update(block)
+            if ending(path) == ".tsv" and quoted_columns(path):
+                digest.update(b"unquoted")
+        if how_read().without_media:
+            digest.update(b"without media")
         if self._paths and self.columns:
             digest.update(repr(sorted(keys_of(self.columns).items())).encode())
         for held in self._held:
@@ -295,7 +303,7 @@ def _read_file(path: Path, columns: Columns | None = None) -> Iterator[Sentence]
         return read_image(path)
     if is_treebank(path):
         return read_conllu(path)
-    if path.suffix == ".tsv" and not columns:
+    if ending(path) == ".tsv" and not columns:
         return read_tsv(path)
     return read_rows(path, columns)
 
@@ -337,7 +345,7 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
         raise CorpusError(f"Expected a corpus at {path}, got nothing. Check the path.")
     if path.is_dir():
         raise CorpusError(f"Expected a file at {path}, got a folder. Name the files in it.")
-    if suffixes is not None and path.suffix not in suffixes:
+    if suffixes is not None and ending(path) not in suffixes:
         raise CorpusError(
             f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "
             f"a corpus is read, so rename or convert the file. Images end in "

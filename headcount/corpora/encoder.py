@@ -9,7 +9,7 @@ units as fit. It begins with those before it, up to half of its size, which are 
 are *measured* in it: every unit once, in the window with the most text before it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
+from headcount.corpora.media import check_media, media_ids, media_parts
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import (
     PunctuationTable,
@@ -292,6 +293,9 @@ class Encoder:
         Texts that are too long are truncated, unless they will be read in windows.
         """
         kinds = [_kind(sentence) for sentence in sentences]
+        for sentence in sentences:
+            if sentence.messages is not None:
+                check_media(media_parts(sentence.messages), sentence.origin)
         encoded_as = {
             kind: iter(self._encoded(kind, of_kind))
             for kind in ("text", "words", "pair", "chat")
@@ -379,7 +383,21 @@ class Encoder:
             )
         return encode_fast_pairs(*how, self.sep_ids)
 
+    def check_media(self, ids: Iterable[int], origin: str) -> None:
+        """Check that no token of a text stands for a picture, sound or video.
+
+        Raises:
+            CorpusError: if one does.
+        """
+        if self._media and (media := {*ids} & {*self._media}):
+            check_media(self._media[min(media)], origin)
+
+    @cached_property
+    def _media(self) -> dict[int, str]:
+        return media_ids(self.tokenizer)
+
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
+        self.check_media(encoded.ids, sentence.origin)
         if not encoded.ids:
             raise CorpusError(
                 f"{sentence.origin}: the tokenizer turns this {side} into no token at all. "

@@ -13,19 +13,27 @@ A format is a function that yields rows, and its line in `FORMATS`.
 import csv
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
+from headcount.corpora.lines import ending, how_read, json_of, note, numbered_lines
 from headcount.corpora.messages import told
-from headcount.corpora.table import Columns, is_numbered, json_of, numbered_lines
+from headcount.corpora.table import Columns, is_numbered
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
 """Largest number of characters in a cell, e.g. a book; the `csv` module allows no more."""
 PARQUET_ROWS = 1024
 """Number of rows of a `.parquet` in memory at once."""
+
+SAMPLE = 100
+"""Number of first rows that say how a file is written."""
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What may separate the columns of a `.csv` in place of commas."""
 
 Wanted = Callable[[Sequence[str]], Collection[str | int]]
 """Says which of a file's columns are read, in formats that need not read them all."""
@@ -77,9 +85,9 @@ def rows_of(
     numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
     if numbers and not form.has_numbers:
         raise InputError(
-            f"{path}: expected names for fields of a {path.suffix}, got column {numbers[0]}"
+            f"{path}: expected names for fields of a {ending(path)}, got column {numbers[0]}"
         )
-    if form is LINES and path.suffix != ".txt" and not numbers:
+    if form is LINES and ending(path) != ".txt" and not numbers:
         raise CorpusError(
             f"{path}: expected a {', '.join(FORMATS)} or .txt file, got the ending "
             f"{path.suffix!r}. Rename the file, or, if one blank separates its columns, number "
@@ -99,7 +107,7 @@ def rows_of(
 
 def format_of(path: Path) -> Format:
     """How a file is read, by its ending."""
-    return FORMATS.get(path.suffix, LINES)
+    return FORMATS.get(ending(path), LINES)
 
 
 def is_blank(row: Mapping[Any, object], name: str | int) -> bool:
@@ -144,13 +152,58 @@ def _without_arrays(cell: Any) -> Any:
 
 
 def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each line."""
+    """Yield the number and the cells of each line, without quotes that a whole column has."""
+    quoted = quoted_columns(path)
+    if quoted:
+        which = ", ".join(map(str, quoted))
+        note(
+            f"{path}: all cells of column {which} (from 0) are in quotes, which are left out; "
+            "--as-is keeps them"
+        )
     for number, line in numbered_lines(path):
-        yield number, line.split("\t")
+        cells = line.split("\t")
+        for column in quoted:
+            if column < len(cells) and _is_quoted(cells[column]):
+                cells[column] = cells[column].strip()[1:-1].replace('""', '"')
+        yield number, cells
+
+
+def quoted_columns(path: Path) -> list[int]:
+    """The columns of a `.tsv` whose first cells are all in quotes.
+
+    Spreadsheets and pandas write them so; TSV has no quotes.
+    """
+    if how_read().as_is:
+        return []
+    lines = (line for _, line in numbered_lines(path) if line.strip())
+    rows = [line.split("\t") for line in islice(lines, SAMPLE)]
+    width = min(map(len, rows), default=0)
+    return [each for each in range(width) if all(_is_quoted(row[each]) for row in rows)]
+
+
+def _is_quoted(cell: str) -> bool:
+    cell = cell.strip()
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
+
+
+def delimiter_of(path: Path) -> str:
+    """What separates the columns of a `.csv`: a comma, or what else its first rows agree on."""
+    lines = [line for _, line in islice(numbered_lines(path), SAMPLE)]
+    if not lines or "," in lines[0]:
+        return ","
+    for delimiter in DELIMITERS:
+        if delimiter in lines[0]:
+            with suppress(csv.Error):
+                rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+                if len({*map(len, rows[:-1] or rows)}) == 1:
+                    note(f"{path}: {DELIMITERS[delimiter]} separate its columns")
+                    return delimiter
+    return ","
 
 
 def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
+    lines = (f"{line}\n" for _, line in numbered_lines(path))
+    reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
     cells: list[str] | None = []
     while cells is not None:
         number = reader.line_num + 1

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from headcount.core import CorpusError
-from headcount.corpora.table import numbered_lines
+from headcount.corpora.lines import numbered_lines
 
 if TYPE_CHECKING:
     from headcount.corpora.encoder import Encoder

@@ -8,6 +8,7 @@ A data set of the Hugging Face hub is `hf://dataset/config?split=validation`;
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from glob import glob, has_magic
 from importlib import import_module
 from itertools import filterfalse
 from pathlib import Path
@@ -16,12 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError, reason
 from headcount.corpora.formats import FORMATS, Row, cells_of
+from headcount.corpora.lines import COMPRESSED
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, Data
 from headcount.vocabulary import INPUTS
 
 HUB = "hf://"
-ENDINGS = (".txt", *FORMATS, ".conllu", ".conll", *(end for each in INPUTS for end in each.endings))
+_PLAIN = (".txt", *FORMATS, ".conllu", ".conll")
+_MORE = tuple(f"{end}{more}" for end in _PLAIN for more in COMPRESSED)
+ENDINGS = (*_PLAIN, *_MORE, *(end for each in INPUTS for end in each.endings))
 """Endings of files that hold data."""
 OTHER_ENDINGS = tuple(
     ".json .xml .html .md .pdf .docx .xlsx .yaml .arrow .gz .bz2 .xz .zst .zip .raw .tok".split()
@@ -159,8 +163,25 @@ def is_on_hub(item: str | Path) -> bool:
 
 
 def named_files(data: Data) -> list[str | Path]:
-    """The names of files, of data that are not held in memory."""
-    return [data] if isinstance(data, str | Path) else list(data)
+    """The names of files, of data that are not held in memory; a pattern stands for its files.
+
+    Raises:
+        CorpusError: for a pattern that no file has.
+    """
+    named = [data] if isinstance(data, str | Path) else list(data)
+    return [each for name in named for each in _matching(name)]
+
+
+def _matching(name: str | Path) -> Sequence[str | Path]:
+    """The files whose names match a pattern, in order; any other name itself."""
+    if is_on_hub(name) or not has_magic(str(name)) or Path(name).exists():
+        return [name]
+    if found := sorted(glob(str(name), recursive=True)):
+        return found
+    raise CorpusError(
+        f"Expected files whose names match {name}, got none. Check the pattern, and put it in "
+        "quotes."
+    )
 
 
 def sources_of(data: Data, *, stream: bool = False) -> list[Source]:

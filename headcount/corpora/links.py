@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import final
 
 from headcount.core import CorpusError, amount
-from headcount.corpora.table import numbered_lines
+from headcount.corpora.lines import numbered_lines
 
 Link = tuple[int, int]
 """0-based positions of a source word and a target word."""

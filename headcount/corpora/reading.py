@@ -20,6 +20,8 @@ from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
 from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
 from headcount.corpora.held import Held, Source, is_held, is_on_hub, named_files, sources_of
+from headcount.corpora.lines import ending
+from headcount.corpora.media import media_in, without_media
 from headcount.corpora.messages import CHAT_NAMES, PART_NAMES
 from headcount.corpora.records import read_pair
 from headcount.corpora.table import (
@@ -63,7 +65,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
         chosen: dict[str, str | int] | None = None
         where = str(source) or "the data"
         rows = source.rows(columns) if isinstance(source, Held) else _rows(source, columns, roles)
-        for origin, cells in rows:
+        for origin, cells in without_media(rows, lambda row: media_in([*row[1].values()])):
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, where)
             is_text = len(chosen) == 1 and not roles[next(iter(chosen))].may_be_empty
@@ -113,7 +115,7 @@ def _is_bare(file: str | Source, roles: ColumnSpec) -> bool:
 
     A first line with the name of a column, or of two words such as `en` and `de`, is a header.
     """
-    if isinstance(file, Held) or Path(file).suffix != ".tsv":
+    if isinstance(file, Held) or ending(file) != ".tsv":
         return False
     rows = ([cell.strip() for cell in cells] for _, cells in split_at_tabs(Path(file)))
     first = next((cells for cells in rows if any(cells)), [])
@@ -148,7 +150,7 @@ def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Tab
 def are_two_texts(data: Data) -> bool:
     """Whether data are two files that are neither tables nor data sets of the hub."""
     files = [] if is_held(data) else named_files(data)
-    tables = [is_on_hub(file) or Path(file).suffix in FORMATS for file in files]
+    tables = [is_on_hub(file) or ending(file) in FORMATS for file in files]
     return len(tables) == 2 and not any(tables)
 
 
@@ -228,6 +230,8 @@ def read_word_labels(data: Data, columns: Columns | None, roles: ColumnSpec) -> 
         table = Table({}, [])
         for file in files:
             for lines in sentence_lines(file):
+                if lines.error is not None:
+                    raise lines.error
                 for number, row in lines.rows:
                     check_word(file, number, row[1].strip())
                 rows = [row for _, row in lines.rows]

@@ -14,19 +14,19 @@ from typing import Any
 
 from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import format_of, is_blank, rows_of
+from headcount.corpora.formats import format_of, is_blank, rows_of, split_at_tabs
 from headcount.corpora.held import Held
+from headcount.corpora.lines import numbered_lines
 from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
 from headcount.corpora.sentence import Sentence, as_written
-from headcount.corpora.table import TEXT_NAMES, Columns, keys_of, numbered_lines
+from headcount.corpora.table import TEXT_NAMES, Columns, keys_of
 
 
 def read_tsv(path: Path) -> Iterator[Sentence]:
     """Yield the pairs of a file with source<TAB>target; blank lines are skipped."""
-    for number, line in numbered_lines(path):
-        if not line.strip():
+    for number, columns in split_at_tabs(path):
+        if not "".join(columns).strip() and len(columns) == 1:
             continue
-        columns = line.split("\t")
         if len(columns) != 2:
             advice = "sources alone belong in a .txt file"
             if len(columns) > 2:

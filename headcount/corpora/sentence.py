@@ -133,6 +133,8 @@ class Encoded:
     num_repeated: int = 0
     """Number of tokens that the text begins or ends with itself, left out because the tokenizer
     puts them there."""
+    roles: list[str | None] | None = None
+    """Of a chat, the role whose message each token belongs to; None for the template's own."""
     num_thoughts: int = 0
     """Number of thoughts of a chat's earlier replies that the template leaves out."""
 

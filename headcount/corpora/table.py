@@ -1,65 +1,19 @@
 """A task's data: named columns of text, with the origin of every example.
 
-Also what files of text are made of: lines, JSON, and the messages of chats; needs no tokenizer.
+Needs no tokenizer.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from headcount.core import CorpusError, InputError, is_unicode, reason
+from headcount.core import CorpusError, InputError, is_unicode
 from headcount.corpora.messages import CHAT_NAMES, Chat, messages_of, text_of
 from headcount.corpora.sentence import Sentence
-
-BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""Yield (line number from 1, line without its end); lines end at `\n` or `\r\n` only."""
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                line = _decode(path, number, raw)
-                yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-    except OSError as error:
-        raise CorpusError(
-            f"{path} cannot be read: {error.strerror}. Give a file that you may read."
-        ) from error
-
-
-def _decode(path: Path, number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{path}:{number}: expected UTF-8, got byte 0x{raw[error.start]:02x} "
-            f"as byte {error.start + 1} of the line. Convert the file to UTF-8 first."
-        ) from error
-
-
-def json_of(line: str, origin: str) -> Any:
-    """The JSON value on a line.
-
-    Raises:
-        CorpusError: if it is no JSON, or can't be read.
-    """
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise CorpusError(
-            f"{origin}: expected one JSON object on the line, but it breaks off at "
-            f"column {error.colno} ({error.msg}). Fix the line."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(
-            f"{origin}: expected one JSON object on the line, but it can't be read: "
-            f"{reason(error)}. Fix the line."
-        ) from error
-
 
 Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""

@@ -99,6 +99,8 @@ class Hay:
         """Number of texts that begin or end with a token that the tokenizer puts there."""
         self.lines = [self._encode(f" {text}") for text in bare if text]
         """Token ids of every text."""
+        for number, line in enumerate(self.lines, start=1):
+            encoder.check_media(line, f"text {number}")
         self.size = sum(map(len, self.lines))
         """Number of tokens of all texts."""
         limit, room = loaded.max_length, ROOM + len(self._encode(self._behind))

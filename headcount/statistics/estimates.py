@@ -33,7 +33,7 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from headcount.core import amount
+from headcount.core import amount, levels
 
 
 class Estimate(NamedTuple):
@@ -311,7 +311,8 @@ def correlated(
     \tanh\!\Big(\mathrm{artanh}\,\rho \pm 1.96 \sqrt{\tfrac{1 + \rho^2 / 2}{n - 3}}\Big)$$
 
     Spearman's rank correlation is Pearson's of the ranks, in [-1, 1]; equal numbers share their
-    mean rank. The interval treats the n things as independent draws.
+    mean rank, also those that differ by rounding. The interval treats the n things as independent
+    draws.
 
     Reference: The Proof and Measurement of Association between Two Things (Spearman, 1904),
         https://doi.org/10.2307/1412159; Sample Size Requirements for Estimating Pearson, Kendall
@@ -324,7 +325,7 @@ def correlated(
     from scipy.stats import norm, rankdata
 
     known = ~(np.isnan(one) | np.isnan(other))
-    x, y = (rankdata(each[known]) if ranks else each[known] for each in (one, other))
+    x, y = (rankdata(levels(each[known])) if ranks else each[known] for each in (one, other))
     num = int(known.sum())
     if num < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Estimate(np.nan, np.nan, np.nan, num)

@@ -26,7 +26,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from headcount.core import CorpusError, InputError, ModelError, amount
-from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Table, chat_tokens
+from headcount.corpora import Columns, Data, Encoded, Encoder, Noted, Table
 from headcount.models import Loaded
 from headcount.results import START
 from headcount.tasks.metrics import IGNORED, PerplexityTask
@@ -54,16 +54,12 @@ def predicted(
         table: texts and chats.
         roles: whose messages are predicted; of all roles if there is none.
     """
-    encoder, found = whole_encoder(loaded), list[tuple[Encoded, list[bool] | None]]()
-    sentences = table.sentences("text")
-    texts = iter(encoder.sources([each for each in sentences if each.messages is None]))
-    for sentence in sentences:
-        if sentence.messages is None:
-            found.append((next(texts), None))
-        else:
-            chat = chat_tokens(encoder.tokenizer, sentence.messages, sentence.origin)
-            asked = [role in roles if roles else role is not None for role in chat.roles]
-            found.append((chat.encoded(None), asked))
+    found = list[tuple[Encoded, list[bool] | None]]()
+    for text in whole_texts(loaded, table):
+        asked = None
+        if text.roles is not None:
+            asked = [role in roles if roles else role is not None for role in text.roles]
+        found.append((text, asked))
     return found
 
 

@@ -35,7 +35,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from headcount.core import CorpusError, InputError, amount
+from headcount.core import CorpusError, InputError, amount, levels
 from headcount.corpora import Table
 from headcount.statistics import rank_correlations
 from headcount.tasks.options import SPEARMAN
@@ -77,11 +77,13 @@ def spearmans(
 ) -> Resampled:
     """Spearman's correlation as a function of the examples drawn.
 
-    It is NaN if the numbers, or the gold numbers, of a draw are all equal.
+    It is NaN if the numbers, or the gold numbers, of a draw are all equal. Outcomes that differ by
+    rounding, as those of two pairs of one text do, share a rank.
     """
+    level_N = np.where(np.isnan(outcome_N), np.nan, levels(outcome_N))
 
     def scores(index_DS: Int[np.ndarray, "draw sample"]) -> Float[np.ndarray, " draw"]:
-        return rank_correlations(outcome_N[index_DS], gold_N[index_DS])
+        return rank_correlations(level_N[index_DS], gold_N[index_DS])
 
     return scores
 

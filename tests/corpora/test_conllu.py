@@ -153,7 +153,11 @@ def test_sentences_before_the_broken_one_are_read(tmp_path: Path, treebank: str)
     reader = read_conllu(write(tmp_path, broken(treebank, "\t4\tobl", "\tx\tobl")))
     assert next(reader).text == "The dogs didn't bark."
     with pytest.raises(CorpusError, match=":16: .* got 'x'"):
-        next(reader)
+        list(reader)
+    strict = read_conllu(tmp_path / "treebank.conllu", strict=True)
+    assert next(strict).text == "The dogs didn't bark."
+    with pytest.raises(CorpusError, match=":16: .* got 'x'"):
+        next(strict)
 
 
 def test_comments_alone_are_no_sentence(tmp_path: Path) -> None:
@@ -216,3 +220,13 @@ def test_agrees_with_the_conllu_library(name: str) -> None:
     texts = [block.metadata["text"] for block in blocks]
     assert [sentence.text for sentence in read] == [text.strip() for text in texts]
     assert not any(sentence.differs for sentence in read)
+
+
+def test_an_unfinished_sentence_is_left_out_of_many(tmp_path: Path) -> None:
+    path, whole = tmp_path / "a.conllu", "1\tDogs\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    path.write_text(99 * whole + whole[:9])
+    with pytest.warns(UserWarning, match=r"1 sentence of .*left out: .*a.conllu:199: expected 10"):
+        assert len([*read_conllu(path)]) == 99
+    path.write_text(98 * whole + whole[:9])
+    with pytest.raises(CorpusError, match="a.conllu:197: expected 10 columns"):
+        list(read_conllu(path))

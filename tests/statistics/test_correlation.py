@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from headcount.statistics import correlated, rank_correlations
+from headcount.tasks.metrics import spearmans
 from tests.textbook import statistics
 
 
@@ -12,6 +13,16 @@ def test_equal_numbers_share_a_rank():
     x, y = [1.0, 2.0, 2.0, 3.0, 3.0, 3.0], [4.0, 4.0, 5.0, 9.0, 7.0, 8.0]
     found = correlated(np.array(x), np.array(y))
     assert (found.value, found.low, found.high) == pytest.approx(statistics.spearman(x, y))
+
+
+def test_numbers_that_differ_by_rounding_share_a_rank():
+    exact, gold = np.array([1.0, 2, 2, 3, 3, 3]), np.arange(6.0)
+    for signs in ([1, -1, 1, 1, -1, 1], [-1, 1, -1, -1, 1, 1]):
+        rounded = exact * (1 + np.array(signs) * np.finfo(np.float32).eps)
+        assert correlated(rounded, gold) == correlated(exact, gold)
+        assert np.isnan(correlated(rounded / exact, gold).value)
+    everyone = np.arange(6)[None]
+    assert spearmans(rounded, gold)(everyone) == spearmans(exact, gold)(everyone)
 
 
 def test_rows_are_scipys():

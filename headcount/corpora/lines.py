@@ -1,0 +1,152 @@
+"""Lines of files of text, plain or compressed, and how the user wants files read.
+
+`.gz`, `.bz2`, `.xz` and `.zst` are decompressed piece by piece. A line may have `LONGEST` bytes, so
+that a small file that holds one endless line stops there.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headcount.core import CorpusError, reason
+
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+LONGEST = 2**28
+"""Largest number of bytes of a line."""
+
+
+@dataclass(frozen=True)
+class HowRead:
+    """How files are read, where there is a choice."""
+
+    as_is: bool = field(default=False, kw_only=True)
+    """Keep the quotes around the cells of a .tsv; by default they are left out where all cells of a
+    column have them."""
+    without_media: bool = field(default=False, kw_only=True)
+    """Leave out rows that stand for pictures, sound or video, which are refused otherwise."""
+
+
+_HOW: ContextVar[HowRead | None] = ContextVar("_HOW", default=None)
+
+
+def how_read() -> HowRead:
+    """How files are read here."""
+    return _HOW.get() or HowRead()
+
+
+@contextmanager
+def reading_as(how: HowRead) -> Iterator[None]:
+    """Read files inside the block in this way.
+
+    >>> with reading_as(HowRead(as_is=True)):
+    ...     how_read().as_is
+    True
+    """
+    token = _HOW.set(how)
+    try:
+        yield
+    finally:
+        _HOW.reset(token)
+
+
+def note(sentence: str) -> None:
+    """Tell the user how a file is read."""
+    warnings.warn(sentence, stacklevel=2)
+
+
+def _zstd(path: Path, _: str) -> Any:
+    import pyarrow
+
+    return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd"))
+
+
+COMPRESSED: Mapping[str, Callable[[Path, str], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _zstd,
+}
+"""What opens compressed files, by their endings."""
+
+
+def ending(file: str | Path) -> str:
+    """The ending of a file that says what it holds, without that of its compression.
+
+    >>> ending("a.jsonl.gz"), ending("a.txt")
+    ('.jsonl', '.txt')
+    """
+    path = Path(file)
+    return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Yield (line number from 1, line without its end); lines end at `\n` or `\r\n` only.
+
+    Raises:
+        CorpusError: if the file can't be read, is not UTF-8, breaks off, or has an endless line.
+    """
+    number = 0
+    try:
+        with COMPRESSED.get(path.suffix, Path.open)(path, "rb") as file:
+            while raw := file.readline(LONGEST + 1):
+                number += 1
+                if len(raw) > LONGEST:
+                    raise CorpusError(
+                        f"{path}:{number}: expected a line of at most {LONGEST:,} bytes, got more. "
+                        "Write each example on a line."
+                    )
+                line = _decode(path, number, raw)
+                yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+    except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, CorpusError):
+            raise
+        if path.suffix in COMPRESSED:
+            raise CorpusError(
+                f"{path}: expected a complete {path.suffix} file, but it can't be read after line "
+                f"{number}: {reason(error).rstrip('.')}. Copy it again."
+            ) from error
+        if not isinstance(error, OSError):
+            raise
+        raise CorpusError(
+            f"{path} cannot be read: {error.strerror}. Give a file that you may read."
+        ) from error
+
+
+def _decode(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{path}:{number}: expected UTF-8, got byte 0x{raw[error.start]:02x} "
+            f"as byte {error.start + 1} of the line. Convert the file to UTF-8 first."
+        ) from error
+
+
+def json_of(line: str, origin: str) -> Any:
+    """The JSON value on a line.
+
+    Raises:
+        CorpusError: if it is no JSON, or can't be read.
+    """
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise CorpusError(
+            f"{origin}: expected one JSON object on the line, but it breaks off at "
+            f"column {error.colno} ({error.msg}). Fix the line."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CorpusError(
+            f"{origin}: expected one JSON object on the line, but it can't be read: "
+            f"{reason(error)}. Fix the line."
+        ) from error

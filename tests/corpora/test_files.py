@@ -1,0 +1,141 @@
+"""Files as other programs write them: quotes, delimiters, compression, patterns, damage."""
+
+import bz2
+import gzip
+import lzma
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow
+import pytest
+
+from headcount.core import CorpusError
+from headcount.corpora import Corpus, HowRead, numbered_lines, reading_as
+from headcount.corpora import lines as reading_lines
+from headcount.corpora.formats import rows_of
+from headcount.tasks import build, read_examples
+from tests.explanation.test_reader import GPT2
+from tests.tasks.loaded import loaded
+
+FRAME = pd.DataFrame({"text": ["A dog; it barked.", 'She said "no".'], "label": ["1", "0"]})
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pyarrow.compress(data, "zstd", asbytes=True),
+}
+
+
+def texts(path: Path | str, **how: Any) -> list[str]:
+    return [each.text for each in Corpus(path, **how)]
+
+
+def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    FRAME.to_csv(path, sep="\t", index=False, quoting=1)
+    named = {"text": "text"}
+    with pytest.warns(UserWarning, match=r"column 0, 1 \(from 0\) are in quotes.*--as-is keeps"):
+        assert texts(path, columns=named) == [*FRAME["text"]]
+    with pytest.warns(UserWarning, match="in quotes"):
+        table = read_examples("classification", path)
+    assert table["text"] == [*FRAME["text"]] and table["label"] == ["1", "0"]
+    with pytest.warns(UserWarning, match="in quotes"):
+        found = Corpus(path, columns=named).sha256()
+    with reading_as(HowRead(as_is=True)):
+        kept = Corpus(path, columns={"text": 0})
+        assert [each.text for each in kept][0] == '"text"' and kept.sha256() != found
+    path.write_text('"A dog."\tHund\n"B."\tnein\n')
+    with pytest.warns(UserWarning, match="column 0 "):
+        assert [(each.text, each.target) for each in Corpus(path)] == [
+            ("A dog.", "Hund"),
+            ("B.", "nein"),
+        ]
+    path.write_text('"A dog."\tHund\nB.\t"ja"\n')
+    assert [each.text for each in Corpus(path)] == ['"A dog."', "B."], "not every cell has quotes"
+
+
+@pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_the_delimiter_of_a_csv_is_found(tmp_path: Path, sign: str, word: str) -> None:
+    path = tmp_path / "a.csv"
+    FRAME.to_csv(path, sep=sign, index=False)
+    with pytest.warns(UserWarning, match=f"{word} separate its columns"):
+        assert texts(path) == [*FRAME["text"]]
+    FRAME.to_csv(path, index=False)
+    assert texts(path) == [*FRAME["text"]]
+    path.write_text("text\nA dog; it barked.\nNo.\n")
+    assert texts(path) == ["A dog; it barked.", "No."]
+
+
+@pytest.mark.parametrize("more", COMPRESS)
+@pytest.mark.parametrize("suffix", [".txt", ".tsv", ".csv", ".jsonl", ".conllu"])
+def test_a_compressed_file_is_read_as_the_plain_one(tmp_path: Path, suffix: str, more: str) -> None:
+    plain = tmp_path / f"a{suffix}"
+    if suffix == ".conllu":
+        plain.write_text("1\tDogs\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    elif suffix == ".jsonl":
+        FRAME.to_json(plain, orient="records", lines=True)
+    else:
+        sign = {".csv": ",", ".tsv": "\t"}.get(suffix, "\x07")
+        FRAME.to_csv(plain, sep=sign, index=False, header=suffix != ".tsv", quotechar="'")
+    path = tmp_path / f"a{suffix}{more}"
+    path.write_bytes(COMPRESS[more](plain.read_bytes()))
+    found, expected = ([*Corpus(str(each))] for each in (path, plain))
+    assert [each.text for each in found] == [each.text for each in expected]
+    assert found[0].tree == expected[0].tree and found[0].target == expected[0].target
+
+
+@pytest.mark.parametrize("more", COMPRESS)
+def test_a_compressed_file_that_breaks_off_is_refused(tmp_path: Path, more: str) -> None:
+    path = tmp_path / f"a.txt{more}"
+    whole = COMPRESS[more](b"".join(b"%d dogs\n" % n for n in range(40_000)))
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CorpusError, match=rf"expected a complete \{more} file.* Copy it again"):
+        texts(path)
+    path.write_bytes(b"no such thing")
+    with pytest.raises(CorpusError, match=rf"expected a complete \{more} file"):
+        texts(path)
+
+
+def test_an_endless_line_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_lines, "LONGEST", 1000)
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "A dog."}\n' + b"0" * 10_000_000))
+    assert path.stat().st_size < 20_000
+    lines = numbered_lines(path)
+    assert next(lines) == (1, '{"text": "A dog."}')
+    with pytest.raises(CorpusError, match=r"a.jsonl.gz:2: expected a line of at most 1,000 bytes"):
+        next(lines)
+
+
+def test_a_pattern_stands_for_its_files(tmp_path: Path) -> None:
+    for name in "ba":
+        (tmp_path / f"part-{name}.txt").write_text(f"{name} dog.\n")
+    assert texts(f"{tmp_path}/part-*.txt") == ["a dog.", "b dog."]
+    assert texts(tmp_path / "part-?.txt") == ["a dog.", "b dog."]
+    task = build("causal-lm", loaded(GPT2), f"{tmp_path}/part-*.txt")
+    assert task.num_examples == 2
+    with pytest.raises(CorpusError, match=r"match .*none-\*.txt, got none. Check the pattern"):
+        Corpus(tmp_path / "none-*.txt")
+    odd = tmp_path / "a[1].txt"
+    odd.write_text("A file.\n")
+    assert texts(str(odd)) == ["A file."]
+
+
+def test_ten_thousand_columns_are_read_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = [f"c{n}" for n in range(10_000)]
+    path.write_text(",".join(names) + "\n" + ",".join(names) + "\n")
+    assert texts(path, columns={"text": "c9999"}) == ["c9999"]
+    with pytest.raises(CorpusError, match="expected a field 'text'"):
+        Corpus(path)
+
+
+def test_no_note_where_nothing_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    FRAME.to_csv(path, index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len([*rows_of(path, None)]) == 2

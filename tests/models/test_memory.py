@@ -193,6 +193,7 @@ def test_a_run_under_a_limit_of_its_memory(tmp_path: Path):
     assert ended.returncode == 0, errors
 
 
+@pytest.mark.slow
 def test_an_allocation_that_fails_in_importance_or_windows_keeps_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -19,6 +19,8 @@ from tests.reports.changed import changed
 from tests.reports.pruned_folder import write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
+pytestmark = pytest.mark.usefixtures("one_format")
+
 
 def told(one: Analysis, other: Analysis, names: tuple[str, str]) -> str:
     """The document as Markdown."""
@@ -221,7 +223,7 @@ def test_losses_of_texts_that_were_cut_in_other_ways_are_refused(tmp_path: Path,
     assert status == 0, errors
 
 
-def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path, one_format: None) -> None:
+def test_runs_of_one_name_are_named_by_the_folders_above(tmp_path: Path) -> None:
     """A page names folders, but never the path of a machine."""
     runs = [write_run(tmp_path / each / "out", Wish(layers=1, heads=2)) for each in "ab"]
     write_comparison(runs[0], runs[1], tmp_path / "both")

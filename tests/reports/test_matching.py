@@ -16,6 +16,8 @@ from tests.reports.changed import changed
 from tests.reports.run_folder import TRAITS, Wish, write_run
 from tests.textbook.matching import best_pairs
 
+pytestmark = pytest.mark.usefixtures("one_format")
+
 
 def match(one: Analysis, other: Analysis) -> Matching:
     return match_heads(one, other, draws=200)

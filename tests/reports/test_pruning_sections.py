@@ -35,6 +35,8 @@ from tests.reports.labelled import tables_of
 from tests.reports.pruned_folder import BUDGETS, prune_record, write_curve_beside
 from tests.reports.run_folder import Wish, write_run
 
+pytestmark = pytest.mark.usefixtures("one_format")
+
 
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:

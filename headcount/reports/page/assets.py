@@ -13,6 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -61,25 +62,34 @@ def fill_template(
         values: the template's variables. By default pages have no cards and maps to link to, and
             all rows of their tables.
     """
-    environment = Environment(
+    style, script = (
+        "\n".join(_asset(each, package) for each in names) for names in (styles, scripts)
+    )
+    script = f'"use strict";\n(async () => {{\n{script}}})();\n'
+    page = (
+        _templates(package)
+        .get_template(name)
+        .render(
+            style=Markup(style),
+            script=Markup(script),
+            script_hash=_hash(script),
+            data=Markup(packed_json(data)),
+            **{"heads": (), "maps": {}, "many": math.inf, "svg": inline_svg, **values},
+        )
+    )
+    return visible(page)
+
+
+@cache
+def _templates(package: str) -> Environment:
+    """The templates of a package and the report's, each of which is compiled once."""
+    return Environment(
         loader=ChoiceLoader([PackageLoader(each, "templates") for each in (package, PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = (
-        "\n".join(_asset(each, package) for each in names) for names in (styles, scripts)
-    )
-    script = f'"use strict";\n(async () => {{\n{script}}})();\n'
-    page = environment.get_template(name).render(
-        style=Markup(style),
-        script=Markup(script),
-        script_hash=_hash(script),
-        data=Markup(packed_json(data)),
-        **{"heads": (), "maps": {}, "many": math.inf, "svg": inline_svg, **values},
-    )
-    return visible(page)
 
 
 _ESCAPE = re.compile(r"\\(?:u00..|.)")

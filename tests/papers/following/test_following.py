@@ -27,6 +27,8 @@ from headcount.vocabulary import IMAGES
 from tests import pictures, saved
 from tests.textbook import prunability as textbook
 
+pytestmark = pytest.mark.usefixtures("one_format")
+
 TEXTS = [
     "the cat sat on the mat .",
     "a dog saw the cat .",

@@ -63,6 +63,7 @@ def test_nothing_to_predict_is_no_loss() -> None:
     assert loss == 0 and logits.grad is not None and not logits.grad.any()
 
 
+@pytest.mark.slow
 def test_training_brings_the_passes_together(pairs: Rows, tmp_path: Path) -> None:
     """With high dropout, two passes nearly agree only after training with consistency."""
     recipe = replace(

@@ -54,6 +54,7 @@ def first(pairs: Rows, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path: Path) -> None:
     """A five-word language is learned: unseen sentences are translated correctly."""
     words = {"red": "rot", "dog": "Hund", "sees": "sieht", "a": "ein", "cat": "Katze"}

@@ -234,6 +234,7 @@ def test_sentences() -> None:
     assert verdict(False, "Claim", "why") == Text("Claim: does not hold (why).")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", ["clark2019", "coenen2019", "hewitt2019"])
 def test_papers_run_from_files_to_documents(
     paper: str,

@@ -155,6 +155,7 @@ def test_quantities_that_are_missing_test_nothing() -> None:
     assert papers.findings_table(Evolution(RECORD, (), ())).rows == ()
 
 
+@pytest.mark.slow
 def test_the_document_shows_findings_curves_and_figures(tmp_path: Path) -> None:
     path = tmp_path / "voita2019evolution.md"
     papers.voita2019evolution_document(evolution()).write(path)

@@ -52,7 +52,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.compaction import Projection, restorable, restored
-from headcount.core import MAX_TOKENS, InputError, LayerId, ModelError, Plan, added
+from headcount.core import MAX_TOKENS, InputError, Kept, LayerId, ModelError, Plan, added
 from headcount.gates import Fixed
 from headcount.models import Loaded, revision
 from headcount.pruning.before_after import evaluate_gated
@@ -385,32 +385,62 @@ def _loss(compensated: Loaded, selection: Selection, context: PruningContext, de
 def _made_up(
     selection: Selection, stages: Compensation, context: PruningContext, dev: Task
 ) -> CompensatedModel:
-    """Fold, rescale, or both: whichever lowers the loss on the development set most, if any."""
+    """Fold, rescale, or both: whichever lowers the loss on the development set most, if any.
+
+    The loss of each way is kept as soon as it is known, so that a resumed run only makes the
+    weights of the best way again.
+    """
     if not (stages.fold or stages.rescale):
         return CompensatedModel(selection.loaded)
     loaded, plan, max_tokens = selection.loaded, selection.plan, context.max_tokens
-    sample = context.scored("outputs of heads")
+    sample, losses = context.scored("outputs of heads"), _losses(selection, context, dev)
     sums = output_moments(loaded.model, sample, loaded.anatomy, max_tokens)
-    best, before = "", _loss(loaded, selection, context, dev)
-    lowest, kept, after = before, loaded, {}
-    ways = _ways(loaded, plan, sums, stages)
+    before = losses.once(_BEFORE, partial(_loss, loaded, selection, context, dev))
+    ways, after = _ways(loaded, plan, sums, stages), dict[str, float]()
+    best, lowest = None, before
     for number, (name, way) in enumerate(ways.items()):
-        context.progress("folding and rescaling", number, len(ways))
-        compensated = way()
-        try:
-            after[name] = _loss(compensated, selection, context, dev)
-        except ModelError:  # numbers too large for the model's format: reject this way
-            after[name] = math.inf
+        context.progress(_COMPENSATING, number, len(ways))
+        made = None if name in losses else way()
+        if made is not None:
+            losses[name] = _loss_or_infinity(made, selection, context, dev)
+        after[name] = losses[name]
         if after[name] < lowest:
-            lowest, kept, best = after[name], compensated, name
-    context.progress("folding and rescaling", len(ways), len(ways))
-    results = tuple(StageResult(name, before, each, name == best) for name, each in after.items())
+            best, lowest = (name, made), after[name]
+    context.progress(_COMPENSATING, len(ways), len(ways))
+    kept = loaded if best is None else best[1] or ways[best[0]]()
+    results = tuple(
+        StageResult(name, before, each, best is not None and name == best[0])
+        for name, each in after.items()
+    )
     calibration = Calibration(
         data=context.train.sha256,
         examples=context.sample.num_examples,
         queries=max((each.queries for each in sums.values()), default=0),
     )
     return CompensatedModel(kept, results, StagesRecord(calibration))
+
+
+_BEFORE, _COMPENSATING = "no compensation", "folding and rescaling"
+
+
+def _losses(selection: Selection, context: PruningContext, dev: Task) -> Kept[float]:
+    """The losses on the development set that are known, by the way to compensate."""
+    key = (
+        f"model:{revision(selection.loaded.model)}|plan:{selection.plan.sha256}"
+        f"|data:{context.sample.sha256}|dev:{dev.sha256}"
+    )
+    file = context.state and context.state / "compensation.json"
+    return Kept(file, key, f"the losses of the stage {_COMPENSATING}", float)
+
+
+def _loss_or_infinity(
+    made: Loaded, selection: Selection, context: PruningContext, dev: Task
+) -> float:
+    """The loss with other weights; infinite if numbers are too large for the model's format."""
+    try:
+        return _loss(made, selection, context, dev)
+    except ModelError:
+        return math.inf
 
 
 def _ways(

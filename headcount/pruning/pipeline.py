@@ -15,7 +15,7 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import InputError, Plan, brief_repr, by_one, options_of
+from headcount.core import InputError, ModelError, Plan, Progress, brief_repr, by_one, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import changes, few_in, slices
 from headcount.pruning.budget import GivenKeep, Units, check_prunable, dense
@@ -112,6 +112,29 @@ class Pruned:
 
 
 @final
+class _Stage:
+    """Remembers the stage that a pruning is in, and passes progress on."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self.name = progress, ""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self.name = stage
+        self._progress(stage, done, total)
+
+    def advice(self, state: Path | None) -> str:
+        """At which stage a pruning stopped, and what to try."""
+        where = f"at its stage {self.name!r}" if self.name else "before its first stage"
+        kept = (
+            "" if state is None else f" Finished stages are in {state}, where --resume reads them."
+        )
+        return (
+            f"prune stopped {where}.{kept} If heads were chosen, try other heads (--keep, "
+            "--method), or leave a stage out (--no-fold, --no-rescale)."
+        )
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Pruning:
     """What to prune, how, and the data to measure on."""
@@ -134,8 +157,16 @@ class Pruning:
 
         Raises:
             InputError: if the limit can't be met.
-            ModelError: if the model can't be made smaller exactly.
+            ModelError: if the model can't be made smaller exactly; says at which stage.
         """
+        stage = _Stage(self.context.progress)
+        try:
+            return replace(self, context=replace(self.context, progress=stage)).measured()
+        except ModelError as error:
+            raise type(error)(f"{error} {stage.advice(self.context.state)}") from error
+
+    def measured(self) -> Pruned:
+        """The same, without the stage in errors."""
         loaded, start = self.context.loaded, perf_counter()
         self._check()
         tasks = {"dev": self.dev} | ({} if self.test is None else {"test": self.test})

@@ -13,11 +13,19 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from headcount.compaction import compact
-from headcount.core import Head, InputError, LayerId, Plan
+from headcount.core import Head, InputError, LayerId, ModelError, Plan
 from headcount.gates import Fixed
 from headcount.importance.ablations import mean
 from headcount.models import Loaded
-from headcount.pruning import Compensation, PruningContext, Selection, Subset, Units
+from headcount.pruning import (
+    Compensation,
+    PruneSettings,
+    PruningContext,
+    Selection,
+    Subset,
+    Units,
+    prune,
+)
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.compensation import (
     OutputMoments,
@@ -30,7 +38,7 @@ from headcount.pruning.compensation import (
 from headcount.pruning.pipeline import control
 from headcount.results import Calibration
 from headcount.tap import Tap
-from headcount.tasks import TaskBatch, evaluate
+from headcount.tasks import TaskBatch, TaskSplits, evaluate
 from headcount.training import FinetuneConfig, TrainingRun, finetune
 from tests.examined import examined_double
 from tests.importance.tiny_task import TinyTask
@@ -211,6 +219,55 @@ def test_stages_that_are_switched_off(stages: Compensation, names: list[str]) ->
     assert evaluate_gated(done.loaded, plan, task).loss == pytest.approx(min(losses), rel=1e-6)
 
 
+def test_folding_and_rescaling_resume_way_by_way(tmp_path: Path) -> None:
+    """The state names each way; a way whose loss is known is not measured again."""
+    loaded, task = small.TASKS["classes-bert"]()
+    plan = Plan.keeping(loaded.heads, [Head("encoder.self", 0, 1), Head("encoder.self", 1, 3)])
+    context = PruningContext(loaded, task, Units.of(loaded.anatomy), seed=1, state=tmp_path)
+    measured = list[str]()
+
+    def report(stage: str, done: int, total: int) -> None:
+        measured.extend([stage] if stage == "gated model on dev" and done == 0 else [])
+
+    def killed(stage: str, done: int, total: int) -> None:
+        report(stage, done, total)
+        if stage == "folding and rescaling" and done == 3:
+            raise KeyboardInterrupt
+
+    given = Selection(plan, loaded), Compensation()
+    with pytest.raises(KeyboardInterrupt):
+        run_stages(*given, replace(context, progress=killed), task)
+    assert len(measured) == 4, "no compensation, folding, and two ways of rescaling"
+    state = (tmp_path / "compensation.json").read_text(encoding="utf-8")
+    assert '"no compensation"' in state and '"rescaling by head, folding"' in state
+    resumed = run_stages(*given, replace(context, progress=report), task)
+    unbroken = run_stages(*given, replace(context, state=None), task)
+    assert len(measured) == 8 and resumed.results == unbroken.results
+    whole = unbroken.loaded.model.state_dict()
+    ours = resumed.loaded.model.state_dict()
+    assert all(torch.equal(ours[name], each) for name, each in whole.items())
+    again = run_stages(*given, replace(context, progress=report), task)
+    assert len(measured) == 8 and again.results == resumed.results
+
+
+def test_a_refusal_says_at_which_stage_it_arose(tmp_path: Path) -> None:
+    loaded, task = small.TASKS["classes-bert"]()
+    stages = list[str]()
+
+    def refused(stage: str, done: int, total: int) -> None:
+        stages.append(stage)
+        if stage == "cut":
+            raise ModelError("Expected another model.")
+
+    settings = PruneSettings(state=tmp_path, progress=refused)
+    with pytest.raises(
+        ModelError,
+        match=r"Expected another model\. prune stopped at its stage 'cut'\. Finished stages are in",
+    ):
+        prune(loaded, TaskSplits(task, task), "norm", 4, settings=settings)
+    assert "folding and rescaling" in stages
+
+
 @pytest.mark.parametrize(("peak", "gains"), [(3e-3, True), (0.3, False)])
 def test_recovery_is_kept_where_it_gains(peak: float, gains: bool) -> None:
     loaded, task = small.TASKS["classes-bert"]()
@@ -240,7 +297,7 @@ def test_a_recovery_resumes_with_batches_of_another_size(tmp_path: Path) -> None
     record = json.loads((tmp_path / "recovery" / "training.json").read_text())
     assert record["compensated by"] == next(gain.stage for gain in first.results if gain.kept)
     fewer = replace(context, calibration=3)
-    with pytest.raises(InputError, match="was begun with compensated "):
+    with pytest.raises(InputError, match="compensation.json belongs to the run"):
         run_stages(Selection(plan, loaded), stages, fewer, task)
     stages = Compensation(fold=False, recovery=recovery)
     with pytest.raises(

@@ -85,7 +85,12 @@ class ColumnArguments:
         """
         # As paths, for a name that is mistyped would be taken for a text.
         named = [each if is_on_hub(each) else Path(each) for each in files]
-        return Corpus(named, *sides, columns=named_columns(self.columns), **how)
+        return Corpus(named, *sides, columns=self.text_columns, **how)
+
+    @property
+    def text_columns(self) -> dict[str, str | int] | None:
+        """The columns of the texts."""
+        return named_columns(self.columns)
 
     def check_texts(self, files: Sequence[str], limit: int | None) -> None:
         """Check that files of texts exist, by their first sentences, and have the columns.

@@ -14,9 +14,12 @@ from headcount.cli.console import Report, print_lines
 from headcount.cli.frame import BesideCommand, Flat
 from headcount.cli.next_steps import after_explain
 from headcount.core import DATA, Document, Head, InputError
-from headcount.corpora import Corpus
+from headcount.corpora import Corpus, named_columns
 from headcount.explanation import ExplainOptions, Prompt
 from headcount.skills import SkillOptions
+
+PROMPT = "prompt"
+"""What the names of prompts' columns begin with."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
     corrupt: str | None = None
     """A second prompt with another answer; heads give what they give there."""
     prompts: str | None = None
-    """File of prompts in place of one (.jsonl: prompt, target, against, corrupt), or ours:
+    """Table of prompts in place of one (.jsonl, .csv, .tsv or .parquet with prompt, target, against
+    and corrupt; --columns prompt=NAME prompt.target=NAME for other names), or ours:
     indirect-objects, greater-than, pronouns, facts, agreement."""
     texts: tuple[str, ...] = ()
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
@@ -54,7 +58,7 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
                 raise InputError(
                     f"Expected a prompt or --prompts, got both ({given[0]!r}). Leave one out."
                 )
-            return explanation.read_prompts(self.prompts)
+            return explanation.read_prompts(self.prompts, self.prompt_columns)
         if self.prompt is None or self.target is None:
             lacking = "prompt" if self.prompt is None else "--target"
             raise InputError(
@@ -62,6 +66,24 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
                 'headcount explain MODEL "When Mary and John met, John spoke to" --target " Mary".'
             )
         return (Prompt(self.prompt, self.target, self.against, self.corrupt),)
+
+    @property
+    def text_columns(self) -> dict[str, str | int] | None:
+        """The columns of the texts: those that are not of the prompts."""
+        return {
+            name: column
+            for name, column in (named_columns(self.columns) or {}).items()
+            if name.partition(".")[0] != PROMPT
+        } or None
+
+    @property
+    def prompt_columns(self) -> dict[str, str | int]:
+        """The columns of the prompts, by their own names."""
+        return {
+            name.removeprefix(f"{PROMPT}."): column
+            for name, column in (named_columns(self.columns) or {}).items()
+            if name.partition(".")[0] == PROMPT
+        }
 
     @cached_property
     def corpus(self) -> Corpus | None:

@@ -180,6 +180,13 @@ def after_explain(
         prompts: the file or task of its prompts; None for a prompt of its own.
         found: what was measured.
     """
+    if found.lacks_blank and prompts is None:
+        row = found.unlikely[0]
+        yield "Next: ask for the word behind the prompt, with a leading blank:"
+        rival = ["--against", row.against] if row.against else []
+        more = ["--target", f" {row.target}", *rival, "--out", "BLANK"]
+        shared = given(on, ModelArguments)
+        yield f"  {command('explain', [on.model, row.prompt], shared, *more)}"
     if not found.is_split:
         yield "Next: ask many prompts like this, for intervals (FILE holds one a line, as JSON):"
         more = ["--prompts", "FILE", "--out", "MANY"]

@@ -86,6 +86,7 @@ from .reading import are_two_texts as are_two_texts
 from .reading import check_columns as check_columns
 from .reading import read_data as read_data
 from .reading import read_parallel as read_parallel
+from .reading import read_rows_of as read_rows_of
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
 from .sentence import Encoded as Encoded
@@ -103,6 +104,8 @@ from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
 from .table import Table as Table
 from .table import check_limit as check_limit
+from .table import is_numbered as is_numbered
+from .table import keys_of as keys_of
 from .table import named_columns as named_columns
 from .tokenizing import encode_inputs as encode_inputs
 from .tokenizing import parts as parts

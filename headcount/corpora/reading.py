@@ -56,6 +56,24 @@ def read_data(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
     return table_of([(source, columns) for source in sources_of(data)], roles)
 
 
+def read_rows_of(
+    data: Data, columns: Columns | None, expected: str = "a JSON object"
+) -> Iterator[Row]:
+    """The origin and the cells of every row of data, whatever its format.
+
+    Args:
+        data: as in `read_data`.
+        columns: the columns that will be read, with their names or numbers.
+        expected: what a line of a `.jsonl` must be, for errors.
+
+    Raises:
+        CorpusError: as in `read_data`.
+    """
+    for source in sources_of(data):
+        held = isinstance(source, Held)
+        yield from source.rows(columns) if held else rows_of(source, columns, expected)
+
+
 def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec) -> Table:
     """All rows of some sources, each with its columns, in order."""
     if not sources:

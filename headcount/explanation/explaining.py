@@ -253,7 +253,7 @@ class _Explaining:
         value, low, high = mean_within(self.value_N)
         return ExplanationRecord(
             signature=signed,
-            warnings=tuple(_noted(self._cases).warnings()),
+            warnings=(*_noted(self._cases).warnings(), *_shared(self._cases)),
             timings={"all": seconds},
             model=name_of(self._loaded.name),
             kind=kind,
@@ -380,6 +380,16 @@ class _Explaining:
 def _noted(cases: Sequence[Case]) -> Noted:
     """Numbers of prompts that are read in another way than they are written."""
     return Noted(repeated=sum(case.text.num_repeated > 0 for case in cases))
+
+
+def _shared(cases: Sequence[Case]) -> Iterator[str]:
+    """Which tokens target and rival begin with, if some do."""
+    if found := [case for case in cases if case.shared]:
+        yield (
+            f"target and rival both begin with {found[0].shared!r} in "
+            f"{amount(len(found), 'prompt')} of {len(cases)}; these tokens add nothing to the "
+            "difference"
+        )
 
 
 def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:

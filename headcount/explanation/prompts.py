@@ -3,12 +3,15 @@
     {"prompt": "When Mary and John went to the store, John gave a drink to", "target": " Mary",
      "against": " John", "corrupt": "When Mary and John went to the store, Peter gave a drink to"}
 
-A file has such an object on every line; `against` and `corrupt` may be left out.
+A `.jsonl` has such an object on every line; `against` and `corrupt` may be left out. Other tables
+have such columns.
 
 Options of an explanation. Needs no torch.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import isnan
 from pathlib import Path
 from typing import Any, final
 
@@ -21,7 +24,16 @@ from headcount.core import (
     check_unicode,
     names_a_head,
 )
-from headcount.corpora import check_template, json_of, numbered_lines
+from headcount.corpora import (
+    Columns,
+    Data,
+    check_template,
+    is_numbered,
+    is_on_hub,
+    keys_of,
+    named_files,
+    read_rows_of,
+)
 from headcount.vocabulary import EffectName
 
 OURS = DATA / "prompts"
@@ -64,42 +76,65 @@ _NEEDED = ("prompt", "target")
 _NAMES = tuple(field.name for field in fields(Prompt) if field.name != "origin")
 
 
-def read_prompts(file: str | Path) -> tuple[Prompt, ...]:
-    """The prompts of a file, or of a task of ours by its name.
+def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ...]:
+    """The prompts of a table, or of a task of ours by its name.
 
     >>> len(read_prompts("indirect-objects"))
     16
 
+    Args:
+        data: a file of rows (`.jsonl`, `.csv`, `.tsv`, `.parquet`), a data set of the hub, rows in
+            memory, or the name of a task of ours.
+        columns: names or numbers of the columns of `prompt`, `target`, `against` and `corrupt`, if
+            they have others; other columns are then ignored.
+
     Raises:
-        CorpusError: if the file can't be read.
-        InputError: for a file without prompts, or a line that is no prompt.
+        CorpusError: if the data can't be read.
+        InputError: for data without prompts, or a row that is no prompt.
     """
     ours = {path.stem: path for path in sorted(OURS.glob("*.jsonl"))}
-    path = ours.get(str(file), Path(file))
-    if not path.is_file():
+    if isinstance(data, str | Path):
+        data = ours.get(str(data), data)
+        if not (Path(data).exists() or is_on_hub(data) or len(named_files(data)) > 1):
+            raise InputError(
+                f"Expected a file of prompts (.jsonl, .csv, .tsv, .parquet), or one of "
+                f"{', '.join(ours)}, got {data}, which is neither. Check the name."
+            )
+    if unknown := [name for name in columns or {} if name not in _NAMES]:
         raise InputError(
-            f"Expected a file of prompts (.jsonl), or one of {', '.join(ours)}, got {file}, which "
-            "is neither. Check the name."
+            f"Expected columns of prompts ({', '.join(_NAMES)}), got {unknown[0]!r}. Write "
+            "prompt=NAME and prompt.target=NAME."
         )
-    found = tuple(
-        _prompt(json_of(line, f"{path}:{number}"), f"{path}:{number}")
-        for number, line in numbered_lines(path)
-        if line.strip()
-    )
+    named = {name: name for name in _NAMES} | keys_of(columns)
+    rows = read_rows_of(data, named if not is_numbered(columns) else columns, _EXPECTED)
+    found = tuple(_prompt(row, named, origin, bool(columns)) for origin, row in rows)
     if not found:
-        raise InputError(f"Expected prompts in {path}, a JSON object a line, got none. Add some.")
+        raise InputError(f"Expected prompts in {data}, one a row, got none. Add some.")
     return found
 
 
-def _prompt(row: Any, origin: str) -> Prompt:
-    cells = row if isinstance(row, dict) else {}
-    is_text = all(isinstance(cells.get(name), str | None) for name in _NAMES)
-    if not is_text or not {*_NEEDED} <= {*cells} <= {*_NAMES}:
+_EXPECTED = "an object with texts as prompt and target, and maybe against and corrupt"
+
+
+def _prompt(
+    row: Mapping[Any, object], named: Mapping[str, str | int], origin: str, may_have_others: bool
+) -> Prompt:
+    """The prompt in a row; a cell without text is none."""
+    found = {name: row[column] for name, column in named.items() if column in row}
+    cells = {name: cell for name, cell in found.items() if not _is_gap(cell)}
+    others = {*row} - {*named.values()}
+    is_text = all(isinstance(cell, str) for cell in cells.values())
+    if not is_text or not {*_NEEDED} <= {*found} or (others and not may_have_others):
         raise InputError(
-            f"{origin}: expected an object with texts as prompt and target, and maybe against and "
-            f"corrupt, got {row!r:.80}. Fix the line."
+            f"{origin}: expected {_EXPECTED}, got {dict(row)!r:.80}. Fix the row, or name the "
+            "columns: --columns prompt=NAME prompt.target=NAME."
         )
-    return Prompt(**cells, origin=origin)
+    return Prompt(**({name: None for name in _NEEDED} | cells), origin=origin)  # type: ignore[arg-type]
+
+
+def _is_gap(cell: object) -> bool:
+    """Whether a cell is missing, as pandas and csv write it."""
+    return cell is None or cell == "" or (isinstance(cell, float) and isnan(cell))
 
 
 @final

@@ -83,14 +83,17 @@ class Reader:
         self._check(prompt, answers)
         text = _cut(read, 0, end)
         tokens = tuple(map(self._said, answers[0]))
+        shared = ""
+        if len(answers) > 1 and self.kind != "classification":
+            shared = "".join(map(self.piece, commonprefix(answers)))
         if prompt.corrupt is None:
-            return Case(prompt, text, tokens, self._rows(text, answers, prompt), None)
+            return Case(prompt, text, tokens, self._rows(text, answers, prompt), None, shared)
         second = self._tokens(prompt.corrupt, prompt)
         second = _cut(second, 0, len(second.ids) - (len(read.ids) - end))
         self._check_alignable(text, second, prompt)
         pair = (text, second), (second, text)
         clean, corrupt = (self._rows(one, answers, prompt, other) for one, other in pair)
-        return Case(prompt, text, tokens, clean, corrupt)
+        return Case(prompt, text, tokens, clean, corrupt, shared)
 
     def text(self, text: str) -> Row:
         """A text as the model reads it, up to its longest length, of which nothing is asked.

@@ -138,6 +138,8 @@ class Case:
     rows: tuple[Row, ...]
     corrupt: tuple[Row, ...] | None
     """The rows of the second prompt."""
+    shared: str = ""
+    """The tokens that target and rival both begin with, as a text."""
 
 
 TOKENS, DEVICE_TOKENS = 512, 8192

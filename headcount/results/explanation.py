@@ -306,6 +306,14 @@ class Explained(Result[ExplanationRecord]):
         return tuple(row for row in self.prompts if row.probability < UNLIKELY)
 
     @property
+    def lacks_blank(self) -> bool:
+        """Whether the first unlikely target would be a word behind its prompt with a blank."""
+        if not self.unlikely or self.record.kind != "causal-lm":
+            return False
+        row = self.unlikely[0]
+        return row.target[:1].isalnum() and not row.prompt[-1:].isspace()
+
+    @property
     def largest(self) -> str:
         """The head with the largest effect, by the first effect that was measured."""
         rows = [row for row in self.of(self.measured[0]).values() if row.is_head]

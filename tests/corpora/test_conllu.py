@@ -154,7 +154,7 @@ def test_sentences_before_the_broken_one_are_read(tmp_path: Path, treebank: str)
     assert next(reader).text == "The dogs didn't bark."
     with pytest.raises(CorpusError, match=":16: .* got 'x'"):
         list(reader)
-    strict = read_conllu(tmp_path / "treebank.conllu", strict=True)
+    strict = read_conllu(tmp_path / "bank.conllu", strict=True)
     assert next(strict).text == "The dogs didn't bark."
     with pytest.raises(CorpusError, match=":16: .* got 'x'"):
         next(strict)

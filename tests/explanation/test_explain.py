@@ -332,7 +332,7 @@ def test_a_target_that_is_hardly_predicted_is_said_first() -> None:
     found = explain(held, "The old dog", "zzzzzzzz", options=options)
     first = document_of(found).markdown().split("\n\n")[1]
     assert first.startswith("Warning: the model gives “zzzzzzzz” a probability of")
-    assert "Words in a text begin with a blank" in first
+    assert "with a leading blank?" in first
     assert not explain(held, "The old dog", " and", options=options).unlikely
 
 
@@ -366,7 +366,7 @@ def test_files_of_prompts(tmp_path: Path) -> None:
     assert all(row.against and row.corrupt for each in ours.values() for row in each)
     path = tmp_path / "own.jsonl"
     for line, says in [
-        ("", "Expected prompts in .*own.jsonl, a JSON object a line, got none"),
+        ("", "Expected prompts in .*own.jsonl, one a row, got none"),
         ('{"prompt": "a"}', "own.jsonl:1: expected an object with texts as prompt and target"),
         ('{"prompt": "a", "target": 3}', "own.jsonl:1: expected an object with texts"),
         ('{"prompt": "a", "target": "b", "rival": "c"}', "own.jsonl:1: expected an object"),

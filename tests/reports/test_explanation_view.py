@@ -173,8 +173,8 @@ def test_a_target_that_is_hardly_predicted_comes_first(found: Explained) -> None
     text = text_of(replace(found, prompts=(*found.prompts[1:], row)))
     assert text.split("\n\n")[1] == (
         "Warning: the model gives “Mary” a probability of 3e-08 after 'When Mary and John', less "
-        "than 1e-06, in 1 prompt of 16, so what is explained was hardly predicted. Words in a text "
-        "begin with a blank: maybe the target should."
+        "than 1e-06, in 1 prompt of 16, so what is explained was hardly predicted (did you mean "
+        '" Mary", with a leading blank?).'
     )
 
 

@@ -60,8 +60,8 @@ def unlikely(found: Explained) -> Iterator[Block]:
         return
     row = found.unlikely[0]
     blank = ""
-    if found.record.kind == "causal-lm" and not row.target.startswith(" "):
-        blank = ". Words in a text begin with a blank: maybe the target should"
+    if found.lacks_blank:
+        blank = f' (did you mean " {row.target}", with a leading blank?)'
     more = "" if len(found.prompts) == 1 else f" after {row.prompt!r}"
     yield Warned(
         f"the model gives {_spoken(row.target)} a probability of {row.probability:.0e}{more}, less "

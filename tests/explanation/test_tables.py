@@ -1,0 +1,67 @@
+"""Prompts from tables of any format, and targets that are not what they seem."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import pandas as pd
+import pytest
+
+from headcount.core import InputError
+from headcount.explanation import explain, read_prompts
+from tests.explanation.test_reader import GPT2, case
+from tests.tasks.loaded import loaded
+
+FRAME = pd.DataFrame(
+    {"question": ["A, dog", "The"], "answer": [" barked", " moon"], "wrong": [" ran", None]}
+)
+NAMED = {"prompt": "question", "target": "answer", "against": "wrong"}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ""])
+def test_prompts_of_a_table(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".jsonl":
+        FRAME.to_json(path, orient="records", lines=True)
+    elif suffix == ".parquet":
+        FRAME.to_parquet(path)
+    elif suffix:
+        FRAME.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    data = path if suffix else datasets.Dataset.from_pandas(FRAME)
+    first, second = read_prompts(data, NAMED)
+    assert (first.prompt, first.target, first.against) == ("A, dog", " barked", " ran")
+    assert (second.prompt, second.target, second.against) == ("The", " moon", None)
+    with pytest.raises(InputError, match="name the columns: --columns prompt=NAME prompt.target="):
+        read_prompts(data)
+    with pytest.raises(InputError, match="Expected columns of prompts .*, got 'text'"):
+        read_prompts(data, {"text": "question"})
+
+
+def test_columns_may_be_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("A dog\t barked\nThe\t moon\n")
+    found = read_prompts(path, {"prompt": 0, "target": 1})
+    assert [each.target for each in found] == [" barked", " moon"]
+
+
+def test_tokens_that_target_and_rival_share_are_named() -> None:
+    held = loaded(GPT2)
+    assert case(held, "The old", " dog barked", " dog moon").shared == " dog"
+    assert case(held, "The old", " dog", " moon").shared == ""
+    found = explain(held, "The old", " dog barked", " dog moon")
+    (said,) = found.record.warnings
+    assert said.startswith("target and rival both begin with ' dog' in 1 prompt of 1")
+
+
+def test_a_target_without_its_blank_is_asked_about() -> None:
+    found = explain(loaded(GPT2), "The old", "dog")
+    (row,) = found.prompts
+    for target, prompt, probability, lacks in [
+        ("dog", "The old", 1e-8, True),
+        ("dog", "The old", 1e-3, False),
+        (" dog", "The old", 1e-8, False),
+        ("dog", "The old ", 1e-8, False),
+        (".", "The old", 1e-8, False),
+    ]:
+        changed = replace(row, target=target, prompt=prompt, probability=probability)
+        assert replace(found, prompts=(changed,)).lacks_blank == lacks, target

@@ -19,7 +19,7 @@ from headcount.artifact.comparing import Data, Run, compare, runner
 from headcount.artifact.saving import auto_class_of, write_into
 from headcount.artifact.staging import COMPACT, check_not_taken, forget_run, staged
 from headcount.artifact.surviving_roles import DenseAnalysis
-from headcount.compaction import compact
+from headcount.compaction import check_lists, compact, unlisted
 from headcount.core import Plan, Progress, silent, write_readable
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, device_map_of, load
@@ -55,11 +55,13 @@ def save_compact(
 
     Raises:
         InputError: If the plan does not fit the model, or the folder is taken.
+        ConsentError: If it prunes all heads that the model's configuration lists for some use.
         ModelError: If the model can't be made smaller exactly, or the reloaded model differs.
     """
     loaded = as_loaded(loaded)
     folder = Path(folder)
     check_not_taken(folder, overwrite)
+    check_lists(loaded.model, loaded.heads, plan)
     smaller = replace(loaded, model=compact(loaded, plan), inputs=None)
     data = Data.of(loaded, corpus)
     with staged(folder, overwrite) as staging:
@@ -120,6 +122,7 @@ def heads_record(loaded: Loaded, plan: Plan, comparisons: Sequence[Comparison]) 
         heads=heads.counts,
         kept=tuple(map(str, plan.kept_heads(heads))),
         pruned=tuple(map(str, plan.pruned_heads(heads))),
+        unlisted=unlisted(loaded.model, heads, plan),
         auto_class=auto_class_of(loaded.model),
         comparisons=tuple(comparisons),
     )

@@ -25,6 +25,7 @@ from transformers import AutoModel, PreTrainedConfig, PreTrainedModel, PreTraine
 from transformers.core_model_loading import revert_weight_conversion
 
 from headcount.artifact.staging import destination, staged
+from headcount.compaction import warn_of_numbers
 from headcount.core import InputError, inside, read_json, write_json, write_text
 from headcount.models import (
     MODELLING,
@@ -393,6 +394,7 @@ def write_into(
     text = modelling_text()
     write_text(folder / f"{MODELLING}.py", modelling_file(text, stock))
     _write_beside(folder, model, tokenizer)
+    warn_of_numbers(folder, model.config.head_plan, model.config.model_type)
 
 
 def _needs_class(model: PreTrainedModel, stock: type[PreTrainedModel]) -> str:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
+from headcount.compaction.head_lists import renumber
 from headcount.compaction.head_plan import head_plan, relative, set_layer_config
 from headcount.compaction.layout import Cut, Resized, biased, check_prunable_layers, resized
 from headcount.compaction.stock import check_plain, check_rebuilt, check_shared, removed, shared
@@ -258,6 +259,7 @@ def _built(
     _keep_frozen(smaller, model, layers)
     if smaller.can_generate():
         smaller.generation_config = copy.deepcopy(model.generation_config)
+    renumber(smaller, anatomy.heads, plan)
     return smaller.train(model.training)
 
 

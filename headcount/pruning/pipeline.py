@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 from transformers import PreTrainedModel
 
-from headcount.compaction import compact
+from headcount.compaction import check_lists, compact, unlisted
 from headcount.core import InputError, ModelError, Plan, Progress, brief_repr, by_one, options_of
 from headcount.models import Loaded, as_loaded, revision
 from headcount.pruning.before_after import changes, few_in, slices
@@ -157,6 +157,8 @@ class Pruning:
 
         Raises:
             InputError: if the limit can't be met.
+            ConsentError: if all heads would be pruned that the model's configuration lists for
+                some use.
             ModelError: if the model can't be made smaller exactly; says at which stage.
         """
         stage = _Stage(self.context.progress)
@@ -175,6 +177,7 @@ class Pruning:
             self.limit, self.method, self.context, self.dev, before["dev"], self._latency
         )
         plan = replace(chosen.selection.plan, model=revision(loaded.model))
+        check_lists(loaded.model, loaded.heads, plan)
         if self.context.state is not None:
             plan.write(self.context.state / "plan.json")
         done = run_stages(chosen.selection, self.stages, self.context, self.dev)
@@ -194,6 +197,7 @@ class Pruning:
             heads=loaded.heads.counts,
             kept=tuple(map(str, plan.kept_heads(loaded.heads))),
             pruned=tuple(map(str, plan.pruned_heads(loaded.heads))),
+            unlisted=unlisted(loaded.model, loaded.heads, plan),
             choice=self._choice(chosen),
             pipeline=PipelineRecord(
                 stages=done.results,

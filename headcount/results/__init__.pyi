@@ -115,6 +115,7 @@ from .prune import Speedup as Speedup
 from .prune import StageResult as StageResult
 from .prune import StagesRecord as StagesRecord
 from .prune import Survival as Survival
+from .prune import Unlisted as Unlisted
 from .prune import cache_rows as cache_rows
 from .run import MOST_TEXTS as MOST_TEXTS
 from .run import Counts as Counts

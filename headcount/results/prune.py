@@ -314,6 +314,33 @@ class Survival:
 
 
 @final
+@dataclass(frozen=True)
+class Unlisted:
+    """Pruned heads that a field of the model's configuration listed by number."""
+
+    field: str
+    """Name of the field."""
+    serves: str
+    """What the listed heads are for, in the plural, e.g. `time stamps of words`."""
+    heads: tuple[str, ...]
+    """Names of the heads that it no longer lists."""
+    left: int
+    """Number of heads that it still lists, renumbered."""
+
+    @property
+    def sentence(self) -> str:
+        """What became of the field."""
+        gone = f"{', '.join(self.heads)}, which left it"
+        if not self.left:
+            return f"There are no {self.serves}: `{self.field}` listed only {gone}."
+        still = f"The {amount(self.left, 'head')} still listed" if self.left > 1 else "One head"
+        return (
+            f"{self.serves.capitalize()} differ from the dense model's: `{self.field}` also listed "
+            f"{gone}. {still} {'make' if self.left > 1 else 'makes'} them."
+        )
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class PruneRecord(Record):
     """How a pruned model was made, and every number before and after."""
@@ -333,6 +360,8 @@ class PruneRecord(Record):
     """Names of the kept heads."""
     pruned: tuple[str, ...] = stored("leaving")
     """Names of the pruned heads."""
+    unlisted: tuple[Unlisted, ...] = omitted(())
+    """Pruned heads that the model's configuration listed by number."""
     auto_class: str = "AutoModel"
     """Name of the auto class that loads the model with transformers alone."""
     comparisons: tuple[Comparison, ...] = ()

@@ -125,6 +125,7 @@ def _heads(record: PruneRecord) -> Iterator[Block]:
         kept = [head for head in record.kept if Head.parse(head).site == site]
         rows.append([site, str(len(kept)), str(len(pruned)), ", ".join(pruned) or "none"])
     yield Table.of(("site", "kept", "pruned", "pruned heads"), rows)
+    yield from (Warned(each.sentence) for each in record.unlisted)
     if record.choice is not None and (named := record.choice.protected):
         yield Text(f"Protected, so kept by any method: {', '.join(named)}.")
     if record.choice is None or not (scores := record.choice.scores):

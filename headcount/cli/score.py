@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headcount import importance, models, reports, results, statistics, tasks
+from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import (
     OutArguments,
     ResumableArguments,
@@ -53,7 +53,7 @@ class Importance(
         """Load the model and the task; results beside are of the same model and the same way."""
         loaded = self.load()
         self._check_same_models(loaded)
-        task = self.task_on(loaded, self.data, self.how.seed)
+        task = self.built(loaded, self.data, self.how.seed)
         self._check_same_ways(loaded, task)
         return loaded, task
 
@@ -166,10 +166,9 @@ class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
 
     def measure(self, read: "models.Loaded", progress: Report) -> "tasks.Scored":
         """Evaluate the model."""
-        task = self.built(read, self.data)
-        warnings = [*task.warnings(), *statistics.rough_score(task.num_examples)]
-        print_warnings(warnings, plain_console())
-        return tasks.score(read, task, self.max_tokens)
+        found = tasks.score(read, self.built(read, self.data), self.max_tokens)
+        print_warnings(found.record.warnings, plain_console())
+        return found
 
     def store(self, found: "tasks.Scored") -> None:
         """Write the numbers if `out` is given."""

@@ -187,10 +187,14 @@ class Document:
     blocks: tuple[Block, ...]
 
     def ending(self, warnings: Iterable[str], signature: str) -> "Document":
-        """The document, without empty paragraphs, and the warnings and signature of its result."""
-        blocks = (each for each in self.blocks if not isinstance(each, Text) or each.text)
+        """The document, without empty paragraphs, and the warnings and signature of its result.
+
+        Warnings that it begins with are not repeated.
+        """
+        blocks = [each for each in self.blocks if not isinstance(each, Text) or each.text]
         signed = [Code(signature, is_signature=True)] if signature else []
-        return replace(self, blocks=(*blocks, *map(Warned, warnings), *signed))
+        left = [each for each in map(Warned, warnings) if each not in blocks]
+        return replace(self, blocks=(*blocks, *left, *signed))
 
     def as_part(self) -> tuple[Block, ...]:
         """The blocks as a part of another document, under the title."""

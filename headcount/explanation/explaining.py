@@ -39,6 +39,7 @@ from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Case, Outputs, Row, rows_at_once
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.results import (
+    UNLIKELY,
     EffectRow,
     Explained,
     ExplanationRecord,
@@ -198,6 +199,22 @@ class _Alone:
     by_layers: Float[np.ndarray, " range"] | None = None
 
 
+def _unlikely(prompts: Sequence[PromptRow], kind: str) -> Iterator[str]:
+    """What a reader must know before anything else: that hardly anything was predicted."""
+    rows = [row for row in prompts if row.probability < UNLIKELY]
+    if not rows:
+        return
+    row, blank = rows[0], ""
+    if kind == "causal-lm" and row.target[:1].isalnum() and not row.prompt[-1:].isspace():
+        blank = f' (did you mean " {row.target}", with a leading blank?)'
+    more = "" if len(prompts) == 1 else f" after {row.prompt!r}"
+    yield (
+        f"the model gives “{row.target}” a probability of {row.probability:.0e}{more}, less than "
+        f"{UNLIKELY:.0e}, in {amount(len(rows), 'prompt')} of {len(prompts)}, so what is explained "
+        f"was hardly predicted{blank}"
+    )
+
+
 @final
 class _Explaining:
     """The effects of heads on the predictions of some prompts.
@@ -253,7 +270,11 @@ class _Explaining:
         value, low, high = mean_within(self.value_N)
         return ExplanationRecord(
             signature=signed,
-            warnings=(*_noted(self._cases).warnings(), *_shared(self._cases)),
+            warnings=(
+                *_unlikely([*self.prompts()], kind),
+                *_noted(self._cases).warnings(),
+                *_shared(self._cases),
+            ),
             timings={"all": seconds},
             model=name_of(self._loaded.name),
             kind=kind,

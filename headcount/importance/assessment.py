@@ -160,6 +160,7 @@ class _Assessing:
 
     def _about(self) -> ImportanceRecord:
         task, options = self.task, self.options
+        few = few_examples(task.num_examples) if "ablation" in options.methods else ()
         return ImportanceRecord(
             task=task.name,
             metric=task.metric,
@@ -170,7 +171,7 @@ class _Assessing:
             methods=tuple(name for name in METHODS if name in options.methods),
             signature=self.signature,
             average=options.average if "relevance" in options.methods else "",
-            warnings=few_examples(task.num_examples) if "ablation" in options.methods else (),
+            warnings=(*task.warnings(), *few),
         )
 
     @property

@@ -8,7 +8,10 @@ from headcount.core import JsonObject, encoded
 from headcount.results.sealing import OWN, SEALS
 from headcount.results.store import Record
 
-_FIELDS = ("version", "examples", "loss", "truncated", "signature", "arguments", SEALS, OWN)
+_FIELDS = (
+    *("version", "examples", "loss", "truncated", "signature", "warnings", "arguments"),
+    *(SEALS, OWN),
+)
 
 
 @final
@@ -43,7 +46,8 @@ class EvaluationRecord(Record):
 
     def to_json(self) -> dict[str, Any]:
         """The contents of `evaluation.json`: each score is a field with its own name."""
-        return encoded(self.numbers() | {"arguments": self.arguments})
+        shared = {"warnings": self.warnings, "arguments": self.arguments}
+        return encoded({**self.numbers(), **shared})
 
     @classmethod
     def from_json(cls, found: JsonObject) -> "EvaluationRecord":
@@ -67,6 +71,7 @@ class EvaluationRecord(Record):
             score_signatures=signatures,
             num_truncated=stored.truncated,
             signature=stored.signature,
+            warnings=stored.warnings,
             arguments=stored.arguments,
         )
 
@@ -80,4 +85,5 @@ class _Stored:
     loss: float
     truncated: int = 0
     signature: str
+    warnings: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)

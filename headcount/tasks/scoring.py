@@ -21,6 +21,7 @@ from headcount.core import (
 )
 from headcount.models import CUT, Loaded, as_loaded, check_memory, signature
 from headcount.results import EvaluationRecord
+from headcount.statistics import rough_score
 from headcount.tap import AnyModel, evaluating, input_device, model_of
 from headcount.tasks.task import Evaluation, Losses, Task, TaskBatch
 from headcount.tasks.translation import Translation
@@ -144,6 +145,7 @@ def score(loaded: Loaded | PreTrainedModel, task: Task, max_tokens: int = MAX_TO
         scores=scores,
         score_signatures=signatures,
         num_truncated=num_truncated,
+        warnings=(*task.warnings(), *rough_score(task.num_examples)),
         signature=signature(loaded, task.sha256, task=task.name, metric=task.signature),
     )
     return Scored(task, evaluation, record)

@@ -12,14 +12,14 @@ import torch
 from scipy import stats
 
 import headcount
-from headcount.core import CorpusError, Head, InputError, LayerId
+from headcount.core import CorpusError, Head, InputError, LayerId, Warned
 from headcount.corpora import Corpus
 from headcount.explanation import OURS, ExplainOptions, Prompt, explain, read_prompts
 from headcount.explanation.attribution import gradients
 from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Change, Row, Run
 from headcount.models import Loaded
-from headcount.reports import document_of
+from headcount.reports import document_of, explanation_summary
 from headcount.results import Explained
 from headcount.vocabulary import EFFECTS
 from tests.tasks.loaded import loaded
@@ -333,7 +333,14 @@ def test_a_target_that_is_hardly_predicted_is_said_first() -> None:
     first = document_of(found).markdown().split("\n\n")[1]
     assert first.startswith("Warning: the model gives “zzzzzzzz” a probability of")
     assert "with a leading blank?" in first
-    assert not explain(held, "The old dog", " and", options=options).unlikely
+    (warning,) = found.record.warnings
+    for shown in (document_of(found), explanation_summary(found)):
+        assert [each.text for each in shown.blocks if isinstance(each, Warned)] == [warning]
+    assert not explain(held, "The old dog", " and", options=options).record.warnings
+    two = [Prompt("A dog", " and"), Prompt("The old dog", " zzzzzzzz")]
+    warning, *_ = explain(held, two, options=options).record.warnings
+    assert "after 'The old dog', less than 1e-06, in 1 prompt of 2, so" in warning
+    assert warning.endswith("was hardly predicted")
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_an_evaluation_is_read_as_it_was_written(tmp_path: Path):
         "chrf signature": "chrF2",
         "truncated": 2,
         "signature": "headcount:0.1.0|task:translation",
+        "warnings": [],
         "arguments": {"num_beams": 4},
     }
 

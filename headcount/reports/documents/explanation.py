@@ -8,7 +8,7 @@ import numpy as np
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.numbers import listed, nats, within
 from headcount.reports.documents.explanation_together import circuit_blocks, together_blocks
-from headcount.results import UNLIKELY, EffectRow, Explained
+from headcount.results import EffectRow, Explained
 from headcount.statistics import rank_correlations
 from headcount.vocabulary import EFFECTS
 
@@ -28,7 +28,7 @@ def explanation_document(found: Explained) -> Document:
     return Document(
         "Which heads made the prediction",
         (
-            *unlikely(found),
+            *map(Warned, found.record.warnings),
             Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
             Text(how(found)),
             *_heads(found),
@@ -51,22 +51,6 @@ def explanation_document(found: Explained) -> Document:
                 "Prompts and what is predicted",
             ),
         ),
-    )
-
-
-def unlikely(found: Explained) -> Iterator[Block]:
-    """What a reader must know before anything else: that hardly anything was predicted."""
-    if not found.unlikely:
-        return
-    row = found.unlikely[0]
-    blank = ""
-    if found.lacks_blank:
-        blank = f' (did you mean " {row.target}", with a leading blank?)'
-    more = "" if len(found.prompts) == 1 else f" after {row.prompt!r}"
-    yield Warned(
-        f"the model gives {_spoken(row.target)} a probability of {row.probability:.0e}{more}, less "
-        f"than {UNLIKELY:.0e}, in {amount(len(found.unlikely), 'prompt')} of "
-        f"{len(found.prompts)}, so what is explained was hardly predicted{blank}"
     )
 
 

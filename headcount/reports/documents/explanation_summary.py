@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from headcount.core import Block, Document, Table, Text
+from headcount.core import Block, Document, Table, Text, Warned
 from headcount.numbers import nats, within
 from headcount.reports.documents.explanation import (
     best_heads,
     extremes,
     how,
     ranked,
-    unlikely,
     what_is_predicted,
     written_table,
 )
@@ -31,7 +30,7 @@ def explanation_summary(found: Explained) -> Document:
     `document_of` has all effects, heads and prompts.
     """
     blocks = (
-        *unlikely(found),
+        *map(Warned, found.record.warnings),
         Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
         Text(how(found)),
         _heads(found),

@@ -23,6 +23,7 @@ from headcount.core import (
     InputError,
     accepting,
     amount,
+    check_is_no_pipe,
     check_known,
     check_single_process,
     check_unicode,
@@ -237,22 +238,24 @@ def parse(arguments: Sequence[str]) -> Command:
         # The same error again, now printed, shorter and without signs that a terminal obeys.
         _parsed(name, [shortened(visible(each), LONGEST) for each in others])
         raise
-    check_texts(command)
+    check_values(command)
     return command
 
 
-def check_texts(options: Any) -> None:
-    """Check that texts among some options have whole characters, unless they name a file.
+def check_values(options: Any) -> None:
+    """Check that texts among some options have whole characters, and that files are files.
 
     Raises:
-        InputError: If one has not; names the option.
+        InputError: If a text has not, or a file is a pipe, a socket or a device.
     """
     for field in fields(options):
         value = getattr(options, field.name)
         for each in value if isinstance(value, tuple) else (value,):
             if is_dataclass(each):
-                check_texts(each)
-            elif isinstance(each, str) and not os.path.exists(each):
+                check_values(each)
+            elif isinstance(each, str | Path) and os.path.exists(each):
+                check_is_no_pipe(Path(each))
+            elif isinstance(each, str):
                 check_unicode(each, f"--{field.name.replace('_', '-')}")
 
 

@@ -176,6 +176,7 @@ def reading(
     Raises:
         InputError: in place of the original error.
     """
+    check_is_no_pipe(file)
     try:
         yield
     except InputError:
@@ -226,6 +227,7 @@ def short_hash(content: str | bytes, num_digits: int = 12) -> str:
 
 def sha256_of(file: Path) -> str:
     """Hash of a file, read piece by piece."""
+    check_is_no_pipe(file)
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -248,7 +250,7 @@ def _named_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_is_no_pipe(file: Path) -> None:
-    """Check that a file is none that makes its reader wait for a writer.
+    """Check that a file is none that makes its reader wait for a writer, or never ends.
 
     Pipes of the shell, as in `--plan <(...)`, have names below /dev.
 
@@ -256,7 +258,7 @@ def check_is_no_pipe(file: Path) -> None:
         InputError: if it is a named pipe, a socket or a device.
     """
     is_special = file.exists() and not (file.is_file() or file.is_dir())
-    if is_special and file.parts[:2] != ("/", "dev"):
+    if is_special and not (file.parts[:2] == ("/", "dev") and file.is_fifo()):
         raise InputError(
             f"Expected a file, but {file} is a named pipe, a socket or a device. Replace it by a "
             "file."
@@ -275,5 +277,4 @@ def read_json(file: Path, what: str, advice: str) -> Any:
         InputError: if it can't be read, for whatever reason.
     """
     with reading(file, what, advice):
-        check_is_no_pipe(file)
         return parse_json(file.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import numpy as np
 from headcount.core.errors import InputError
 from headcount.core.files import write_atomically, write_text
 from headcount.core.heads import Head, Heads
-from headcount.core.wording import amount
+from headcount.core.wording import amount, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,11 +72,12 @@ class HeadTable:
     def to_csv(self) -> str:
         """The table as CSV: lists joined by "; ", nothing for a missing number.
 
-        A text that a spreadsheet would run as a formula gets an apostrophe.
+        A text that a spreadsheet would run as a formula gets an apostrophe; signs stand for control
+        characters.
         """
         frame = self.frame.apply(lambda column: column.map(_cell))
         frame.columns = [_cell(str(name)) for name in frame.columns]
-        return frame.to_csv(index=False, lineterminator="\n")
+        return visible(frame.to_csv(index=False, lineterminator="\n"))
 
     def row(self, head: str | Head) -> "pd.Series":
         """The row of one head, e.g. `table.row("enc.3.7")`."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headcount.core import CorpusError, reason
+from headcount.core import CorpusError, check_is_no_pipe, reason
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 LONGEST = 2**28
@@ -95,6 +95,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         CorpusError: if the file can't be read, is not UTF-8, breaks off, or has an endless line.
     """
+    check_is_no_pipe(path)
     number = 0
     try:
         with COMPRESSED.get(path.suffix, Path.open)(path, "rb") as file:

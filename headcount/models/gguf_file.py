@@ -15,7 +15,7 @@ import torch
 import transformers
 from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
-from headcount.core import InputError, amount
+from headcount.core import InputError, amount, check_is_no_pipe
 from headcount.models.compact_checkpoint import auto_classes
 
 OPTION = "gguf_file"
@@ -54,6 +54,7 @@ def gguf_of(place: Path) -> Path | None:
             f"Expected the package gguf, which reads {found[0].name}, but it is not installed. Run "
             "pip install 'headcount[gguf]'"
         )
+    check_is_no_pipe(found[0])
     return found[0]
 
 

@@ -19,7 +19,7 @@ from transformers import (
 )
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from headcount.core import InputError, ModelError, processes, reason
+from headcount.core import InputError, ModelError, check_is_no_pipe, processes, reason
 from headcount.corpora import Languages, set_languages
 from headcount.models.compact_checkpoint import (
     check_plan_file,
@@ -136,6 +136,7 @@ def _place(name: str | Path) -> tuple[str | Path, dict[str, str]]:
     """
     place = place_of(name)
     try:
+        check_is_no_pipe(Path(place))
         gguf = gguf_of(Path(place))
     except InputError as error:
         raise ModelError(f"{str(name)!r} can't be loaded: {error}") from error
@@ -198,6 +199,8 @@ def _why_not(name: str, place: str | Path, error: Exception, options: Mapping[st
             f"here, and no model of that name could be fetched from the hub: {why}. Check the path "
             "or the name."
         )
+    if GGUF in options:
+        return f"Expected a whole GGUF file, but {name!r} can't be read: {why}. Download it again."
     is_folder = Path(place).is_dir()
     advice = "Copy or save it again." if is_folder else "Check the name or the path."
     return (

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tests.cli.conftest import bert, data, marian, quick  # noqa: F401 (fixtures)
+from tests.cli.conftest import bert, data, marian, page, quick  # noqa: F401 (fixtures)
 from tests.faults.tally import write_table
 
 

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import socket
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 from tokenizers import Tokenizer
@@ -15,7 +17,7 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 import headcount
 from headcount.artifact import save_compact
 from headcount.artifact.staging import replaced
-from headcount.core import InputError, ModelError, Plan, visible
+from headcount.core import HeadTable, InputError, ModelError, Plan, visible
 from headcount.corpora import Sentence
 from headcount.doctor import diagnose
 from headcount.explanation import ExplainOptions, Prompt
@@ -23,7 +25,9 @@ from tests import saved
 from tests.cli.conftest import PARALLEL, SAMPLE
 from tests.cli.conftest import headcount as run
 from tests.cli.test_compact import plan
+from tests.cli.test_memory import RUNS
 from tests.cli.test_train import COLUMNS, DATA, TINY
+from tests.models.test_gguf import write as write_gguf
 
 
 @pytest.fixture
@@ -300,7 +304,7 @@ ESCAPES = "a\x1b]0;t\x07\x1b[31m\x9b\u202e\udcff"
 """Set the title, colour, write backwards, and a byte that is no UTF-8: as a file could be named."""
 
 
-def test_no_file_holds_control_characters(bert: Path, tmp_path: Path):
+def test_no_file_holds_control_characters(bert: Path, page: None, tmp_path: Path):
     """Not of the names of models, files and folders, nor of texts."""
     corpus, out = tmp_path / f"{ESCAPES}.conllu", tmp_path / "out"
     lines = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -374,3 +378,59 @@ def test_half_a_character_in_python_ends_in_a_sentence():
     ):
         with pytest.raises(InputError, match="xpected whole characters in"):
             build()
+
+
+def test_a_csv_obeys_no_terminal(tmp_path: Path):
+    """Nor does a table that a text of the user's stands in, such as a prompt of explain."""
+    frame = pd.DataFrame({"head": ["enc.0.0"], "text": [ESCAPES[:-1]]})
+    text = HeadTable(frame).to_csv()
+    assert visible(text) == text and "a\u241b]0;t\u2407\u241b[31m\ufffd" in text
+
+
+def waiting(folder: Path, kind: str) -> Path:
+    """A file whose reader would wait, or never end."""
+    place = folder / "waiting"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(place))
+    return Path("/dev/zero") if kind == "device" else place
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("name", RUNS)
+def test_a_file_that_makes_its_reader_wait_is_refused(name: str, kind: str, tmp_path: Path):
+    """In place of every path among a command's arguments, one after the other."""
+    file, arguments = waiting(tmp_path, kind), [*RUNS[name], "--out", tmp_path / "out"]
+    named = (
+        *("pairs.tsv", "gold", "mentions.conll", "plan.json", "bert", "llama", "bloom", "marian"),
+        *("checkpoint-5", "checkpoint-10"),
+    )
+    places = [n for n, each in enumerate(arguments) if isinstance(each, Path) or each in named]
+    assert len(places) > 1
+    for place in places:
+        given = [*arguments[:place], file, *arguments[place + 1 :]]
+        status, _, errors = run(name, *given)
+        assert status == 2 and f"{file} is a named pipe, a socket or a device" in errors, errors
+
+
+def test_a_pipe_among_the_tasks_of_skills_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "a.tsv")
+    model = saved.llama(tmp_path / "llama")
+    status, _, errors = run("skills", model, "--tasks", tmp_path, "--out", tmp_path / "out")
+    assert status == 2 and "a.tsv is a named pipe" in errors
+
+
+def test_a_gguf_that_is_a_pipe_or_breaks_off_gets_its_reason(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    whole = tmp_path / "whole.gguf"
+    write_gguf(whole)
+    cases = {tmp_path / "pipe.gguf": "is a named pipe"}
+    for size in (0, 3, 100, whole.stat().st_size // 2):
+        cut = tmp_path / f"cut-{size}.gguf"
+        cut.write_bytes(whole.read_bytes()[:size])
+        cases[cut] = f"Expected a whole GGUF file, but '{cut}' can't be read: "
+    for file, says in cases.items():
+        with pytest.raises(ModelError, match=re.escape(says)):
+            headcount.load(file)

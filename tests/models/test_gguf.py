@@ -163,7 +163,7 @@ def test_parts_are_refused(tmp_path: Path) -> None:
 def test_a_damaged_file(tmp_path: Path) -> None:
     write(path := tmp_path / "tiny.gguf")
     os.truncate(path, 3000)
-    with pytest.raises(ModelError, match="'.*tiny.gguf' can't be loaded"):
+    with pytest.raises(ModelError, match="Expected a whole GGUF file, but .* can.t be read: "):
         hc.load(path)
 
 

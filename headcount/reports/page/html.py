@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-from headcount.core import Document, write_text
+from headcount.core import Document, write_readable
 from headcount.importance import Assessment
 from headcount.reports.documents.confirmation import NO_ROLE
 from headcount.reports.kinds import NEITHER, Found, kinds_of, leading
@@ -227,7 +227,7 @@ def write_report(
     path = Path(folder) / "report.html"
     others = (None if each is None else Path(each) for each in (pruned, confirming))
     run = read_run(path.parent, *others)
-    write_text(path, render(report_view(run)))
+    write_readable(path, render(report_view(run)))
     return path
 
 
@@ -271,4 +271,4 @@ def write_documents(
         formats: formats of the figures.
     """
     document.write(folder / found.DOCUMENTS[0], formats)
-    write_text(folder / found.DOCUMENTS[1], document_page(document, found))
+    write_readable(folder / found.DOCUMENTS[1], document_page(document, found))

@@ -11,7 +11,7 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.analysis import HeadGates, SiteAttention, WordAttention, word_attention
-from headcount.core import SITES, Chart, Document, HeadTable, InputError, write_text
+from headcount.core import SITES, Chart, Document, HeadTable, InputError, write_readable
 from headcount.explanation import spelled
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.documents.curve import numbers_table
@@ -145,7 +145,7 @@ class Shown:
 
     def save(self, path: str | Path) -> Path:
         """Write the page, completely or not at all."""
-        write_text(Path(path), self.html)
+        write_readable(Path(path), self.html)
         return Path(path)
 
 

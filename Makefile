@@ -24,7 +24,7 @@ types: .venv/installed  ## the package, the tests and the benchmarks
 pytest: .venv/installed  ## all but the slow ones, in a process for every core, at most eight
 	$(ON) $(BIN)/pytest -m "not slow" $(PROCESSES)
 
-PROCESSES := --numprocesses auto --maxprocesses 8 --dist worksteal
+PROCESSES := --numprocesses auto --maxprocesses 8 --dist loadfile
 
 slow-%: .venv/installed  ## every other slow test: make slow-1, make slow-2
 	$(BIN)/pytest -m slow --half $* $(PROCESSES)

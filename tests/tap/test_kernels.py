@@ -10,7 +10,17 @@ import torch
 from torch import nn
 
 from headcount.core import InputError
-from headcount.tap import BLOCKS, LONG, Call, Counted, Reduction, Statistics, chosen, examine
+from headcount.tap import (
+    BLOCKS,
+    LONG,
+    Call,
+    Counted,
+    Reduction,
+    Statistics,
+    chosen,
+    examine,
+    unsuited,
+)
 from headcount.tap import kernel_sweep as kernel_sweep_module
 from headcount.tap.attention_weights import AttentionCall, Cut, blocks
 from headcount.tap.kernel_sweep import Sweep
@@ -190,6 +200,10 @@ def test_the_kernel_is_chosen_by_the_model_and_the_length_of_texts(
     assert chosen("sweep", model, anatomy, 1).kernel.name == "sweep"
     eager = chosen("sweep", model, replace(anatomy, eager=True), LONG)
     assert eager.kernel is BLOCKS and eager.why is not None and "eager" in eager.why
+    monkeypatch.setattr("headcount.tap.kernels.IS_INTERPRETED", False)
+    assert unsuited("triton", model, anatomy) == (
+        "the model is on cpu, and the kernel triton runs on a GPU"
+    )
     double = chosen("sweep", model.double(), anatomy, LONG)
     assert double.kernel is BLOCKS
     assert double.why == "the model is in float64, and the kernel sweep computes in float32"

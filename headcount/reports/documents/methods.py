@@ -246,7 +246,11 @@ def _task_facts(importance: ImportanceRecord) -> dict[str, Any]:
 
 
 def _readable(key: str) -> str:
-    """`measure_s` is "measure (s)", `sentences_per_s` is "sentences per s"."""
+    """The name of a number in words, with its unit.
+
+    >>> _readable("measure_all_s"), _readable("sentences_per_s")
+    ('measure all (s)', 'sentences per s')
+    """
     if key.endswith("_s") and not key.endswith("per_s"):
         key = f"{key[:-2]} (s)"
     return key.replace("_", " ")

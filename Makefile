@@ -33,7 +33,7 @@ slow-%: .venv/installed  ## every other slow test: make slow-1, make slow-2
 TURNS := versions kernels slow-1 slow-2
 COMMIT = $(shell git rev-parse --short=7 HEAD)
 
-# CI's tests run as on the machine of the commit: make test ON='$(MACHINE)'
+# Tests as on one of four machines, the one of a commit: make test ON='$(MACHINE)'
 MACHINE = .ci/elsewhere $(shell echo $$((0x$(COMMIT) / 4 % 4)))
 
 turn:  ## the one of a commit: make turn COMMIT=6728037

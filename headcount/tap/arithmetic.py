@@ -12,13 +12,14 @@ from typing import final
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.core import ModelError
+from headcount.core import ModelError, reason
 from headcount.tap.anatomy import Anatomy, AttentionLayer
 from headcount.tap.attention_check import AttentionCheck
 from headcount.tap.attention_interface import implementation_of
 from headcount.tap.check import Check
 from headcount.tap.listener import Block, FunctionListener
-from headcount.tap.rounding import ROOM, TOLERANCE
+from headcount.tap.rounding import ALONE, ROOM, TOLERANCE
+from headcount.tap.sample_inputs import ERRORS
 
 
 def with_arithmetic(
@@ -85,7 +86,7 @@ class _Trial:
     @property
     def limit(self) -> float:
         """Largest difference of outputs that needs no measure of rounding."""
-        return (TOLERANCE if self.alone else ROOM)[self.model.dtype]
+        return (ALONE if self.alone else ROOM)[self.model.dtype]
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -115,8 +116,14 @@ class _Trial:
         if any(not layer.by_own_softmax for layer in self.candidate.layers):
             for where, check in self.checks.items():
                 self.where = where
-                with self.attention.checking():
-                    found[where] = check.run()
+                try:
+                    with self.attention.checking():
+                        found[where] = check.run()
+                except ERRORS as error:
+                    if not self.candidate.eager:
+                        raise
+                    self.failed = reason(error)  # some eager functions can't take half precision
+                    return False
                 if self.attention.fault is not None:
                     self.failed = self.attention.fault.sentence
                     return False
@@ -136,7 +143,7 @@ class _Trial:
         """Whether the tapped model's outputs are equal in one check."""
         apart = check.difference(outputs, self.candidate)
         self.differences["outputs"] = max(self.differences.get("outputs", 0.0), apart)
-        if check.is_equal(outputs, self.candidate, self.limit):
+        if check.is_equal(outputs, self.candidate, self.limit, alone=bool(self.alone)):
             return True
         self.failed = f"its outputs differ by {apart:.2g} (limit {self.limit:g})"
         return False

@@ -212,8 +212,7 @@ class AttentionCheck:
                 if largest <= way.limit:
                     continue
                 in_double = way.output_BQHD.dtype == torch.float64
-                moved_BHQ = chunk.moved_BHQ(in_double)
-                allowed_BHQ = way.limit * norm_H[:, None] + way.eps * moved_BHQ
+                allowed_BHQ = way.limit * norm_H[:, None] + chunk.moved_BHQ(way.eps, in_double)
                 over_BHQ = (apart_BHQ > allowed_BHQ) | apart_BHQ.isinf()
                 if self.fault is None and over_BHQ.any():
                     share_H = share_BHQ.where(over_BHQ, 0).amax((0, 2))
@@ -335,17 +334,22 @@ class _Chunk:
         apart_BHQ = (found_BQHD.transpose(1, 2).double() - self.output_BHQD).norm(dim=-1)
         return apart_BHQ.nan_to_num(nan=torch.inf).where(self.is_seeing_BHQ, 0)
 
-    def moved_BHQ(self, in_double: bool) -> Tensor:
-        """How far outputs move when scores and weights are rounded to a relative step of 1.
+    def moved_BHQ(self, eps: float, in_double: bool) -> Tensor:
+        """How far outputs move when scores and weights are rounded.
 
         Args:
+            eps: Relative step of the format that they are rounded to.
             in_double: Whether terms of scores are added up in float64, and only then rounded.
         """
         values_BHK = self.value_BHKD.norm(dim=-1)
         distance_BHQK = torch.cdist(self.output_BHQD, self.value_BHKD)
         size_BHQK = self.score_BHQK if in_double else self.terms_BHQK * (1 + self.head_dim**0.5 / 4)
-        moved_BHQK = size_BHQK * distance_BHQK + values_BHK[:, :, None]
-        return 4 * (self.weights_BHQK * moved_BHQK).sum(-1)
+        moved_BHQK = 4 * eps * size_BHQK
+        # Weights grow by what their own scores move and by what those of the others do
+        others_BHQ1 = (self.weights_BHQK * moved_BHQK).sum(-1, keepdim=True)
+        share_BHQK = (moved_BHQK + others_BHQ1).clamp_max(50).expm1()
+        moved_BHQK = share_BHQK * distance_BHQK + 4 * eps * values_BHK[:, :, None]
+        return (self.weights_BHQK * moved_BHQK).sum(-1)
 
 
 @final

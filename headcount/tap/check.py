@@ -20,7 +20,7 @@ from headcount.tap.attention_interface import (
     plain_attention,
 )
 from headcount.tap.listener import Listener
-from headcount.tap.rounding import ROOM, SPREADS, difference
+from headcount.tap.rounding import MOST, SPREADS, TOLERANCE, difference
 from headcount.tap.sample_inputs import ERRORS, SampleRun
 from headcount.tap.tap import Tap
 
@@ -60,7 +60,7 @@ class Check:
             return torch.inf
         return max(difference(*pair) for pair in self._parts(found, anatomy))
 
-    def is_equal(self, found: Outputs | None, anatomy: Anatomy, limit: float) -> bool:
+    def is_equal(self, found: Outputs | None, anatomy: Anatomy, limit: float, alone: bool) -> bool:
         """Whether outputs equal the stock model's, up to a limit or to rounding.
 
         Rounding is what the stock model itself differs by, at tokens and at padding each, when it
@@ -70,18 +70,17 @@ class Check:
             found: Outputs of the tapped model; None if it does not run.
             anatomy: The anatomy of the tap.
             limit: Largest difference that needs no measure of rounding.
+            alone: Whether nothing but outputs is compared; then rounding has a limit, too.
         """
         if found is None:
             return False
         for number, (ours, stock) in enumerate(self._parts(found, anatomy)):
             apart = difference(ours, stock)
-            if apart > limit and not apart <= self._rounding(number):
-                return False
+            if apart > limit:
+                rounding = SPREADS * self.spreads[number]
+                if not apart <= (min(rounding, MOST[self.model.dtype]) if alone else rounding):
+                    return False
         return True
-
-    def _rounding(self, number: int) -> float:
-        """Largest difference at tokens (0) or at padding (1) that can be rounding."""
-        return min(SPREADS * self.spreads[number], 10 * ROOM[self.model.dtype])
 
     def unrest(self) -> float:
         """How far two runs of the stock model are apart: above 0 if it draws random numbers."""
@@ -101,9 +100,11 @@ class Check:
         """How far the stock model's own outputs are apart, at tokens and at padding.
 
         The same is computed by its other implementation (eager for sdpa), and row by row. What does
-        not run is left out.
+        not run is left out. A model that draws random numbers has none: that is no rounding.
         """
         spreads = [0.0, 0.0]
+        if self.unrest() > TOLERANCE[self.model.dtype]:
+            return 0.0, 0.0
         for run in (self._otherwise, self._row_by_row):
             with suppress(*ERRORS):
                 found = run()

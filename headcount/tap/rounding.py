@@ -4,13 +4,15 @@ A model amplifies rounding from layer to layer, by no factor that is known befor
 computes is compared at each call, where the same queries, keys and values go in, head by head:
 
 $$\lVert o_q - o'_q \rVert \le \ell \, \lVert o \rVert
-+ 4 \epsilon \sum_k A(q, k) \, \big( t(q, k) \, \lVert v_k - o_q \rVert + \lVert v_k \rVert \big)$$
++ \sum_k A(q, k) \, \big( (e^{\delta(q, k) + \bar\delta(q)} - 1) \, \lVert v_k - o_q \rVert
++ 4 \epsilon \, \lVert v_k \rVert \big), \qquad \delta = 4 \epsilon \, t(q, k)$$
 
 The norm of o is the root mean square over queries, the limit is `head_limit`, and the sum is how
 far an output moves when scores and weights are rounded to a relative step of epsilon (the format's
-`eps`). t is the size of the score; where its d terms are added up in that format, it is the sum of
-their sizes, which may cancel, times 1 + sqrt(d) / 4. Outputs of whole models have room for rounding
-(`ROOM`): they show that every call was seen and used.
+`eps`); delta-bar is the mean of delta under the weights. t is the size of the score; where its d
+terms are added up in that format, it is the sum of their sizes, which may cancel, times
+1 + sqrt(d) / 4. Outputs of whole models have room for rounding (`ROOM`): they show that every call
+was seen and used.
 """
 
 import math
@@ -38,6 +40,14 @@ ROOM = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.fl
 SPREADS = 8
 """Largest difference of outputs, in multiples of what rounding alone does there: how far two runs
 of the same model are apart that compute the same in another order."""
+
+
+ALONE = TOLERANCE | {torch.float16: 2.5e-2}
+"""The same where outputs alone are compared; a tap computes weights in float32, where the stock
+model rounds every step to half precision."""
+
+MOST = {dtype: 10 * room for dtype, room in ROOM.items()}
+"""Largest difference that can be rounding there."""
 
 
 def head_limit(dtype: torch.dtype, is_narrowed: bool = False) -> float:

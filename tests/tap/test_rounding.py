@@ -15,7 +15,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from headcount.core import ModelError
-from headcount.tap import examine, tap
+from headcount.tap import examine, sample_runs, tap
 from headcount.tap.attention_check import AttentionCheck
 from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.discovery import discover
@@ -73,8 +73,20 @@ def test_rounding_refuses_no_model_of_any_type(name: str, seed: int, dtype: torc
     for implementation in ("sdpa", "eager"):
         model = rough(name, seed, dtype, implementation)
         for inputs in (None, mostly_padding(model)):
+            if not is_finite(model):  # large dimensions overflow in float16
+                continue
             found = examine(model, inputs)
             assert found.eager == (name == "gpt_oss") and found.can_block, (implementation, inputs)
+
+
+def is_finite(model: PreTrainedModel) -> bool:
+    """Whether what the stock model computes is finite on every sample run."""
+    with torch.no_grad():
+        return all(
+            each.isfinite().all()
+            for run in sample_runs(model).values()
+            for each in run.outputs(model)
+        )
 
 
 # --------------------------------------------------------------------------------- planted errors
@@ -126,10 +138,16 @@ def assert_found(name: str, seed: int, dtype: torch.dtype, place: str) -> None:
     model = rough(name, seed, dtype)
     anatomy = replace(discover(model), eager=False)
     check = AttentionCheck(model, anatomy)
+    inputs = {
+        name: each.to(dtype) if each.is_floating_point() else each
+        for name, each in tiny.inputs(model).items()
+    }
     with pytest.MonkeyPatch.context() as patch, torch.no_grad(), check.checking():
         PLACES[place](patch, an_error(dtype))
-        model(**tiny.inputs(model))
-    assert check.fault is not None and check.fault.head.index == 1 and check.fault.way == place
+        model(**inputs)
+    assert check.fault is not None and check.fault.head.index == 1
+    # Soft capping is never fused
+    assert check.fault.way == ("fused" if name == "gemma2" else place)
     assert check.fault.share > an_error(dtype) / 2
 
 

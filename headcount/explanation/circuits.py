@@ -24,10 +24,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import Head, InputError, Progress, amount, falling
+from headcount.explanation.blocks import Blocks
 from headcount.explanation.effects import Measured
 from headcount.explanation.prompts import ExplainOptions
 from headcount.explanation.runs import Case, Outputs
 from headcount.models import Loaded
+from headcount.numbers import within
 from headcount.results import (
     LEVELS,
     RANDOM,
@@ -37,7 +39,6 @@ from headcount.results import (
     FaithfulnessRow,
     JointRow,
 )
-from headcount.statistics import mean_interval
 from headcount.vocabulary import EffectName
 
 
@@ -84,12 +85,13 @@ class Together:
         """Add the effects of the sets of the next prompt."""
         self._together.append(effect_S)
 
-    def row(self, before_N: Float[np.ndarray, " prompt"]) -> JointRow:
+    def row(self, before_N: Float[np.ndarray, " prompt"], blocks: Blocks) -> JointRow:
         """The effect together, the sum of single effects, and the effect of random heads.
 
         Args:
             before_N: what is predicted with all heads as they are, of the prompts that are
                 changed; NaN for those without a rival.
+            blocks: which prompts share names.
         """
         effect_NS = np.stack(self._together)
         sign = -1 if self.effect == "restored" else 1
@@ -99,9 +101,9 @@ class Together:
             [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
         )
         random_N = effect_NS[:, 1:].mean(1)
-        value, low, high = mean_within(effect_NS[:, 0])
-        _, excess_low, excess_high = mean_within(effect_NS[:, 0] - singles_N)
-        random, random_low, random_high = mean_within(random_N)
+        value, low, high = blocks.within(effect_NS[:, 0])
+        _, excess_low, excess_high = blocks.within(effect_NS[:, 0] - singles_N)
+        random, random_low, random_high = blocks.within(random_N)
         names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
         return JointRow(
             effect=self.effect,
@@ -152,20 +154,6 @@ def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generat
     return drawn
 
 
-def interval(values_N: Float[np.ndarray, "prompt ..."]) -> Float[np.ndarray, "3 ..."]:
-    """The mean and both ends of its 95 % interval; no ends for one prompt."""
-    if len(values_N) > 1:
-        return mean_interval(values_N)[[1, 0, 2]]
-    unknown = np.full(values_N.shape[1:], np.nan)
-    return np.stack([values_N[0], unknown, unknown])
-
-
-def mean_within(value_N: Float[np.ndarray, " prompt"]) -> tuple[float, float, float]:
-    """`interval` of one number."""
-    mean, low, high = interval(value_N).tolist()
-    return mean, low, high
-
-
 Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
 """Numbers of all heads, the best first, for either half of the prompts."""
 
@@ -178,18 +166,21 @@ class Circuits:
         loaded: the model.
         cases: the prompts.
         means: mean outputs of all heads.
+        blocks: which prompts share names.
 
     Raises:
         InputError: for fewer prompts than have halves, or predictions that need no head.
     """
 
-    def __init__(self, loaded: Loaded, cases: Sequence[Case], means: Outputs) -> None:
+    def __init__(
+        self, loaded: Loaded, cases: Sequence[Case], means: Outputs, blocks: Blocks
+    ) -> None:
         if len(cases) < SPLIT_FROM:
             raise InputError(
                 f"Expected at least {SPLIT_FROM} prompts for a circuit, since each half chooses "
                 f"the heads for the other, got {len(cases)}. Give a file of --prompts."
             )
-        self._loaded, self._cases, self._means = loaded, cases, means
+        self._loaded, self._cases, self._means, self._blocks = loaded, cases, means, blocks
         self._heads = [*loaded.heads]
         whole, nothing = zip(*(self._left(case, [[]]) for case in cases), strict=True)
         self._whole_N, self.nothing_N = np.array(whole), np.concatenate(nothing)
@@ -216,12 +207,12 @@ class Circuits:
                 f"{num} in which it prefers the rival ({whole:.2f} nats). What it can't do has no "
                 "circuit. Give others, or swap targets and rivals."
             )
-        gain, low, high = mean_within(self._whole_N - self.nothing_N)
-        if low <= 0:
+        gain, low, high = self._blocks.within(self._whole_N - self.nothing_N)
+        if gain <= 0 or low <= 0:
             raise InputError(
                 f"Expected heads that raise what is predicted, got {whole:.2f} nats with all of "
                 f"them and {self.nothing_N.mean():.2f} with their means, a difference of "
-                f"{gain:.2f} ({low:.2f} to {high:.2f}) over {num} prompts. A circuit is judged by "
+                f"{within(gain, low, high)} over {num} prompts. A circuit is judged by "
                 "the share of it that is left. Give more prompts, or others."
             )
 
@@ -276,7 +267,8 @@ class Circuits:
             else float("nan")
             for size in self.sizes
         ]
-        return Curve(ranking, self.sizes, gained_NK, shared, names if ranking != RANDOM else [])
+        names = names if ranking != RANDOM else []
+        return Curve(ranking, self.sizes, gained_NK, shared, names, self._blocks)
 
 
 @final
@@ -292,6 +284,8 @@ class Curve:
     """Number of heads in both halves' sets."""
     names: Sequence[Sequence[str]]
     """Names of all heads, the best first, for either half of the prompts; none if random."""
+    blocks: Blocks
+    """Which prompts share names."""
 
     @property
     def _faithfulness_NK(self) -> Float[np.ndarray, "prompt size"]:
@@ -302,7 +296,7 @@ class Curve:
 
     def rows(self) -> Iterator[FaithfulnessRow]:
         """A row for each size."""
-        ends = interval(self._faithfulness_NK).T.tolist()
+        ends = self.blocks.interval(self._faithfulness_NK).T.tolist()
         for size, each, shared in zip(self.sizes.tolist(), ends, self.shared, strict=True):
             value, low, high = each
             yield FaithfulnessRow(self.ranking, size, value, low, high, shared)
@@ -323,7 +317,7 @@ class Curve:
         value_NK = self._faithfulness_NK
         value_K = value_NK.mean(0)
         distance_NK = abs(1 - value_K) + np.sign(value_K - 1) * (value_NK - value_K)
-        cpr, cmd = (mean_within(each_NK @ weight_K) for each_NK in (value_NK, distance_NK))
+        cpr, cmd = (self.blocks.within(each_NK @ weight_K) for each_NK in (value_NK, distance_NK))
         return AreaRow(self.ranking, *cpr, *cmd)
 
 

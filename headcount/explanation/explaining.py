@@ -13,18 +13,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headcount.core import (
     Head,
-    InputError,
     Progress,
     amount,
     name_of,
     short_hash,
-    shortened,
     silent,
     spread,
 )
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
-from headcount.explanation.circuits import Circuits, Curve, Together, mean_within, ordered_scores
+from headcount.explanation.blocks import Blocks
+from headcount.explanation.circuits import Circuits, Curve, Together, ordered_scores
 from headcount.explanation.effects import (
     Measured,
     attributions,
@@ -34,7 +33,7 @@ from headcount.explanation.effects import (
     mean_outputs,
     ranges,
 )
-from headcount.explanation.prompts import ExplainOptions, Prompt
+from headcount.explanation.prompts import ExplainOptions, Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Case, Outputs, Row, rows_at_once
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
@@ -96,7 +95,7 @@ def explain(
     """
     loaded, options, begun = as_loaded(loaded, tokenizer), options or ExplainOptions(), time.time()
     check_has_heads(loaded)
-    prompts = _prompts(prompt, target, against, corrupt)
+    prompts = prompts_of(prompt, target, against, corrupt)
     reader = Reader(loaded, options)
     cases = [reader.case(each) for each in prompts]
     given, read = ordered_scores(loaded, options, scores or {}), _texts(reader, texts)
@@ -119,24 +118,6 @@ def explain(
         tuple(row for curve in curves for row in curve.circuits()),
         tuple(curve.area() for curve in curves),
     )
-
-
-def _prompts(
-    prompt: str | Sequence[Prompt], target: str | None, against: str | None, corrupt: str | None
-) -> tuple[Prompt, ...]:
-    if isinstance(prompt, str):
-        return (Prompt(prompt, target or "", against, corrupt),)
-    if not prompt or not all(isinstance(each, Prompt) for each in prompt):
-        raise InputError(
-            "Expected a prompt and its target, or a list of headcount.explanation.Prompt, got "
-            f"{shortened(repr(prompt), 80)}. Read a file with read_prompts."
-        )
-    if given := [each for each in (target, against, corrupt) if each is not None]:
-        raise InputError(
-            f"Expected prompts that have targets of their own, got another one, {given[0]!r}. "
-            "Leave it out."
-        )
-    return tuple(prompt)
 
 
 def _texts(reader: Reader, texts: Corpus | None) -> tuple[Row, ...]:
@@ -237,7 +218,7 @@ class _Explaining:
     ) -> None:
         self._loaded, self._cases, self._options = loaded, cases, options
         self._progress, self.texts = progress, texts
-        self._heads = heads_of(loaded, options)
+        self._heads, self._blocks = heads_of(loaded, options), Blocks.of([c.prompt for c in cases])
         self._names = effects_of(loaded, cases, options)
         self._means: Outputs | None = None
         if "mean" in self._names or options.circuit:
@@ -245,7 +226,7 @@ class _Explaining:
         self._circuits = None
         if options.circuit:
             assert self._means is not None
-            self._circuits = Circuits(loaded, cases, self._means)
+            self._circuits = Circuits(loaded, cases, self._means, self._blocks)
         self.value_N, self.second_N, self._log_N = (np.zeros(len(cases)) for _ in range(3))
         self._effects: dict[str, Float[np.ndarray, "prompt head"]] = {}
         """The effects of every head alone."""
@@ -267,13 +248,14 @@ class _Explaining:
 
     def record(self, signed: str, kind: str, seconds: float) -> ExplanationRecord:
         """What is predicted, and how that was measured."""
-        value, low, high = mean_within(self.value_N)
+        value, low, high = self._blocks.within(self.value_N)
         return ExplanationRecord(
             signature=signed,
             warnings=(
                 *_unlikely([*self.prompts()], kind),
                 *_noted(self._cases).warnings(),
                 *_shared(self._cases),
+                *self._blocks.warnings(),
             ),
             timings={"all": seconds},
             model=name_of(self._loaded.name),
@@ -334,10 +316,19 @@ class _Explaining:
     def rows(self) -> Iterator[EffectRow]:
         """A row for each effect of each head, and for each other part of the logit."""
         for name, effect_NH in self._effects.items():
-            for head, effect_N in zip(self._heads, effect_NH.T, strict=True):
-                yield _row(str(head), name, effect_N)
+            p_H = self._blocks.p(effect_NH).tolist()
+            for head, effect_N, p in zip(self._heads, effect_NH.T, p_H, strict=True):
+                yield self._row(str(head), name, effect_N, p)
         for part, values in self._parts.items():
-            yield _row(part, "attribution", np.array(values))
+            yield self._row(part, "attribution", np.array(values))
+
+    def _row(
+        self, part: str, effect: str, value_N: Float[np.ndarray, " prompt"], p: float = float("nan")
+    ) -> EffectRow:
+        halves = (
+            float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
+        )
+        return EffectRow(part, effect, *self._blocks.within(value_N), *halves, p)
 
     def prompts(self) -> Iterator[PromptRow]:
         """A row for each prompt."""
@@ -363,7 +354,7 @@ class _Explaining:
             return
         effect_NR = np.stack(self._by_layers)
         for (first, last), effect_N in zip(self._ranges, effect_NR.T, strict=True):
-            yield LayersRow(first, last, *mean_within(effect_N))
+            yield LayersRow(first, last, *self._blocks.within(effect_N))
 
     def joint(self) -> Iterator[JointRow]:
         """A row for each number of best heads, by each effect of a replacement."""
@@ -388,7 +379,7 @@ class _Explaining:
         has_rival_N = [bool(case.prompt.against) for case in self._cases]
         for each in sets:
             before_N = self.second_N if each.effect == "restored" else self.value_N
-            yield each.row(np.where(has_rival_N, before_N, np.nan))
+            yield each.row(np.where(has_rival_N, before_N, np.nan), self._blocks)
 
     def curves(self, scores: Mapping[str, Float[np.ndarray, " head"]]) -> list[Curve]:
         """What is left with the best heads by each effect and score; nothing without circuits."""
@@ -418,13 +409,6 @@ def _rankings(effect: EffectName, known: Mapping[str, object]) -> Iterator[str]:
     yield effect
     if effect == "zero":
         yield from (name for name in ("attribution", "gradient") if name in known)
-
-
-def _row(part: str, effect: str, value_N: Float[np.ndarray, " prompt"]) -> EffectRow:
-    halves = (
-        float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
-    )
-    return EffectRow(part, effect, *mean_within(value_N), *halves)
 
 
 def _looks(options: ExplainOptions, cases: Sequence[Case]) -> str:

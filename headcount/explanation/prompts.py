@@ -9,7 +9,7 @@ have such columns.
 Options of an explanation. Needs no torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isnan
 from pathlib import Path
@@ -23,6 +23,7 @@ from headcount.core import (
     check_seed,
     check_unicode,
     names_a_head,
+    shortened,
 )
 from headcount.corpora import (
     Columns,
@@ -135,6 +136,29 @@ def _prompt(
 def _is_gap(cell: object) -> bool:
     """Whether a cell is missing, as pandas and csv write it."""
     return cell is None or cell == "" or (isinstance(cell, float) and isnan(cell))
+
+
+def prompts_of(
+    prompt: str | Sequence[Prompt], target: str | None, against: str | None, corrupt: str | None
+) -> tuple[Prompt, ...]:
+    """The prompts that are given one by one, or all together.
+
+    Raises:
+        InputError: for something else, or if both are given.
+    """
+    if isinstance(prompt, str):
+        return (Prompt(prompt, target or "", against, corrupt),)
+    if not prompt or not all(isinstance(each, Prompt) for each in prompt):
+        raise InputError(
+            "Expected a prompt and its target, or a list of headcount.explanation.Prompt, got "
+            f"{shortened(repr(prompt), 80)}. Read a file with read_prompts."
+        )
+    if given := [each for each in (target, against, corrupt) if each is not None]:
+        raise InputError(
+            f"Expected prompts that have targets of their own, got another one, {given[0]!r}. "
+            "Leave it out."
+        )
+    return tuple(prompt)
 
 
 @final

@@ -99,13 +99,16 @@ class EffectRow:
     value: float
     """By how much the part raises what is predicted, in nats; the mean over prompts."""
     low: float
-    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
     high: float
     """Upper end."""
     first: float
     """The mean over every second prompt from the first on; NaN for one prompt."""
     second: float
     """The mean over the other prompts."""
+    p: float = float("nan")
+    """P-value of no effect, corrected for all heads (Holm); NaN where there is no interval, of what
+    is no head, and in tables of versions without."""
 
     @property
     def is_head(self) -> bool:
@@ -129,7 +132,7 @@ class JointRow:
     value: float
     """By how much they raise what is predicted together, in nats; the mean over prompts."""
     low: float
-    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
     high: float
     """Upper end."""
     singles: float
@@ -174,7 +177,7 @@ class LayersRow:
     value: float
     """By how much these looks raise what is predicted, in nats; the mean over prompts."""
     low: float
-    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
     high: float
     """Upper end."""
 
@@ -231,7 +234,7 @@ class ExplanationRecord(ModelRecord):
     value: float
     """What is predicted, in nats; the mean over prompts."""
     low: float
-    """Lower end of the 95 % interval over prompts (Student); NaN for one prompt."""
+    """Lower end of the 95 % interval (Student, over blocks of prompts); NaN below 8 of them."""
     high: float
     """Upper end."""
     second: float

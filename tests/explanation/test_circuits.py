@@ -14,6 +14,7 @@ import torch
 
 from headcount.core import Head, InputError
 from headcount.explanation import ExplainOptions, Prompt, explain
+from headcount.explanation.blocks import Blocks
 from headcount.explanation.circuits import Together
 from headcount.explanation.effects import Measured, mean_outputs
 from headcount.explanation.reader import Reader
@@ -26,12 +27,12 @@ from tests.textbook import explanation as book
 LLAMA = "LlamaForCausalLM"
 SIZES = [*range(11), 12]
 PROMPTS = [
-    Prompt("The old dog barked at the", " moon", " dog"),
-    Prompt("She doesn't believe that her", " dog", " sister"),
-    Prompt("A painter bought two green", " and", " old"),
-    Prompt("Did you hear the rain", " night", " last"),
+    Prompt("The old dog barked at the", " night", " cat"),
+    Prompt("She doesn't believe that her", " moon", " sister"),
+    Prompt("A painter bought two green", " moon", " sister"),
+    Prompt("Did you hear the rain", " train", " sister"),
 ]
-PROMPTS += [replace(each, prompt=f"{each.prompt} old") for each in PROMPTS[:3]]
+PROMPTS += [replace(each, prompt=f"{each.prompt} old") for each in PROMPTS]
 
 
 @pytest.fixture(scope="module")
@@ -178,13 +179,13 @@ def test_a_planted_circuit_is_found_exactly(planted: Loaded) -> None:
 def test_what_has_no_circuit(tmp_path: Path) -> None:
     held, options = loaded(LLAMA), ExplainOptions(effects=("mean",), together=(), circuit=True)
     swapped = [replace(each, target=each.against or "", against=each.target) for each in PROMPTS]
-    weak = [replace(each, against=None) for each in PROMPTS]
+    mixed = [*PROMPTS[:4], *swapped[4:]]
     scores = {"norm": dict.fromkeys(held.heads, 1.0)}
     for prompts, given, says in [
         (PROMPTS[:3], {}, "Expected at least 4 prompts for a circuit, since each half"),
-        ([swapped[0], PROMPTS[3]] * 2, {}, "of which the model prefers some target to its ri"),
-        (swapped, {}, "Expected heads that raise what is predicted, got"),
-        (weak, {}, "Expected heads that raise what is predicted, got"),
+        (swapped[:4], {}, "of which the model prefers some target to its ri"),
+        ([*swapped[1:3], *PROMPTS[::4]], {}, "Expected heads that raise what is predicted, got"),
+        (mixed, {}, "Expected heads that raise what is predicted, got"),
         (PROMPTS, {"norm": {}}, "Expected a number for each head of tiny LlamaForCausalLM"),
         (PROMPTS, {"norm": dict.fromkeys(held.heads, float("nan"))}, "got 0 for 12 heads"),
     ]:
@@ -201,16 +202,16 @@ def test_prompts_whose_target_stays_preferred_are_counted(
     effect: Any, best: int, random: float
 ) -> None:
     """With the best heads replaced, and the mean over sets of random ones; and their spread."""
-    heads = [*loaded(LLAMA).heads]
+    heads, blocks = [*loaded(LLAMA).heads], Blocks(np.arange(3))
     alone = {effect: np.ones((3, len(heads)))}
     options = ExplainOptions(draws=2)
     together = Together(effect, effect, alone, heads, 1, heads, options)
     for effect_S in ([2.0, 5.0, 1.0], [1.0, -1.0, 0.5], [-9.0, 3.0, 3.0]):
         together.add(np.array(effect_S))
     before = np.array([3.0, 2.0, np.nan] if effect == "zero" else [-3.0, 0.0, np.nan])
-    row = together.row(before)
+    row = together.row(before, blocks)
     assert (row.preferred, row.random_preferred) == (best, random if effect == "zero" else 1.0)
     means = (5 - 1 + 3) / 3, (1 + 0.5 + 3) / 3
     assert (row.random_least, row.random_most) == pytest.approx((min(means), max(means)))
-    none = together.row(np.full(3, np.nan))
+    none = together.row(np.full(3, np.nan), blocks)
     assert isnan(none.preferred) and isnan(none.random_preferred)

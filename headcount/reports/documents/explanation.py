@@ -9,7 +9,7 @@ from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, 
 from headcount.numbers import listed, nats, within
 from headcount.reports.documents.explanation_together import circuit_blocks, together_blocks
 from headcount.results import EffectRow, Explained
-from headcount.statistics import rank_correlations
+from headcount.statistics import ALPHA, rank_correlations
 from headcount.vocabulary import EFFECTS
 
 SHOWN = 10
@@ -185,6 +185,8 @@ def _heads(found: Explained) -> Iterator[Block]:
         ),
         "The heads with the largest effects",
     )
+    if certain := _certain(found):
+        yield Text(certain)
     if {"corrupt", "estimate"} <= {*columns}:
         yield Text(_error(found))
 
@@ -222,7 +224,24 @@ def _order(found: Explained) -> str:
 
 
 def _cell(row: EffectRow) -> str:
-    return within(row.value, row.low, row.high)
+    return within(row.value, row.low, row.high) + ("*" if row.p < ALPHA else "")
+
+
+def _certain(found: Explained) -> str:
+    """How many heads have each effect beyond chance; empty where that is not known."""
+    rows = {name: found.of(name).values() for name in found.measured}
+    numbers = [
+        f"{EFFECTS[name].label} {sum(row.p < ALPHA for row in its)}"
+        for name, its in rows.items()
+        if any(row.p == row.p for row in its)
+    ]
+    if not numbers:
+        return ""
+    heads = amount(len(found.of(found.measured[0])), "head")
+    return (
+        f"An interval is of one head alone. After Holm's correction for {heads}, those with * have "
+        f"an effect (p < {ALPHA:g}). Number of heads that have one: {', '.join(numbers)}."
+    )
 
 
 def _error(found: Explained) -> str:

@@ -31,7 +31,7 @@ class HeadList:
     """What the listed heads are for, in the plural."""
 
 
-HEAD_LISTS: Mapping[str, tuple[HeadList, ...]] = {
+HEAD_LISTS: dict[str, tuple[HeadList, ...]] = {
     "whisper": (HeadList("alignment_heads", "decoder.cross", "time stamps of words"),),
 }
 """The fields by model type."""

@@ -13,11 +13,15 @@ from transformers import AutoModelForSpeechSeq2Seq
 
 import headcount
 from headcount.compaction import compact, warn_of_numbers
+from headcount.compaction.head_lists import HEAD_LISTS, HeadList
 from headcount.core import ConsentError, Head, Plan, accepting
 from headcount.models import as_loaded
+from headcount.pruning import choose_heads, prune
 from headcount.results import PruneRecord
 from headcount.tap import Anatomy, examine
+from headcount.tasks import TaskSplits
 from tests import tiny
+from tests.tasks.loaded import TASKS
 
 LISTED = [[0, 2], [1, 0], [1, 2], [2, 1]]
 """Cross-attention heads, as [layer, head], that time words in the tiny Whisper; it has 3 x 3."""
@@ -160,3 +164,13 @@ def test_a_saved_folder_is_searched(tmp_path: Path) -> None:
     heads = examine(model).heads
     with pytest.warns(UserWarning, match="heads_that_copy in config.json: this looks as if"):
         headcount.save(compact(model, Plan.keeping(heads, [*heads][1:])), tmp_path / "small")
+
+
+def test_prune_asks_before_it_compensates(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, data = TASKS["causal-gpt2"]()
+    count, config = len(loaded.heads), loaded.model.config
+    (gone,) = choose_heads(loaded, data, "norm", count - 1).pruned_heads(loaded.heads)
+    monkeypatch.setitem(HEAD_LISTS, config.model_type, (HeadList("uses", gone.site, "use"),))
+    monkeypatch.setattr(config, "uses", [[gone.layer, gone.index]], raising=False)
+    with pytest.raises(ConsentError, match=f"some of the 1 head in the model's uses.*{gone}"):
+        prune(loaded, TaskSplits(data, data), "norm", count - 1)

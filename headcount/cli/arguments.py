@@ -16,7 +16,7 @@ from headcount.corpora import (
     check_columns,
     check_limit,
     image_files,
-    is_on_hub,
+    is_data_set,
     is_treebank,
     named_columns,
     named_files,
@@ -84,7 +84,7 @@ class ColumnArguments:
             InputError: If an option has no effect.
         """
         # As paths, for a name that is mistyped would be taken for a text.
-        named = [each if is_on_hub(each) else Path(each) for each in files]
+        named = [each if is_data_set(each) else Path(each) for each in files]
         return Corpus(named, *sides, columns=self.text_columns, **how)
 
     @property
@@ -264,7 +264,7 @@ def check_data(files: Iterable[str | Path]) -> None:
         CorpusError: If one does not exist or is a folder.
     """
     for file in named_files(list(files)):
-        if is_on_hub(file):
+        if is_data_set(file):
             continue
         if not Path(file).exists():
             raise CorpusError(

@@ -41,6 +41,7 @@ from .halves import Halves as Halves
 from .halves import first_cases as first_cases
 from .halves import halves_of as halves_of
 from .halves import rarest_so_far as rarest_so_far
+from .held import is_data_set as is_data_set
 from .held import is_held as is_held
 from .held import is_on_hub as is_on_hub
 from .held import named_files as named_files

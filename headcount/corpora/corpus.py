@@ -197,7 +197,7 @@ class Corpus:
             for sentence in islice(read, 1):
                 if self.pairs:
                     _as_pair(sentence)
-                if isinstance(source, Held):
+                if isinstance(source, Held) or sentence.image is not None:
                     self._firsts.append(sentence)
 
     def _readers(self) -> Iterator[Iterator[Sentence]]:

@@ -23,6 +23,7 @@ from typing import Any, final
 from headcount.core import CorpusError, InputError, amount, reason
 from headcount.corpora.lines import ending, how_read, json_of, note, numbered_lines
 from headcount.corpora.messages import told
+from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
 from headcount.corpora.table import Columns, is_numbered
 
 LONGEST = min(sys.maxsize, 2**31 - 1)
@@ -102,7 +103,7 @@ def rows_of(
             raise CorpusError(
                 f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
             )
-        yield origin, cells_of(row, origin, columns, form.fills)
+        yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
 
 
 def format_of(path: Path) -> Format:
@@ -143,7 +144,8 @@ def flattened(row: Mapping[Any, object]) -> dict[Any, object]:
 
 
 def _without_arrays(cell: Any) -> Any:
-    """A cell with lists and numbers in place of arrays, as which pandas reads those of Parquet."""
+    """A cell with lists and numbers in place of arrays, and files in place of pictures."""
+    cell = picture_of(cell)
     if hasattr(cell, "tolist"):
         cell = cell.tolist()
     if isinstance(cell, Mapping):
@@ -332,5 +334,6 @@ FORMATS: Mapping[str, Format] = {
     ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
     ".parquet": Format(lambda path, _: _parquet(path), _parquet, has_numbers=False, fills=True),
+    ".tar": Format(lambda path, _: tar_rows(path), has_numbers=False),
 }
 """Tables, by their endings."""

@@ -16,6 +16,7 @@ from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError, reason
+from headcount.corpora.folders import is_data_folder, load_folder
 from headcount.corpora.formats import FORMATS, Row, cells_of
 from headcount.corpora.lines import COMPRESSED
 from headcount.corpora.sentence import Sentence
@@ -82,7 +83,8 @@ class Held:
         Raises:
             CorpusError: for an item of another type; says which.
         """
-        data, is_frame = self.data, all(hasattr(self.data, each) for each in ("to_dict", "columns"))
+        data = _undecoded(self.data)
+        is_frame = all(hasattr(data, each) for each in ("to_dict", "columns"))
         data = data.to_dict("records") if is_frame else data
         if isinstance(data, Mapping):
             data = _of_columns(data)
@@ -174,7 +176,7 @@ def named_files(data: Data) -> list[str | Path]:
 
 def _matching(name: str | Path) -> Sequence[str | Path]:
     """The files whose names match a pattern, in order; any other name itself."""
-    if is_on_hub(name) or not has_magic(str(name)) or Path(name).exists():
+    if is_data_set(name) or not has_magic(str(name)) or Path(name).exists():
         return [name]
     if found := sorted(glob(str(name), recursive=True)):
         return found
@@ -205,7 +207,30 @@ def sources_of(data: Data, *, stream: bool = False) -> list[Source]:
         )
     if named is None:
         return [Held(data)]
-    return [hub_data(str(each), stream) if is_on_hub(each) else Path(each) for each in named]
+    found = list[Source]()
+    for each in named:
+        if is_on_hub(each):
+            found.append(hub_data(str(each), stream))
+        elif is_data_folder(each):
+            rows = load_folder(each)
+            found += rows if isinstance(rows, list) else [Held(rows, Path(each).name)]
+        else:
+            found.append(Path(each))
+    return found
+
+
+def is_data_set(name: str | Path) -> bool:
+    """Whether the name of data is that of a data set of the hub, or of the folder of one."""
+    return is_on_hub(name) or is_data_folder(name)
+
+
+def _undecoded(data: Any) -> Any:
+    """A data set whose pictures are bytes, as they are stored; any other data themselves."""
+    features = getattr(data, "features", None)
+    for name, feature in dict(features).items() if isinstance(features, Mapping) else ():
+        if type(feature).__name__ == "Image":
+            data = data.cast_column(name, type(feature)(decode=False))
+    return data
 
 
 def _check_readable(data: object) -> None:
@@ -226,7 +251,7 @@ def _check_readable(data: object) -> None:
 def _names_a_file(item: object) -> bool:
     if not isinstance(item, str) or "\n" in item or "\0" in item:
         return False
-    if is_on_hub(item) or item.lower().endswith(ENDINGS):
+    if is_data_set(item) or item.lower().endswith(ENDINGS):
         return True
     try:
         return 0 < len(item) <= LONGEST_PATH and Path(item).exists()

@@ -5,15 +5,15 @@ images without labels. Labels take turns, so that the first hundred images are o
 """
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headcount.core import CorpusError, amount, reason
+from headcount.core import CorpusError, amount
 from headcount.corpora.held import is_held, named_files
+from headcount.corpora.pictures import METADATA, image_digest, is_metadata, refuse_picture
 from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
 from headcount.corpora.table import Columns, ColumnSpec, Data, Table
@@ -36,6 +36,7 @@ def image_files(folder: Path) -> list[Path]:
     """
     inside = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
     found = [folder / path for path in sorted(inside) if not _is_hidden(path)]
+    found = [path for path in found if not is_metadata(path)]
     images, others = [p for p in found if is_image(p)], [p for p in found if not is_image(p)]
     if not images:
         got = f"{amount(len(others), 'other file')}" if others else "no file"
@@ -75,18 +76,6 @@ def read_image(path: Path) -> Iterator[Sentence]:
     yield Sentence(image_digest(path), origin=str(path), image=path)
 
 
-def image_digest(path: Path) -> str:
-    """Hash of the bytes of an image.
-
-    Raises:
-        CorpusError: if the file can't be read.
-    """
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        _refuse(path, error)
-
-
 def image_digests(paths: Sequence[str]) -> list[str]:
     """Hashes of the bytes of some images."""
     return [image_digest(Path(path)) for path in paths]
@@ -111,7 +100,7 @@ def open_image(path: Path, channels: int = 3) -> "Image":
                 raise ValueError("its pixels have 32 bits, whose largest value is unknown")
             return image.convert("L" if channels == 1 else "RGB")
     except Exception as error:  # damaged files raise errors of many kinds
-        _refuse(path, error)
+        refuse_picture(path, error)
 
 
 def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec) -> Table:
@@ -128,6 +117,8 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
     places = [] if is_held(data) else named_files(data)
     if not any(Path(place).is_dir() for place in places):
         return read_data(data, columns, roles)
+    if tables := [each for place in places for each in sorted(Path(place).glob(f"{METADATA}.*"))]:
+        return read_data(tables, columns, roles)
     if columns:
         raise CorpusError(
             f"Expected columns of a table, got {', '.join(columns)} for a folder of images. Leave "
@@ -151,10 +142,3 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
             table["label"].append(label)
             table.origins.append(str(path))
     return table
-
-
-def _refuse(path: Path, error: Exception) -> NoReturn:
-    why = reason(error).rstrip(".")
-    raise CorpusError(
-        f"{path}: expected an image, but it can't be read: {why}. Replace or remove it."
-    ) from error

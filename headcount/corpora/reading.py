@@ -19,7 +19,7 @@ from typing import Any
 from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
 from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
-from headcount.corpora.held import Held, Source, is_held, is_on_hub, named_files, sources_of
+from headcount.corpora.held import Held, Source, is_data_set, is_held, named_files, sources_of
 from headcount.corpora.lines import ending
 from headcount.corpora.media import media_in, without_media
 from headcount.corpora.messages import CHAT_NAMES, PART_NAMES
@@ -116,7 +116,8 @@ def _rows(file: Path, columns: Columns | None, roles: ColumnSpec) -> Iterator[Ro
             *found
         }:
             return found  # what stands beside the messages, or in parts, counts too
-        return choose([*found], columns, roles, str(file)).values()
+        tops = (name.partition(".")[0] for name in found)  # of pictures, which are objects
+        return choose([*found, *tops], columns, roles, str(file)).values()
 
     return rows_of(file, columns, wanted=wanted)
 
@@ -168,7 +169,7 @@ def read_parallel(data: Data, columns: Columns | None, roles: ColumnSpec) -> Tab
 def are_two_texts(data: Data) -> bool:
     """Whether data are two files that are neither tables nor data sets of the hub."""
     files = [] if is_held(data) else named_files(data)
-    tables = [is_on_hub(file) or ending(file) in FORMATS for file in files]
+    tables = [is_data_set(file) or ending(file) in FORMATS for file in files]
     return len(tables) == 2 and not any(tables)
 
 
@@ -190,7 +191,7 @@ def check_columns(
     if pairs and not columns and are_two_texts(files):
         return
     for file in files:
-        if is_on_hub(file) or (pairs and not columns and _is_bare(file, roles)):
+        if is_data_set(file) or (pairs and not columns and _is_bare(file, roles)):
             continue
         _first(file, columns, roles)
 
@@ -204,7 +205,7 @@ def are_chats(files: Sequence[str | Path], columns: Columns | None, roles: Colum
         roles: the columns that the task reads.
     """
     for file in files:
-        if is_on_hub(file):
+        if is_data_set(file):
             return True
         (origin, cells), chosen = _first(file, columns, roles)
         if any(roles[role].is_chat(_cell(cells, name, origin)) for role, name in chosen.items()):

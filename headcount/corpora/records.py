@@ -18,6 +18,7 @@ from headcount.corpora.formats import format_of, is_blank, rows_of, split_at_tab
 from headcount.corpora.held import Held
 from headcount.corpora.lines import numbered_lines
 from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
+from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Columns, keys_of
 
@@ -91,6 +92,7 @@ FIELDS: Mapping[str, type] = {
     "words": list,
     "target": str,
     "second": str,
+    "image": Picture,
 }
 """The fields of a row that a sentence is made of, and the type by which one that nobody named is
 recognized (`target` is a number elsewhere)."""
@@ -156,11 +158,16 @@ def sentence_of(
         known = [name for name in TEXT_NAMES if name in row]
         full = [name for name in known if row[name] is not None]
         names["text"] = next(iter(full + known), "text")
+    if has_types and "image" not in columns and isinstance(row.get(FILE_NAME), Picture):
+        names["image"] = FILE_NAME
     cells = {
         field: row[name]
         for field, name in names.items()
         if row.get(name) is not None and (field in columns or isinstance(row[name], FIELDS[field]))
     }
+    if "image" in cells and ("image" in columns or not {"text", "words"} & {*cells}):
+        path = Path(str(cells["image"]))
+        return Sentence(image_digest(path), origin=origin, image=path)
     missing = [name for name in columns.values() if name not in row]
     empty = [each for each in (names["text"], names.get("words")) if row.get(each, 0) is None]
     if empty and not (missing or "text" in cells or "words" in cells):

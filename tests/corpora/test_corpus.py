@@ -97,7 +97,8 @@ def test_what_cannot_be_a_corpus_is_refused_at_once(files: dict[str, Path], tmp_
         ({"paths": tmp_path}, f"Expected images in the folder {tmp_path} (.png, .jpg, "),
         (
             {"paths": other},
-            f"Expected a file ending in .txt, .tsv, .csv, .jsonl, .parquet, .conllu, got {other}",
+            "Expected a file ending in .txt, .tsv, .csv, .jsonl, .parquet, .tar, .conllu, got "
+            f"{other}",
         ),
         ({"source": files["d"]}, f"Expected a file ending in .txt, .conllu, got {files['d']}. "),
         ({"source": files["a"], "target": missing}, f"Expected a corpus at {missing}, got"),

@@ -208,8 +208,9 @@ def test_a_cell_may_be_a_book(tmp_path: Path) -> None:
         (
             "a.binary.dev",
             "1 A dog.\n",
-            ": expected a .tsv, .csv, .jsonl, .parquet or .txt file, got the ending '.dev'. Rename "
-            "the file, or, if one blank separates its columns, number them from 0: label=0 text=1",
+            ": expected a .tsv, .csv, .jsonl, .parquet, .tar or .txt file, got the ending '.dev'. "
+            "Rename the file, or, if one blank separates its columns, number them from 0: label=0 "
+            "text=1",
         ),
     ],
 )
@@ -413,7 +414,7 @@ def test_two_text_files_have_no_columns(tmp_path: Path) -> None:
     check_columns(sides, None, TRANSLATIONS, pairs=True)
     with pytest.raises(
         CorpusError,
-        match="expected a .tsv, .csv, .jsonl, .parquet or .txt file, got the ending '.en'",
+        match="expected a .tsv, .csv, .jsonl, .parquet, .tar or .txt file, got the ending",
     ):
         check_columns(sides, None, COLUMNS["causal-lm"])
 

@@ -1,0 +1,131 @@
+"""Pictures where data sets hold them: bytes, tar archives, tables of a folder; folders of data."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from headcount.core import CorpusError
+from headcount.corpora import Corpus, open_image
+from headcount.tasks import read_examples
+
+PIXELS = [np.full((4, 5, 3), shade, np.uint8) for shade in (10, 200)]
+
+
+def png(pixels: np.ndarray) -> bytes:
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "PNG")
+    return data.getvalue()
+
+
+ROWS = [{"image": {"bytes": png(each), "path": None}, "label": n} for n, each in enumerate(PIXELS)]
+
+
+def archive(path: Path, *files: tuple[str, bytes], mode: str = "w") -> Path:
+    tar: Any = tarfile.open
+    with tar(path, mode) as out:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            out.addfile(info, io.BytesIO(data))
+    return path
+
+
+def data_set(folder: Path) -> Any:
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    return datasets.Dataset.from_list(ROWS, features=features)
+
+
+def parquet(folder: Path) -> Path:
+    data_set(folder).to_parquet(folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def saved(folder: Path) -> str:
+    splits = {"train": data_set(folder), "test": data_set(folder).select([0])}
+    made: Any = datasets.DatasetDict
+    made(splits).save_to_disk(folder / "saved")
+    return f"{folder / 'saved'}?split=train"
+
+
+def webdataset(folder: Path) -> Path:
+    files = [(f"a/{n}.{kind}", data) for n in (0, 1) for kind, data in _pair(n)]
+    return archive(folder / "a.tar.gz", *files, mode="w:gz")
+
+
+def _pair(n: int) -> list[tuple[str, bytes]]:
+    return [("cls", str(n).encode()), ("png", png(PIXELS[n]))]
+
+
+def metadata(folder: Path) -> Path:
+    for n, each in enumerate(PIXELS):
+        (folder / f"{n}.png").write_bytes(png(each))
+    rows = [{"file_name": f"{n}.png", "label": n} for n in (0, 1)]
+    (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+@pytest.mark.parametrize("make", [data_set, parquet, saved, webdataset, metadata])
+def test_pictures_are_read_where_they_are(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    data = make(tmp_path)
+    table = read_examples("image-classification", data)
+    assert table["label"] == ["0", "1"]
+    found = [np.asarray(open_image(Path(each))) for each in table["image"]]
+    assert all(map(np.array_equal, found, PIXELS))
+    corpus = Corpus(data)
+    assert not corpus.inputs.is_text
+    shown = [np.asarray(open_image(each.image)) for each in corpus if each.image is not None]
+    assert len(shown) == 2 and all(map(np.array_equal, shown, PIXELS))
+    assert corpus.sha256() == Corpus(data).sha256()
+
+
+def test_a_caption_is_a_text_unless_the_image_is_named(tmp_path: Path) -> None:
+    files = [("0.png", png(PIXELS[0])), ("0.txt", b"A dog."), ("1.json", b'{"text": "No."}')]
+    path = archive(tmp_path / "a.tar", *files)
+    assert [each.text for each in Corpus(path)] == ["A dog.", "No."]
+    assert next(iter(Corpus(path, columns={"image": "image"}))).image is not None
+
+
+def test_damaged_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    for name in ("../a.png", "/a.png"):
+        archive(path, (name, png(PIXELS[0])))
+        with pytest.raises(CorpusError, match=r"plain files inside the archive, got '.*a.png'"):
+            Corpus(path)
+    with tarfile.open(path, "w") as out:
+        link = tarfile.TarInfo("a.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        out.addfile(link)
+    with pytest.raises(CorpusError, match="got 'a.png', a link or a device"):
+        Corpus(path)
+    archive(path, ("a.txt", b"A dog. " * 900))
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(CorpusError, match="expected a tar archive, but .* Copy it again"):
+        [*Corpus(path)]
+    archive(path, ("a.json", b"["))
+    with pytest.raises(CorpusError, match="expected a JSON object in 'a.json'"):
+        Corpus(path)
+
+
+def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": ["A dog.", "No."]})
+    (tmp_path / "data").mkdir()
+    for name in ("train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001"):
+        frame.to_parquet(tmp_path / "data" / f"{name}.parquet")
+    named = f"{tmp_path}?split=train"
+    assert [each.text for each in Corpus(named)] == ["A dog.", "No."] * 2
+    assert len(read_examples("causal-lm", f"{tmp_path}?split=test")) == 2
+    with pytest.raises(CorpusError, match=r"split of .* \(train, test\), got none. Write .*train"):
+        Corpus(tmp_path)
+    with pytest.raises(CorpusError, match=r"got dev. Write"):
+        Corpus(f"{tmp_path}?split=dev")
+    datasets.Dataset.from_pandas(frame).save_to_disk(tmp_path / "saved")
+    assert [each.text for each in Corpus(tmp_path / "saved")] == ["A dog.", "No."]

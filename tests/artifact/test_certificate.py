@@ -95,6 +95,24 @@ def test_a_reference_without_a_number_is_reported() -> None:
     found.check_equal()
 
 
+def test_rounding_of_the_reference_sets_the_tolerance() -> None:
+    """A reference that differs by 2e-5 between a batch and its rows; 8 times that is no fault."""
+
+    def rounding(sample: SampleRun) -> list[Tensor]:
+        return [sample.batch["x"] * (1 + 2e-5 * (len(sample.batch["x"]) > 1))]
+
+    others = {"near": times(1 + 9e-5), "far": times(1 + 3e-4)}
+    data = Data(BATCHES[:1])
+    near, far = compare(("one", rounding), others, data, torch.float32)
+    assert near.tolerance == pytest.approx(1.6e-4, rel=0.1)
+    near.check_equal()
+    with pytest.raises(ModelError, match="Expected far and one to differ by at most 0.00016"):
+        far.check_equal()
+    assert (
+        compare(("one", rounding), others, data, torch.float32, by_row=False)[0].tolerance == 1e-5
+    )
+
+
 def test_written_and_read(tmp_path: Path) -> None:
     found = compare(("one", times(1)), {"a": times(2)}, Data(BATCHES), torch.float32)
     certificate = Certificate("00", weights_sha256(tmp_path), tuple(found))

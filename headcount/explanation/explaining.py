@@ -325,10 +325,10 @@ class _Explaining:
     def _row(
         self, part: str, effect: str, value_N: Float[np.ndarray, " prompt"], p: float = float("nan")
     ) -> EffectRow:
-        halves = (
+        first, second = (
             float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
         )
-        return EffectRow(part, effect, *self._blocks.within(value_N), *halves, p)
+        return EffectRow(part, effect, *self._blocks.within(value_N), first, second, p)
 
     def prompts(self) -> Iterator[PromptRow]:
         """A row for each prompt."""

@@ -1,13 +1,13 @@
 """Roles of heads, read from the folder of an analysis; for a pruned model, from a new analysis."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import final
 
 from headcount import analysis
 from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
-from headcount.corpora import Corpus, Frequencies, named_columns
+from headcount.corpora import Corpus, Frequencies, HowRead, named_columns, reading_as
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
@@ -116,7 +116,8 @@ def analysed_corpus(folder: Path, files: Sequence[str | Path]) -> Corpus:
     """
     record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
-    corpus = _corpus(record, files, signed)
+    with reading_as(_how_read(record)):
+        corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
@@ -163,6 +164,12 @@ def _check_same_frequencies(
             f"Expected the frequencies of the analysis in {folder}, {expected}, in {path}, got "
             f"others, {found}. Analyse again."
         )
+
+
+def _how_read(record: RunRecord) -> HowRead:
+    """How an analysis read its files; earlier versions read every line as a text."""
+    given = {each.name: record.arguments.get(each.name, False) for each in fields(HowRead)}
+    return HowRead(**given | {"lines": record.arguments.get("lines", True)})
 
 
 def _corpus(record: RunRecord, files: Sequence[str | Path], signed: Signature) -> Corpus | None:

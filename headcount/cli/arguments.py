@@ -12,6 +12,7 @@ from headcount.cli.console import plain_console, print_warnings
 from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
+    HowRead,
     are_chats,
     check_columns,
     check_limit,
@@ -69,8 +70,8 @@ class ModelArguments(LoadOptions, DeviceArguments):
 
 
 @dataclass(frozen=True)
-class ColumnArguments:
-    """The columns of a table of texts."""
+class ColumnArguments(HowRead):
+    """The columns of a table of texts, and how files are read."""
 
     columns: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
@@ -134,7 +135,7 @@ class ParallelArguments(CorpusArguments):
 
 
 @dataclass(frozen=True)
-class TaskArguments(TaskOptions, ModelArguments):
+class TaskArguments(HowRead, TaskOptions, ModelArguments):
     """A model and the task to score it on."""
 
     def shared(self, **changed: Any) -> dict[str, Any]:

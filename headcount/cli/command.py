@@ -37,6 +37,7 @@ from headcount.core import (
     taking_over,
     visible,
 )
+from headcount.corpora import HowRead, reading_as
 
 MAY_BE_EMPTY = ("--prefix",)
 """Options whose text may be empty."""
@@ -390,7 +391,8 @@ def _finish(command: Command) -> tuple[int, bool]:
     """Run a command to its end; returns its status, and whether this is the main process."""
     _silence_transformers()
     meet()
-    status, is_main = command.run(), is_main_process()
+    with reading_as(command if isinstance(command, HowRead) else HowRead()):
+        status, is_main = command.run(), is_main_process()
     if not is_alone():
         processes().destroy_process_group()
     return status, is_main

@@ -13,8 +13,9 @@ from headcount.corpora.conllu import is_treebank, read_conllu
 from headcount.corpora.formats import FORMATS, quoted_columns
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
-from headcount.corpora.lines import ending, how_read, numbered_lines
+from headcount.corpora.lines import ending, numbered_lines, reading_as, reading_here
 from headcount.corpora.media import media_of, without_media
+from headcount.corpora.paragraphs import is_joined
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
 from headcount.corpora.table import Columns, Data, check_limit, keys_of
@@ -85,6 +86,7 @@ class Corpus:
         check_fields(columns)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
+        self._reading = reading_here()
         self._is_part = False
         self._named = sources_of(paths, stream=stream)
         self._sources = [each for named in self._named for each in _each_of(named, columns)]
@@ -215,9 +217,8 @@ class Corpus:
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
-        sentences = islice(
-            without_media(chain.from_iterable(self._readers()), media_of), self.limit
-        )
+        kept = without_media(chain.from_iterable(self._readers()), media_of)
+        sentences = islice(self._reading.through(kept), self.limit)
         for sentence in self._with_their_targets(sentences):
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
@@ -237,13 +238,11 @@ class Corpus:
         if self.has_parts:
             return hash_of_stream(sum(map(number_of, self)))
         digest = hashlib.sha256()
-        for path in self._files():
-            with path.open("rb") as file:
-                while block := file.read(HASH_BLOCK):
-                    digest.update(block)
-            if ending(path) == ".tsv" and quoted_columns(path):
-                digest.update(b"unquoted")
-        if how_read().without_media:
+        are_sides = len(self._sides) == 2
+        with reading_as(self._reading):
+            for path in self._files():
+                _add_file(digest, path, is_text=not (are_sides and path in self._sides))
+        if self._reading.how.without_media:
             digest.update(b"without media")
         if self._paths and self.columns:
             digest.update(repr(sorted(keys_of(self.columns).items())).encode())
@@ -271,6 +270,23 @@ class Corpus:
     def where(self) -> str:
         """What it is read from, for errors."""
         return ", ".join(filter(None, map(str, (*self._sources, *self._sides)))) or "the data"
+
+
+def _add_file(digest: "hashlib._Hash", path: Path, is_text: bool) -> None:
+    """Add the bytes of a file to a hash, and what is read otherwise than as it is.
+
+    Args:
+        digest: the hash.
+        path: the file.
+        is_text: whether its lines are texts; otherwise they are one side of parallel text.
+    """
+    with path.open("rb") as file:
+        while block := file.read(HASH_BLOCK):
+            digest.update(block)
+    if ending(path) == ".tsv" and quoted_columns(path):
+        digest.update(b"unquoted")
+    if is_text and ending(path) == ".txt" and is_joined(path):
+        digest.update(b"paragraphs")
 
 
 def _hashed(sentence: Sentence) -> bytes:

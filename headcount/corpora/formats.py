@@ -2,7 +2,8 @@
 
 `.tsv` and `.csv` have a header if columns are named, and none if columns are numbered from 0; TSV
 has no quotes. `.jsonl` has one object per line, and `a.b` is field b of object a, as in `.parquet`,
-which is read by row groups. In a `.txt`, each line is the column `text`. In a `.txt` or a file with
+which is read by row groups. In a `.txt`, each line, or each
+paragraph of wrapped lines, is the column `text`. In a `.txt` or a file with
 any other ending, numbered columns are separated by tabs if the first line has one, else by blanks,
 and the last column takes the rest of the line (`0 a sad film .`). Blank lines are skipped. Any
 other line that can't be used is an error with its number.
@@ -23,6 +24,7 @@ from typing import Any, final
 from headcount.core import CorpusError, InputError, amount, reason
 from headcount.corpora.lines import ending, how_read, json_of, note, numbered_lines
 from headcount.corpora.messages import told
+from headcount.corpora.paragraphs import texts_of
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
 from headcount.corpora.table import Columns, is_numbered
 
@@ -266,22 +268,23 @@ def _check_distinct(names: list[str], origin: str, advice: str) -> None:
 
 
 def _lines(path: Path, width: int | None) -> Iterator[Row]:
+    """Texts, each a line or a paragraph, or the cells of every line."""
+    if width is None:
+        for number, text in texts_of(path):
+            yield f"{path}:{number}", {"text": text}
+        return
     separator = None
     for number, line in numbered_lines(path):
-        if not line.strip() and (width is None or "\t" not in line):
-            continue
-        origin = f"{path}:{number}"
-        if width is None:
-            yield origin, {"text": line.strip()}
+        if not line.strip() and "\t" not in line:
             continue
         separator = separator or ("tab" if "\t" in line else "blank")
         cells = line.split("\t") if separator == "tab" else line.strip().split(None, width - 1)
         if len(cells) < width:
             raise CorpusError(
-                f"{origin}: expected {amount(width, 'column')} separated by a {separator}, got "
-                f"{len(cells)}. Complete the line."
+                f"{path}:{number}: expected {amount(width, 'column')} separated by a {separator}, "
+                f"got {len(cells)}. Complete the line."
             )
-        yield origin, dict(enumerate(cells))
+        yield f"{path}:{number}", dict(enumerate(cells))
 
 
 def _objects(path: Path, _: int | None) -> Iterator[tuple[str, Any]]:

@@ -13,12 +13,14 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast, final
 
 from headcount.core import CorpusError, check_is_no_pipe, reason
+
+T = TypeVar("T")
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 LONGEST = 2**28
@@ -32,36 +34,64 @@ class HowRead:
     as_is: bool = field(default=False, kw_only=True)
     """Keep the quotes around the cells of a .tsv; by default they are left out where all cells of a
     column have them."""
+    lines: bool = field(default=False, kw_only=True)
+    """Read each line of a .txt as a text of its own; by default, lines of running text that were
+    wrapped are joined to paragraphs."""
     without_media: bool = field(default=False, kw_only=True)
     """Leave out rows that stand for pictures, sound or video, which are refused otherwise."""
 
 
-_HOW: ContextVar[HowRead | None] = ContextVar("_HOW", default=None)
+@final
+@dataclass(frozen=True)
+class Reading:
+    """How files are read, and what the user was told of them."""
+
+    how: HowRead = HowRead()
+    told: set[str] = field(default_factory=set[str])
+
+    def through(self, rows: Iterator[T]) -> Iterator[T]:
+        """Rows of a file, each read in this way, whatever way holds where it is asked for."""
+        context = copy_context()
+        context.run(_READING.set, self)
+        end = object()
+        while (row := context.run(next, rows, end)) is not end:
+            yield cast("T", row)
+
+
+_READING: ContextVar[Reading | None] = ContextVar("_READING", default=None)
+
+
+def reading_here() -> Reading:
+    """The way that holds here."""
+    return _READING.get() or Reading()
 
 
 def how_read() -> HowRead:
     """How files are read here."""
-    return _HOW.get() or HowRead()
+    return reading_here().how
 
 
 @contextmanager
-def reading_as(how: HowRead) -> Iterator[None]:
-    """Read files inside the block in this way.
+def reading_as(how: HowRead | Reading) -> Iterator[None]:
+    """Read files inside the block in this way, and tell the user each thing about them once.
 
     >>> with reading_as(HowRead(as_is=True)):
     ...     how_read().as_is
     True
     """
-    token = _HOW.set(how)
+    token = _READING.set(Reading(how) if isinstance(how, HowRead) else how)
     try:
         yield
     finally:
-        _HOW.reset(token)
+        _READING.reset(token)
 
 
 def note(sentence: str) -> None:
-    """Tell the user how a file is read."""
-    warnings.warn(sentence, stacklevel=2)
+    """Tell the user how a file is read: once, although every pass reads it again."""
+    told = reading_here().told
+    if sentence not in told:
+        told.add(sentence)
+        warnings.warn(sentence, stacklevel=2)
 
 
 def _zstd(path: Path, _: str) -> Any:

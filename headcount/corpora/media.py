@@ -73,8 +73,8 @@ def check_media(found: str | None, origin: str) -> None:
     if found is not None:
         raise CorpusError(
             f"{origin}: expected text alone, got {found}, which stands for a picture, sound or "
-            "video that is not read. Leave such rows out with --without-media (in Python: inside "
-            "headcount.corpora.reading_as(HowRead(without_media=True)))."
+            "video that is not read. Leave such rows out with --without-media (in Python, name the "
+            "data inside headcount.corpora.reading_as(HowRead(without_media=True)))."
         )
 
 

@@ -13,9 +13,14 @@ source code and files with a sentence a line do not.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice, pairwise
+from contextlib import suppress
+from itertools import groupby, islice, pairwise
+from pathlib import Path
 
 import numpy as np
+
+from headcount.core import CorpusError
+from headcount.corpora.lines import how_read, note, numbered_lines
 
 Line = tuple[int, str]
 """Number of a line in its file, from 1, and its text."""
@@ -33,17 +38,31 @@ _ENDS = tuple(".!?…。！？")
 _CLOSING = "\"'”’»)]_*"
 
 
-def with_paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines of a file or, if it is wrapped, its paragraphs with the numbers of their first lines.
+def texts_of(path: Path) -> Iterator[Line]:
+    """The texts of a file that are not blank: its lines or, if they were wrapped, its paragraphs.
 
-    >>> poem = ["The rose is red,", "the violet blue.", "", "Sugar is sweet"]
-    >>> [text for _, text in with_paragraphs(enumerate(poem, start=1))] == poem
-    True
+    Each has the number of its first line.
     """
-    rest = iter(lines)
-    first = [*islice(rest, LOOKED_AT)]
-    every = chain(first, rest)
-    return _joined(every) if are_wrapped(text for _, text in first) else every
+    joins = is_joined(path)
+    if joins:
+        note(f"{path}: its lines were wrapped, and are joined to paragraphs; --lines keeps them")
+    groups = groupby(numbered_lines(path), lambda line: bool(line[1].strip()))
+    for lines in (lines for is_text, lines in groups if is_text):
+        if joins:
+            numbers, texts = zip(*lines, strict=True)
+            yield numbers[0], " ".join(map(str.strip, texts))
+        else:
+            yield from ((number, line.strip()) for number, line in lines)
+
+
+def is_joined(path: Path) -> bool:
+    """Whether a file's lines are joined: they look wrapped, and the user does not keep them."""
+    if how_read().lines:
+        return False
+    first = list[str]()
+    with suppress(CorpusError):  # a line that can't be read is an error when its turn comes
+        first.extend(line for _, line in islice(numbered_lines(path), LOOKED_AT))
+    return are_wrapped(first)
 
 
 def are_wrapped(lines: Iterable[str]) -> bool:
@@ -56,11 +75,3 @@ def are_wrapped(lines: Iterable[str]) -> bool:
     is_long = lengths >= NEARLY * np.percentile(lengths, LONGEST)
     ends = sum(line.rstrip(_CLOSING).endswith(_ENDS) for line in followed)
     return bool(ends < MOST_ENDS * len(followed) and is_long.mean() >= LEAST_LONG)
-
-
-def _joined(lines: Iterable[Line]) -> Iterator[Line]:
-    """Each group of lines between blank ones, joined by spaces."""
-    for is_text, group in groupby(lines, lambda line: bool(line[1].strip())):
-        if is_text:
-            numbers, texts = zip(*group, strict=True)
-            yield numbers[0], " ".join(map(str.strip, texts))

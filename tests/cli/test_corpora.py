@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +60,21 @@ def test_the_same_texts_are_analysed_alike(bert: Path, tmp_path: Path, sources: 
         assert list(again[0]) == list(corpus)
         resumed = headcount("analyze", bert, source, *NAMED, "--out", out, "--resume")
         assert resumed[0] == 0, resumed[2]
+
+
+@pytest.mark.filterwarnings("ignore:.*lines were wrapped")
+def test_wrapped_lines_are_joined_unless_they_are_kept_and_read_again_in_the_same_way(
+    bert: Path, tmp_path: Path
+) -> None:
+    book, loaded = tmp_path / "book.txt", load(bert)
+    sentence = "The old dog barked at the cat, and the cat looked at the old dog."
+    paragraph = textwrap.wrap(" ".join([sentence] * 5), 40)
+    book.write_text("\n".join([*paragraph, "", *paragraph, "", *paragraph, "", *paragraph]))
+    for flags, number in (([], 4), (["--lines"], 4 * len(paragraph))):
+        out = tmp_path / f"out{number}"
+        status, shown, errors = headcount("analyze", bert, book, *flags, "--out", out)
+        assert status == 0 and f"on {number} sentences" in shown, errors
+        assert len([*read_again(out, [book], loaded)[0]]) == number
 
 
 def test_the_analysis_of_a_table_is_read_again_when_pruning(

@@ -70,11 +70,12 @@ def test_rounding_refuses_no_model(name: str, seed: int, dtype: torch.dtype) -> 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", [*tiny.TAPPED, "gpt_oss"])
 def test_rounding_refuses_no_model_of_any_type(name: str, seed: int, dtype: torch.dtype) -> None:
-    for implementation in ("sdpa", "eager"):
+    kinds = ("sdpa", "eager")
+    if not all(is_finite(rough(name, seed, dtype, each)) for each in kinds):
+        return  # large dimensions overflow in float16
+    for implementation in kinds:
         model = rough(name, seed, dtype, implementation)
         for inputs in (None, mostly_padding(model)):
-            if not is_finite(model):  # large dimensions overflow in float16
-                continue
             found = examine(model, inputs)
             assert found.eager == (name == "gpt_oss") and found.can_block, (implementation, inputs)
 

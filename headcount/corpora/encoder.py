@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, groupby
-from typing import final
+from typing import Any, final
 
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.media import check_media, media_ids, media_parts
+from headcount.corpora.media import PLACEHOLDER, check_media, media_parts
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import (
     PunctuationTable,
@@ -394,7 +394,9 @@ class Encoder:
 
     @cached_property
     def _media(self) -> dict[int, str]:
-        return media_ids(self.tokenizer)
+        """The tokens that stand for pictures, sound or video."""
+        added: Any = self.tokenizer.get_added_vocab()  # pyright: ignore
+        return {number: token for token, number in added.items() if PLACEHOLDER.fullmatch(token)}
 
     def _check(self, sentence: Sentence, encoded: Encoded, side: str) -> None:
         self.check_media(encoded.ids, sentence.origin)

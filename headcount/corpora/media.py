@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from transformers import PreTrainedTokenizerBase
-
 from headcount.core import CorpusError
 from headcount.corpora.lines import how_read, note
 from headcount.corpora.messages import Chat, chat_of
@@ -22,12 +20,6 @@ PLACEHOLDER = re.compile(
 """Spellings of tokens that stand for media, such as `<image>`, `<|audio|>` and `[IMG]`."""
 _PART = re.compile(rf"(?:input_)?{_KINDS}(?:_url)?")
 """Types of parts of messages that are media."""
-
-
-def media_ids(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
-    """The tokens of a tokenizer that stand for media."""
-    added: Any = tokenizer.get_added_vocab()  # pyright: ignore
-    return {number: token for token, number in added.items() if PLACEHOLDER.fullmatch(token)}
 
 
 def media_in(cell: object) -> str | None:

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
             "--out",
             "OUT",
         ),
-        "Expected a file ending in .txt, .tsv, .csv, .jsonl, .parquet, .conllu",
+        "Expected a file ending in .txt, .tsv, .csv, .jsonl, .parquet, .tar, .conllu",
     ),
     "documents": (("coreference", "gpt2", str(SAMPLE), "--out", "OUT"), "Expected mentions of ent"),
     "gold links": (

@@ -1,7 +1,7 @@
 """Commands that choose heads to prune: prune, curve."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -386,6 +386,11 @@ class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "r
         points = pruning.curve(trial, chosen, self.keep, seeds, key, unsuited=unsuited)
         found = reports.curve_of(points, loaded, splits, chosen, key, left_out)
         return found.recorded({"options": changed})
+
+    def show(self, read: "Inputs[pruning.Roles | None]", found: "results.Curve") -> None:
+        """Print the summary, without the warnings about data, which are printed by then."""
+        left = found.record.warnings[len(read.splits.warnings) :]
+        super().show(read, replace(found, record=replace(found.record, warnings=left)))
 
     def next_steps(
         self, read: "Inputs[pruning.Roles | None]", found: "results.Curve"

@@ -54,7 +54,8 @@ class Importance(
         loaded = self.load()
         self._check_same_models(loaded)
         task = self.built(loaded, self.data, self.how.seed)
-        self._check_same_ways(loaded, task)
+        if self.against is not None:
+            importance.check_against(self.against, loaded, task, self.how)
         return loaded, task
 
     def start_over(self) -> None:
@@ -104,19 +105,6 @@ class Importance(
         importance.check_same_model(self.out, loaded.heads, found)
         if self.against is not None:
             importance.check_same_assessment(self.against, found)
-
-    def _check_same_ways(self, loaded: "models.Loaded", task: "tasks.Task") -> None:
-        if self.against is not None:
-            signed = models.signature(loaded, task.sha256, **task.signed_options)
-            quantity = "loss" if self.how.quantity == "loss" else task.metric
-            open_parts = importance.check_same_measurement(
-                self.against,
-                self.task,
-                quantity,
-                self.how.instead,
-                results.Signature.parse(signed),
-            )
-            print_warnings(open_parts, plain_console())
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from .ablations import single_heads as single_heads
 from .ablations import whole_layers as whole_layers
 from .ablations import whole_sites as whole_sites
 from .assessment import assess as assess
+from .assessment import check_against as check_against
 from .causal_gates_score import CausalGatesScore as CausalGatesScore
 from .causal_gates_score import causal_gates as causal_gates
 from .choices import Average as Average

@@ -32,6 +32,7 @@ from headcount.importance.ablations import (
 from headcount.importance.folder import (
     SWEEP,
     Assessment,
+    check_same_measurement,
     check_same_model,
     read_assessment,
     scored_table,
@@ -47,7 +48,7 @@ from headcount.models import (
     revision,
     signature,
 )
-from headcount.results import AblationFacts, Effect, ImportanceRecord, SiteEffect
+from headcount.results import AblationFacts, Effect, ImportanceRecord, Signature, SiteEffect
 from headcount.statistics import Deltas, few_examples, holm, loss_deltas
 from headcount.tasks import Evaluation, Task, check_examples_fit, evaluate
 
@@ -74,7 +75,8 @@ def assess(
         against: Folder of an assessment by ablation on other data, to compare effects with.
 
     Raises:
-        InputError: If one of the folders is of another model.
+        InputError: If one of the folders is of another model, or `against` holds no ablations, or
+            ones that were measured in another way.
         ModelError: If a loss is not finite, no head is left, or a method lacks gradients.
     """
     loaded = as_loaded(loaded)
@@ -83,6 +85,7 @@ def assess(
     options = options or Options()
     if out is not None:
         check_same_model(out, loaded.heads, revision(loaded.model))
+    open_parts = () if against is None else check_against(against, loaded, task, options)
     compared = None if against is None else read_assessment(against, "ablation")
     if any(SCORES[name].needs_gradients for name in options.methods if name in SCORES):
         check_passes_gradients(loaded.model)
@@ -92,8 +95,23 @@ def assess(
         found.record,
         agreement=agreement(heads.frame),
         across=compared and across(heads.frame, compared.heads.frame, compared.record),
+        warnings=(*found.record.warnings, *open_parts),
     )
     return Assessment(record, heads)
+
+
+def check_against(folder: Path, loaded: Loaded, task: Task, options: Options) -> tuple[str, ...]:
+    """Check that a folder holds ablations that those of a model on a task can be compared with.
+
+    Returns:
+        A sentence for each part of the signatures that is not known to be the same.
+
+    Raises:
+        InputError: If it holds no ablations, or they were measured in another way.
+    """
+    quantity = "loss" if options.quantity == "loss" else task.metric
+    signed = Signature.parse(signature(loaded, task.sha256, **task.signed_options))
+    return check_same_measurement(folder, task.name, quantity, options.instead, signed)
 
 
 @final

@@ -22,6 +22,7 @@ from headcount.core import (
     hold,
     is_kept,
     make_folder,
+    name_of,
     remove_leftovers,
 )
 from headcount.importance.options import COLUMNS
@@ -205,7 +206,7 @@ def check_same_measurement(
             "across data only."
         )
     parts = {**results.MODEL, **results.READING}
-    names = ("these", str(folder))
+    names = ("these", name_of(folder))
     return signed.check_same(results.Signature.parse(found.signature), parts, names)
 
 

@@ -114,6 +114,7 @@ def render_attention(
         scripts=scripts,
         data=data,
         said=explained and what_is_predicted(explained),
+        warnings=() if explained is None else explained.record.warnings,
         title=short_name(attention.model),
         attention=attention,
         live=False,

@@ -81,6 +81,11 @@ LATENT: dict[str, Callable[[], PreTrainedModel]] = {
 
 @cache
 def family(name: str) -> tuple[Any, Anatomy]:
-    """A model with random weights, made once: do not change it."""
+    """A model with random weights, made once: do not change it.
+
+    Those that amplify rounding are in float64; experts of the others run in float32 alone.
+    """
     model = tiny.seeded((SHARING | LATENT)[name]())
+    if name in SHARING:
+        model.double()
     return model, examine(model)

@@ -91,7 +91,8 @@ def test_logits_are_those_of_masks(name: str, all_stream: bool, options: dict[st
     chosen = streamable(model, anatomy) if all_stream else PLANS[name]
     plan = plan_for_cache(model, chosen, SINK, RECENT, anatomy)
     found, masked, held = generated(name, plan, **options)
-    assert (found - masked).abs().max() <= 2e-5 * masked.abs().max()
+    limit = 1e-6 if found.dtype == torch.float64 else 2e-5
+    assert (found - masked).abs().max() <= limit * masked.abs().max()
     streaming = [each for each in held.layers if isinstance(each, StreamingLayer)]
     assert len(streaming) == len({layer for layer, _ in chosen})
     for layer in streaming:  # keys of the window, which those that read them later saw, too

@@ -166,19 +166,36 @@ def test_generation_where_heads_are_counted_by_the_configuration(dead: int) -> N
         compact(model, Plan({"decoder.self": {dead: (0, 1, 2)}}))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("broken", [False, True])
-def test_rounding_is_no_difference(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deep models amplify it beyond any tolerance for float32; in float64 only a fault is left."""
-    tight = dict.fromkeys(tap.TOLERANCE, 1e-10)
+def test_rounding_is_no_difference(
+    broken: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deep models amplify it beyond any tolerance; in float64 only a fault is left."""
+    tight = dict.fromkeys(tap.TOLERANCE, -1.0) | {torch.float64: 1e-10}
     monkeypatch.setattr("headcount.compaction.compaction.TOLERANCE", tight)
-    model, anatomy = examined("llama")
+    model = tiny.MODELS["llama"]()
+    nn.Module.to(model, dtype)
+    anatomy = examine(model)
     plan = Plan.keeping(anatomy.heads, [Head("decoder.self", 1, index) for index in range(3)])
     if not broken:
         assert len(examine(compact(model, plan)).heads) == 3
         return
     wrong = Plan.keeping(anatomy.heads, [Head("decoder.self", 1, index) for index in range(3, 6)])
-    with pytest.raises(ModelError, match="to differ from the gated one by at most 1e-10"):
+    with pytest.raises(ModelError, match="at most 1e-10 of .* computed in float64"):
         check_equal(model, anatomy, wrong, compact(model, plan))
+
+
+def test_a_model_that_runs_in_no_wider_format_is_judged_in_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Grouped products of experts take no float64."""
+    tight = dict.fromkeys(tap.TOLERANCE, -1.0)
+    monkeypatch.setattr("headcount.compaction.compaction.TOLERANCE", tight)
+    sizes: dict[str, Any] = tiny.GROUPED | {"hidden_size": 48, "intermediate_size": 32}
+    model = tiny.seeded(hf.MixtralForCausalLM(hf.MixtralConfig(**sizes)))
+    with pytest.raises(ModelError, match="computed in float32"):
+        check_equal(model, examine(model), Plan({}), copy.deepcopy(model))
 
 
 def test_refuses_a_model_that_differs_with_a_cache_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,16 @@ from headcount.cache.plan import RECENT, SINK, CacheOptions, CachePlan, Group
 from headcount.cache.questions import Questions
 from headcount.cache.scores import GroupScores
 from headcount.cache.self_check import check_streams
-from headcount.core import InputError, ModelError, Progress, amount, levels, name_of, silent
+from headcount.core import (
+    InputError,
+    ModelError,
+    Progress,
+    amount,
+    levels,
+    name_of,
+    paced,
+    silent,
+)
 from headcount.corpora import Corpus
 from headcount.models import Loaded, as_loaded, check_memory, revision, signature
 from headcount.results import DENSE, RANDOM, CachePlanRecord, GroupRow, PlannedCache, few_draws
@@ -221,5 +230,5 @@ def random_plans(loaded: Loaded, options: CacheOptions) -> Iterator[CachePlan]:
     """Plans under which as many random groups stream."""
     random = np.random.default_rng((options.seed, 1))  # not the draw of the score `random`
     number = len(groups_of(holding_of(loaded.model, loaded.anatomy)))
-    for _ in range(options.draws):
-        yield cut(loaded, random.random(number), options)
+    drawn = (cut(loaded, random.random(number), options) for _ in range(options.draws))
+    yield from paced(drawn, options.draws, "draws", held=True)

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from headcount.cache.plan import CacheOptions
-from headcount.core import InputError, amount
+from headcount.core import InputError, amount, paced
 from headcount.models import Loaded
 from headcount.results import NEXT
 from headcount.skills import Fact, Hay, Hidden, pick
@@ -117,9 +117,14 @@ class Questions:
             )
         random = np.random.default_rng(options.seed)
         self.all = tuple(
-            self._text(random, length)
+            text
             for length in options.lengths
-            for _ in range(options.per_length)
+            for text in paced(
+                (self._text(random, length) for _ in range(options.per_length)),
+                options.per_length,
+                "texts",
+                held=True,
+            )
         )
         """The texts, those of one length together."""
 

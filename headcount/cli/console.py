@@ -30,6 +30,7 @@ from headcount.core import (
     Chart,
     Code,
     Document,
+    LongRunWarning,
     Table,
     Warned,
     is_main_process,
@@ -87,6 +88,8 @@ def plain_warnings() -> None:
     """Print Python's warnings in one line each, on a plain console on standard error."""
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        if issubclass(category, LongRunWarning) and is_quiet():
+            return
         style = "yellow"
         plain_console(stderr=True).print(f"warning: {message}", style=style)
 

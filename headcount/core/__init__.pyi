@@ -34,6 +34,7 @@ from .document import table as table
 from .errors import ConsentError as ConsentError
 from .errors import CorpusError as CorpusError
 from .errors import InputError as InputError
+from .errors import LongRunWarning as LongRunWarning
 from .errors import ModelError as ModelError
 from .errors import UnsuitedError as UnsuitedError
 from .figure_style import ACCENT as ACCENT
@@ -86,6 +87,7 @@ from .locking import release as release
 from .locking import taking_over as taking_over
 from .memory import Float16File as Float16File
 from .memory import check_disk as check_disk
+from .memory import check_memory as check_memory
 from .memory import free_memory as free_memory
 from .memory import peak_memory as peak_memory
 from .memory import size_in_words as size_in_words
@@ -99,6 +101,8 @@ from .options import check_unicode as check_unicode
 from .options import check_window as check_window
 from .options import did_you_mean as did_you_mean
 from .options import options_of as options_of
+from .pace import Pace as Pace
+from .pace import paced as paced
 from .paths import DATA as DATA
 from .paths import check_inside as check_inside
 from .paths import check_no_links as check_no_links

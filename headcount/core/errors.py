@@ -23,3 +23,7 @@ class ConsentError(InputError):
 
 class OtherRunError(InputError):
     """A state belongs to a run with another model, data or options."""
+
+
+class LongRunWarning(UserWarning):
+    """Something takes long, though less than what needs the user's consent."""

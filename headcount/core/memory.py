@@ -151,6 +151,24 @@ def check_disk(folder: Path, num_bytes: int, what: str, advice: str) -> None:
         )
 
 
+def check_memory(num_bytes: int, what: str) -> None:
+    """Check that what is held in main memory fits, before any of it is there.
+
+    Args:
+        num_bytes: its size, at least.
+        what: what it holds, for the error.
+
+    Raises:
+        InputError: if it does not.
+    """
+    free = free_memory()
+    if free is not None and num_bytes > free:
+        raise InputError(
+            f"Expected {size_in_words(num_bytes)} of free memory for {what}, got "
+            f"{size_in_words(free)}. Ask for fewer."
+        )
+
+
 def size_in_words(num_bytes: int) -> str:
     """A size in words.
 

@@ -8,7 +8,7 @@ Unit files: results of units that are large, such as sums and tables, each in it
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sized
 from functools import partial
 from glob import escape
 from pathlib import Path
@@ -24,6 +24,7 @@ from headcount.core.distributed import (
 )
 from headcount.core.errors import InputError, OtherRunError
 from headcount.core.files import START_AGAIN
+from headcount.core.pace import paced
 from headcount.core.progress import Steps
 
 T = TypeVar("T")
@@ -94,9 +95,14 @@ def spread(do: Callable[[T], R], items: Iterable[T], steps: Steps | None = None)
         do: what is computed of an item.
         items: the items, which all processes list in the same order.
         steps: called with the number of results that were taken, and of all items.
+
+    Raises:
+        ConsentError: if they have a number and would take more than a day (see `pace.py`).
     """
     items = items if steps is None else [*items]
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))
+    if isinstance(items, Sized):
+        units = paced(units, len(items), "units")
     for number, (_, result) in enumerate(shared(units, Passing[R]()), start=1):
         yield result
         if steps is not None and isinstance(items, list):

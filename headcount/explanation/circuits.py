@@ -23,7 +23,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, InputError, Progress, amount, falling
+from headcount.core import Head, InputError, Progress, amount, falling, paced
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.effects import Measured
 from headcount.explanation.prompts import ExplainOptions
@@ -73,7 +73,15 @@ class Together:
         """Numbers of the best heads for either half of the prompts."""
         self._best = [[heads[number] for number in each] for each in self._numbers]
         self._drawn = [
-            [_draw(best, others, random) for _ in range(options.draws)] for best in self._best
+            [
+                *paced(
+                    (_draw(best, others, random) for _ in range(options.draws)),
+                    options.draws,
+                    "draws",
+                    held=True,
+                )
+            ]
+            for best in self._best
         ]
         self._together = list[Float[np.ndarray, " set"]]()
 
@@ -236,8 +244,8 @@ class Circuits:
         random, num = np.random.default_rng(seed), len(self._heads)
         orders: dict[str, list[Order]] = {name: [chosen(each)] for name, each in effects.items()}
         orders |= {name: [chosen(each_H[None])] for name, each_H in scores.items()}
-        drawn = [(random.permutation(num), random.permutation(num)) for _ in range(draws)]
-        orders[RANDOM] = drawn
+        drawn = ((random.permutation(num), random.permutation(num)) for _ in range(draws))
+        orders[RANDOM] = [*paced(drawn, draws, "draws", held=True)]
         every, left = [order for each in orders.values() for order in each], list[np.ndarray]()
         for n, case in enumerate(self._cases):
             kept = [order[n % 2][:size] for order in every for size in self.sizes[1:-1]]

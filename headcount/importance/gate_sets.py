@@ -25,6 +25,8 @@ from headcount.core import (
     Heads,
     InputError,
     Plan,
+    check_memory,
+    paced,
     silent_steps,
     spread,
 )
@@ -170,6 +172,8 @@ class _Training:
             step: Called with the number of updates so far.
         """
         updates, reward = self.options.updates, self.options.reward
+        num = self.options.starts * len(self.anatomy.heads)
+        check_memory(num * 4, f"gates of {self.options.starts:,} starts")
         generator = torch.Generator().manual_seed(_SEED)
         drawn_SH = torch.rand(
             (self.options.starts, len(self.anatomy.heads)), generator=generator
@@ -191,7 +195,8 @@ class _Training:
         logit_SH = start_SH.clone().requires_grad_()
         optimizer = torch.optim.Adam([logit_SH], lr=self.options.rate)
         drawn = _drawn(half.num_examples, self.options.update_examples)
-        for number, index_E in enumerate(islice(drawn, self.options.updates), 1):
+        updates = self.options.updates
+        for number, index_E in enumerate(paced(islice(drawn, updates), updates, "updates"), 1):
             rewarded = reward * logit_SH.clamp(-_LARGEST, _LARGEST).mean(1).sum()
             (slope_SH,) = slopes(-rewarded, [logit_SH])
             slope_SH = slope_SH + self._slope(half, logit_SH, index_E)

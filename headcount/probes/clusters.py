@@ -50,6 +50,7 @@ from headcount.core import (
     Stopwatch,
     amount,
     name_of,
+    paced,
     silent,
     spread,
 )
@@ -393,7 +394,8 @@ def layer_test(
     layers, rng = np.asarray(layer_H), np.random.default_rng(seed)
     same, other = _means(layers, distance_HH)
     drawn = (_means(rng.permutation(layers), distance_HH) for _ in range(permutations))
-    p = p_at_least(other - same, np.array([o - s for s, o in drawn]))
+    apart = paced((o - s for s, o in drawn), permutations, "permutations", held=True)
+    p = p_at_least(other - same, np.array([*apart]))
     p = float("nan") if np.isnan(other - same) else p
     return LayerTest(site, same, other, p, permutations)
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import SupportsIndex, final
 
-from headcount.core import InputError, Kept, Plan, UnsuitedError, short_hash
+from headcount.core import InputError, Kept, Plan, UnsuitedError, paced, short_hash
 from headcount.models import signature
 from headcount.pruning.before_after import evaluate_gated
 from headcount.pruning.budget import by_site
@@ -52,12 +52,15 @@ def points(methods: Iterable[str], keeps: Iterable[int], seeds: Sequence[int]) -
     >>> [point.name for point in points(["norm", "random"], [2, 4], [0, 1])]
     ['norm/0/4', 'norm/0/2', 'random/0/4', 'random/0/2', 'random/1/4', 'random/1/2']
     """
-    return [
-        Point(method, seed, keep)
-        for method in methods
-        for seed in (seeds if method in WITH_SEEDS else seeds[:1])
-        for keep in sorted(set(keeps), reverse=True)
-    ]
+    budgets, own = (
+        sorted({*keeps}, reverse=True),
+        {method: seeds if method in WITH_SEEDS else seeds[:1] for method in methods},
+    )
+    found = (
+        Point(method, seed, keep) for method, its in own.items() for seed in its for keep in budgets
+    )
+    total = len(budgets) * sum(map(len, own.values()))
+    return [*paced(found, total, "points", held=True)]
 
 
 @final
@@ -177,7 +180,7 @@ def _measured(
     context, reasons = trial.context, dict[str, str]()
     assert context.state is not None
     done = Kept(context.state / "points.json", key, "the points of a curve", CurvePoint)
-    for number, point in enumerate(wanted):
+    for number, point in enumerate(paced(wanted, len(wanted), "points")):
         context.progress("points", number, len(wanted))
         if point.method not in (ALL, *methods):
             continue

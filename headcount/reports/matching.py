@@ -30,7 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
-from headcount.core import InputError
+from headcount.core import InputError, paced
 from headcount.results import (
     Analysis,
     Chance,
@@ -40,7 +40,7 @@ from headcount.results import (
     PairCorrelation,
     SiteMatching,
 )
-from headcount.statistics import holm, middle, p_at_least
+from headcount.statistics import check_draws, holm, middle, p_at_least
 
 DRAWS = 10_000
 """Number of random pairings of a correlation."""
@@ -232,6 +232,7 @@ class _Matcher:
         num = len(layers)
         is_shuffled = num > len(set(layers.tolist()))
         random = np.random.default_rng(0)
+        check_draws(self.draws, num)
         orders = [random.permuted(np.tile(np.arange(num), (self.draws, 1)), axis=1)]
         if is_shuffled:
             orders.append(_within(layers, orders[0]))
@@ -313,7 +314,7 @@ def _random_pairs(
     shape: tuple[int, ...], random: np.random.Generator, draws: int
 ) -> Iterator[Pairs]:
     num = min(shape)
-    for _ in range(draws):
+    for _ in paced(range(draws), draws, "draws"):
         yield random.permutation(shape[0])[:num], random.permutation(shape[1])[:num]
 
 

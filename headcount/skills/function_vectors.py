@@ -33,6 +33,7 @@ import hashlib
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, final
 
@@ -49,6 +50,7 @@ from headcount.core import (
     ModelError,
     Steps,
     amount,
+    paced,
     silent_steps,
     spread,
 )
@@ -169,8 +171,8 @@ class Prompts:
     def _of(self, task: WordTask, num: int, random: np.random.Generator) -> list[Prompt]:
         """Questions that differ as long as there are pairs, behind random other pairs."""
         order = random.permutation(len(task.pairs))
-        asked = np.resize(order, num)
-        return [self._prompt(task, int(number), random) for number in asked]
+        drawn = (self._prompt(task, int(asked), random) for asked in islice(cycle(order), num))
+        return [*paced(drawn, num, "few-shot prompts", held=True)]
 
     def _prompt(self, task: WordTask, asked: int, random: np.random.Generator) -> Prompt:
         others = np.delete(np.arange(len(task.pairs)), asked)

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from headcount.core import InputError, ModelError, amount
+from headcount.core import InputError, ModelError, amount, paced
 from headcount.corpora import Noted, message_frame, parts, template_values
 from headcount.models import Loaded
 from headcount.skills.options import Kind, SkillOptions
@@ -241,8 +241,10 @@ class Needles:
         for length in options.lengths:
             for kind in options.kinds:
                 for depth in options.depths:
-                    for _ in range(options.needles):
-                        yield self._needle(random, kind, length, depth)
+                    drawn = (
+                        self._needle(random, kind, length, depth) for _ in range(options.needles)
+                    )
+                    yield from paced(drawn, options.needles, "needles", held=True)
 
     def _needle(self, random: np.random.Generator, kind: Kind, length: int, depth: float) -> Needle:
         name, start = pick(NAMES)(random), self.hay.start

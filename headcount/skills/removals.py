@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from headcount.core import Heads, Steps, falling, spread
+from headcount.core import Heads, Steps, falling, paced, spread
 from headcount.models import Loaded
 from headcount.results import Overlap, RecallRow, SkillRow
 from headcount.skills.forward import Outputs, Removal
@@ -184,9 +184,10 @@ class Removals:
         named = [numbers for pair in found.values() for numbers in pair]
         others = np.setdiff1d(np.arange(len(self._heads)), np.concatenate(named))
         random = np.random.default_rng((self._options.seed, size))
-        for _ in range(self._options.draws if size <= len(others) else 0):
-            drawn = random.choice(others, size, replace=False)
-            yield "random", (drawn, drawn)
+        num = self._options.draws if size <= len(others) else 0
+        drawn = (random.choice(others, size, replace=False) for _ in range(num))
+        for each in paced(drawn, num, "draws", held=True):
+            yield "random", (each, each)
 
     def _without(self, half: bool, removed: np.ndarray, value: str) -> np.ndarray:
         cases = [int(each) for each in np.flatnonzero(self._asked.in_second_N == half)]

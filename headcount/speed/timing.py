@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
+from headcount.core import check_memory, paced
 from headcount.models import versions
 from headcount.speed.costs import Work
 from headcount.tap import AnyModel, evaluating, implementation_of, input_device, model_of
@@ -50,8 +51,10 @@ def in_turns(
         first = [timed(work, device) for work in works]
         again = [timed(work, device) for work in works]
         repeats = repeats_of(min(*first, *again), shortest)
+        check_memory(rounds * len(works) * 8, f"the times of {rounds:,} rounds")
         seconds_RW = np.zeros((rounds, len(works)))
-        for row_W, order in zip(seconds_RW, islice(cycle(orders(len(works))), rounds), strict=True):
+        turns = zip(seconds_RW, islice(cycle(orders(len(works))), rounds), strict=True)
+        for row_W, order in paced(turns, rounds, "rounds"):
             for index in order:
                 row_W[index] = timed(works[index], device, repeats)
     return seconds_RW

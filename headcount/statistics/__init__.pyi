@@ -11,6 +11,7 @@ from .estimates import shrunken as shrunken
 from .estimates import wilson_interval as wilson_interval
 from .p_values import ALPHA as ALPHA
 from .p_values import ClusteredRates as ClusteredRates
+from .p_values import check_draws as check_draws
 from .p_values import holm as holm
 from .p_values import p_at_least as p_at_least
 from .p_values import power_of as power_of

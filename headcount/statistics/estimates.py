@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from headcount.core import amount, levels
+from headcount.statistics.p_values import check_draws
 
 
 class Estimate(NamedTuple):
@@ -164,6 +165,7 @@ class Bootstrap:
 
     def __init__(self, num_sentences: int, samples: int, seed: int) -> None:
         self.num_sentences = num_sentences
+        check_draws(samples, 2 * num_sentences)
         generator = np.random.default_rng(seed)
         even = np.full(num_sentences, 1 / num_sentences)
         self._weights_RS = generator.multinomial(num_sentences, even, samples).astype(np.float32)

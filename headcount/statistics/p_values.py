@@ -23,6 +23,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from headcount.core import check_memory, paced
+
 CHUNK = 2**21
 """Number of draws in memory at a time."""
 
@@ -62,9 +64,23 @@ def times(index_SN: Int[np.ndarray, "sample example"]) -> Float[np.ndarray, "sam
 
 def _sizes(num_examples: int, num_samples: int) -> Iterator[int]:
     """Numbers of samples that are in memory together."""
-    at_once = max(1, CHUNK // num_examples)
-    for done in range(0, num_samples, at_once):
-        yield min(at_once, num_samples - done)
+    check_draws(num_samples)
+    starts = range(0, num_samples, at_once := max(1, CHUNK // num_examples))
+    found = (min(at_once, num_samples - done) for done in starts)
+    yield from paced(found, len(starts), f"parts of {num_samples:,} draws")
+
+
+def check_draws(num_samples: int, width: int = 1) -> None:
+    """Check that some numbers of each draw fit into memory.
+
+    Args:
+        num_samples: Number of draws.
+        width: Number of 8-byte numbers that are kept of each.
+
+    Raises:
+        InputError: If they do not.
+    """
+    check_memory(num_samples * width * 8, f"{num_samples:,} draws")
 
 
 ALPHA = 0.05

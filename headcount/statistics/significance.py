@@ -49,7 +49,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.core import InputError, amount
-from headcount.statistics.p_values import ALPHA, in_parts, p_of_draws, resamples, times
+from headcount.statistics.p_values import (
+    ALPHA,
+    check_draws,
+    in_parts,
+    p_of_draws,
+    resamples,
+    times,
+)
 
 KEPT = 2**25
 """Number of resampled differences in memory at a time (256 MiB)."""
@@ -72,6 +79,7 @@ def studentized(
         num_samples: Number of resamples, which all heads share.
         seed: Seed of the draws.
     """
+    check_draws(num_samples)
     at_once = max(1, KEPT // num_samples)
     groups = np.split(more_HN, range(at_once, len(more_HN), at_once))
     return np.concatenate([_of_heads(part, count_N, num_samples, seed) for part in groups], axis=1)

@@ -58,7 +58,7 @@ from transformers import (
 )
 from transformers.trainer import TRAINER_STATE_NAME
 
-from headcount.core import InputError, ModelError, amount, reading
+from headcount.core import InputError, ModelError, Pace, amount, reading
 from headcount.training.checkpoints import check_resumable, check_whole, remove_early, saving
 from headcount.training.config import Optimization
 from headcount.training.muon import Instead, factory
@@ -229,6 +229,26 @@ def dropped(x: Tensor, p: float) -> Tensor:
 
 
 @final
+class Paced(TrainerCallback):
+    """Ends a training that would take more than a day, unless the user accepts it."""
+
+    def __init__(self) -> None:
+        self._pace: Pace | None = None
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Count a step.
+
+        Raises:
+            ConsentError: if the steps that are left would take more than a day.
+        """
+        if self._pace is None:
+            self._pace = Pace(state.max_steps - state.global_step + 1, "training steps")
+        self._pace.step()
+
+
+@final
 class FiniteLoss(TrainerCallback):
     """Ends a training whose loss is not finite, before the model is saved or evaluated."""
 
@@ -287,7 +307,7 @@ class BatchesTrainer(Trainer, ABC):
             model=model,
             args=arguments,
             train_dataset=batches,
-            callbacks=[FiniteLoss(), *callbacks],
+            callbacks=[FiniteLoss(), Paced(), *callbacks],
             optimizer_cls_and_kwargs=factory(optimization),
             **more,
         )

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import final
 
-from headcount.core import Document, ResumePolicy, Table, Text, amount
+from headcount.core import Document, ResumePolicy, Table, Text, amount, paced
 from headcount.models import Loaded, load
 from headcount.numbers import percent
 from headcount.papers.evolution.document import evolution_document
@@ -260,8 +260,8 @@ def evolution_trainings(
         seeds: number of seeds of each objective.
         device: device to train on.
     """
-    return {
-        f"{objective}-{seed}": PretrainingConfig(
+    configs = (
+        PretrainingConfig(
             objective=objective,
             recipe=replace(
                 RECIPES["small"],
@@ -278,7 +278,9 @@ def evolution_trainings(
         )
         for seed in range(1, seeds + 1)
         for objective in EPOCHS
-    }
+    )
+    trainings = paced(configs, seeds * len(EPOCHS), "trainings", held=True)
+    return {f"{each.objective}-{each.seed}": each for each in trainings}
 
 
 def trained_models(
@@ -294,7 +296,7 @@ def trained_models(
     Raises:
         InputError: if a training is impossible, or a folder holds something else.
     """
-    for name, config in trainings.items():
+    for name, config in paced(trainings.items(), len(trainings), "trainings"):
         if not (folder / name / "config.json").exists():
             train(config, folder / name, ResumePolicy.RESUME, tell)
     return [load(folder / name) for name in trainings]

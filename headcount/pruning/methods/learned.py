@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, final
 
-from headcount.core import Head, InputError, Plan, amount, sorted_by
+from headcount.core import Head, InputError, Pace, Plan, amount, sorted_by
 from headcount.gates import (
     BudgetConstraint,
     HardConcrete,
@@ -161,10 +161,12 @@ def swept(
     """
     nearest = train(first)
     tried = {first: sum(count(nearest))}
+    pace = Pace(trials, "trainings")
     while len(tried) < trials and sum(wanted) not in tried.values():
         coefficient = _next(tried, sum(wanted))
         trained = train(coefficient)
         tried[coefficient] = sum(count(trained))
+        pace.step()
         if _misses(count(trained), wanted) < _misses(count(nearest), wanted):
             nearest = trained
     return nearest, tried

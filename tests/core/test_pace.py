@@ -71,9 +71,7 @@ def test_what_is_held_must_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> N
             made.append(each)
             yield each
 
-    expected = (
-        r"Expected 10.18 GB of free memory for 10,000,000 texts, got 1.0 MB. Ask for fewer"
-    )
+    expected = r"Expected 10.18 GB of free memory for 10,000,000 texts, got 1.0 MB. Ask for fewer"
     with headcount.accepting(), pytest.raises(InputError, match=expected):
         [*paced(units(), 10**7, "texts", held=True)]
     assert len(made) == 1

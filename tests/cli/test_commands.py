@@ -1,5 +1,5 @@
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -410,6 +410,7 @@ def test_one_process_prints_the_record(
     """As under torchrun, where every process runs the command."""
     (tmp_path / "run.json").write_text("{}")
 
+    @dataclass
     class Done(Command):
         RECORD, out = "run.json", tmp_path
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -30,6 +31,7 @@ def test_one_sentence_of_the_main_process(
 ) -> None:
     """Nothing of the command runs, and no process waits for another one."""
 
+    @dataclass
     class Never:
         def run(self) -> int:
             raise AssertionError(f"{name} ran")

@@ -33,9 +33,11 @@ def test_a_copy_holds_every_number(tmp_path: Path):
 def test_lists_are_joined_and_formulas_disarmed():
     frame = pd.DataFrame({"roles": [["sink", "rare"], [], np.array([1, 2])], "=x": "=1+1"})
     assert HeadTable(frame).to_csv() == "roles,'=x\nsink; rare,'=1+1\n,'=1+1\n1; 2,'=1+1\n"
-    for sign in ("＝", "＋", "－", "＠", "﹦", "\t", "\r", "\n"):
+    for sign in ("＝", "＋", "－", "＠", "﹦", "\t", "\n"):
         frame = pd.DataFrame({"head": [f"{sign}1+1"], "plain": ["é=1"]})
         assert f"'{sign}1+1" in HeadTable(frame).to_csv() and ",é=1" in HeadTable(frame).to_csv()
+    returns = pd.DataFrame({"head": ["\r1+1"]})
+    assert "'␍1+1" in HeadTable(returns).to_csv(), "what moves a terminal's cursor is shown"
     for text in ("+a", "-a", "@a", "\ta"):
         assert f"'{text}" in HeadTable(pd.DataFrame({"token": [text]})).to_csv()
 

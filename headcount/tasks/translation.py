@@ -107,9 +107,11 @@ class Translation(TokenTask):
         limit: int | None = None,
     ) -> None:
         check_choice("a metric", metric, TranslationMetric)
-        if num_beams < 1:
+        most = len(loaded.encoder().tokenizer)
+        if not 1 <= num_beams <= most:  # a search begins with one token a beam
             raise InputError(
-                f"Expected at least 1 beam, got {num_beams}. Use 1 for a greedy search."
+                f"Expected 1 to {most:,} beams, as many as the vocabulary has tokens, got "
+                f"{num_beams:,}. Use 1 for a greedy search."
             )
         self.metric, self.higher_is_better = metric, True
         table = self._read(loaded, data, columns, limit)

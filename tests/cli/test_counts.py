@@ -1,4 +1,4 @@
-"""A count with a few zeros too many ends in seconds with a sentence, whatever the command."""
+"""A count with a few zeros too many ends in seconds with a sentence, in many commands."""
 
 from dataclasses import fields
 from itertools import count

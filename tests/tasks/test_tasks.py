@@ -175,7 +175,8 @@ def test_a_text_of_one_token_is_counted_and_left_out() -> None:
             "at least 3 tokens in a piece, since every piece begins with 1 of its own, got",
         ),
         (translation, {"tokenize": "foo"}, "a tokenizer of BLEU out of .*13a.*got 'foo'"),
-        (translation, {"num_beams": 0}, "Expected at least 1 beam, got 0"),
+        (translation, {"num_beams": 0}, "Expected 1 to [0-9,]+ beams, .*, got 0"),
+        (translation, {"num_beams": 10**9}, "Expected 1 to [0-9,]+ beams, .*, got 1,000,000,000"),
     ],
 )
 def test_options_out_of_range_are_refused(task: Any, options: dict, message: str) -> None:

@@ -124,12 +124,13 @@ def _seen(
 ) -> _Seen:
     if kind_of_trait(row).needs == "repeats":
         return _Seen(math.nan, "measured on random tokens, not on texts", is_tested=False)
-    is_untested = there is None or there.verdict == "untested"
-    if row.relation is not None and (is_untested or not _is_same(row, there)):
-        return _of_relation(row, there, other, limits)
-    if is_untested:
+    if there is None or there.verdict == "untested":
+        if row.relation is not None:
+            return _of_relation(row, there, other, limits)
         return _Seen(math.nan, _why_untested(row, there, other.record), is_tested=False)
     if not _is_same(row, there):
+        if row.relation is not None:
+            return _of_relation(row, there, other, limits)
         where = there.direction if there.offset is None else f"offset {there.offset:+d}"
         return _Seen(math.nan, f"looks most at {where} there")
     both = BothHalves.of(there)

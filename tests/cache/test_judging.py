@@ -198,9 +198,9 @@ def test_differences_are_paired_and_intervals_over_texts() -> None:
     ):
         by_text = (needles_SQ["both"] - needles_SQ[other]).mean(1)
         reach = stats.t.ppf(0.975, 7) * stats.sem(by_text)
-        drawn = [np.reshape(each.right, (8, 3))[:, :2].mean() for each in found[other]]
-        if len(drawn) > 1:
-            reach = np.hypot(reach, stats.t.ppf(0.975, len(drawn) - 1) * stats.sem(drawn))
+        means = [np.reshape(each.right, (8, 3))[:, :2].mean() for each in found[other]]
+        if len(means) > 1:
+            reach = np.hypot(reach, stats.t.ppf(0.975, len(means) - 1) * stats.sem(means))
         assert mean == pytest.approx(by_text.mean())
         bounds = np.clip((mean - reach, mean + reach), -1, 1)
         np.testing.assert_allclose((low, high), bounds, atol=0.02)
@@ -214,7 +214,7 @@ def test_where_texts_are_alike_the_interval_is_over_texts() -> None:
     texts = [AskedText((0,) * 9, (Question("dog", 9, (1,), ((2,),)),) * 3)] * 8
     for right in (False, True):
         (row,) = judged(texts, {DENSE: [Answered((right,) * 24, (0.0,) * 24)]})
-        expected = wilson_interval(float(right), 8, stats.t.ppf(0.975, 7))
+        expected = wilson_interval(float(right), 8, float(stats.t.ppf(0.975, 7)))
         assert (row.right, row.questions) == (float(right), 24)
         np.testing.assert_allclose((row.right_low, row.right_high), expected)
 

@@ -109,7 +109,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
     archive(path, ("a.txt", b"A dog. " * 900))
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(CorpusError, match="expected a tar archive, but .* Copy it again"):
-        [*Corpus(path)]
+        list(Corpus(path))
     archive(path, ("a.json", b"["))
     with pytest.raises(CorpusError, match="expected a JSON object in 'a.json'"):
         Corpus(path)

@@ -80,7 +80,7 @@ def test_the_interval_of_a_share_is_wilsons_over_its_effective_cases() -> None:
     (drawn_R,) = drawn.drawn_ratios(sums_S[:, None], cases_S[:, None]).T
     variance = drawn_R.var(ddof=1) * SENTENCES / (SENTENCES - 1)
     worth = cases_S.sum() ** 2 / (cases_S**2).sum()
-    reach = stats.t.ppf(0.975, worth - 1)
+    reach = float(stats.t.ppf(0.975, worth - 1))
     effective = one.value * (1 - one.value) / variance
     assert effective < cases_S.sum() / 2
     expected = wilson_interval(one.value, effective, reach)
@@ -88,7 +88,8 @@ def test_the_interval_of_a_share_is_wilsons_over_its_effective_cases() -> None:
     nothing = drawn.ratio(0 * sums_S, cases_S, shares=True)
     assert (nothing.low, nothing.high) == pytest.approx(wilson_interval(0.0, worth, reach))
     once = drawn.ratio(np.eye(SENTENCES)[0], cases_S, shares=True)
-    assert once.high > wilson_interval(once.value, cases_S.sum(), stats.t.ppf(0.975, 2))[1] - 1e-9
+    widest = wilson_interval(once.value, cases_S.sum(), float(stats.t.ppf(0.975, 2)))
+    assert once.high > widest[1] - 1e-9
 
 
 def test_too_few_clusters_have_no_interval_and_the_reason() -> None:

@@ -100,7 +100,8 @@ def bootstrap(
     its_mean = sum(drawn) / len(drawn)
     variance = sum((each - its_mean) ** 2 for each in drawn) / (len(drawn) - 1)
     worth = sum(sizes) ** 2 / sum(size**2 for size in sizes)
-    half = stats.t.ppf(0.975, worth - 1) * math.sqrt(variance * clusters / (clusters - 1))
+    reach = float(stats.t.ppf(0.975, worth - 1))
+    half = reach * math.sqrt(variance * clusters / (clusters - 1))
     return value, value - half, value + half
 
 

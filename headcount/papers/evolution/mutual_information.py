@@ -89,7 +89,7 @@ def clusters_of(
         )
     means = MiniBatchKMeans(num_clusters, batch_size=max(1024, 2 * num_clusters), random_state=seed)
     cluster_S = means.fit_predict(states_SD)
-    return _told_apart(means.cluster_centers_)[cluster_S]
+    return _told_apart(np.asarray(means.cluster_centers_))[cluster_S]
 
 
 def _told_apart(center_CD: Float32[np.ndarray, "cluster width"]) -> Int[np.ndarray, " cluster"]:

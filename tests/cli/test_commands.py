@@ -412,7 +412,8 @@ def test_one_process_prints_the_record(
 
     @dataclass
     class Done(Command):
-        RECORD, out = "run.json", tmp_path
+        RECORD = "run.json"
+        out: Path = tmp_path
 
         def run(self) -> int:
             return 0

@@ -52,17 +52,19 @@ def load_folder(name: str | Path) -> Any:
             f"{name} needs the package datasets: pip install headcount[datasets], or name the "
             "files in the folder."
         ) from error
+    saved, files = None, dict[Any, Any]()
     try:
-        if (place / _SAVED).exists():
-            return _split_of({"train": datasets.load_from_disk(str(place))}, None, name)
-        if (place / _SAVED_SPLITS).exists():
-            return _split_of(datasets.load_from_disk(str(place)), split, name)
-        files = datasets.load_dataset_builder(str(place)).config.data_files or {}
+        if any((place / each).exists() for each in (_SAVED, _SAVED_SPLITS)):
+            saved = datasets.load_from_disk(str(place))
+        else:
+            files = datasets.load_dataset_builder(str(place)).config.data_files or {}
     except (OSError, ValueError, RuntimeError) as error:
         raise CorpusError(
             f"{name} can't be loaded: {reason(error).rstrip('.')}. Check the folder."
         ) from error
-    return [Path(each) for each in _split_of(files, split, name)]
+    if saved is None:
+        return [Path(each) for each in _split_of(files, split, name)]
+    return _split_of(saved, split, name) if isinstance(saved, Mapping) else saved
 
 
 def _split_of(splits: Mapping[Any, Any], split: str | None, name: str | Path) -> Any:

@@ -109,6 +109,11 @@ COMPRESSED: Mapping[str, Callable[[Path, str], Any]] = {
 """What opens compressed files, by their endings."""
 
 
+def opened(path: Path) -> Any:
+    """A file of bytes, decompressed as its ending says."""
+    return COMPRESSED.get(path.suffix, Path.open)(path, "rb")
+
+
 def ending(file: str | Path) -> str:
     """The ending of a file that says what it holds, without that of its compression.
 
@@ -128,7 +133,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     check_is_no_pipe(path)
     number = 0
     try:
-        with COMPRESSED.get(path.suffix, Path.open)(path, "rb") as file:
+        with opened(path) as file:
             while raw := file.readline(LONGEST + 1):
                 number += 1
                 if len(raw) > LONGEST:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, final
 
 from headcount.core import CorpusError, reason
-from headcount.corpora.lines import LONGEST
+from headcount.corpora.lines import LONGEST, opened
 from headcount.vocabulary import IMAGES
 
 METADATA = "metadata"
@@ -103,7 +103,7 @@ def tar_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     stem, row, number = "", dict[str, Any](), 0
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with opened(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
             for member in archive:
                 if member.isdir():
                     continue

@@ -1,7 +1,10 @@
 """Pictures where data sets hold them: bytes, tar archives, tables of a folder; folders of data."""
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +13,13 @@ from typing import Any
 import datasets
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from PIL import Image
 
 from headcount.core import CorpusError
 from headcount.corpora import Corpus, open_image
+from headcount.corpora.lines import COMPRESSED
 from headcount.tasks import read_examples
 
 PIXELS = [np.full((4, 5, 3), shade, np.uint8) for shade in (10, 200)]
@@ -115,6 +120,24 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
         Corpus(path)
 
 
+def test_archives_are_read_whatever_compresses_them(tmp_path: Path) -> None:
+    data = archive(tmp_path / "a.tar", *(("0.txt", b"A dog."), ("1.txt", b"No."))).read_bytes()
+    packed = {
+        ".gz": gzip.compress(data),
+        ".bz2": bz2.compress(data),
+        ".xz": lzma.compress(data),
+        ".zst": pyarrow.compress(data, codec="zstd", asbytes=True),
+    }
+    assert {*packed} == {*COMPRESSED}
+    for end, content in packed.items():
+        path = tmp_path / f"a.tar{end}"
+        path.write_bytes(content)
+        assert [each.text for each in Corpus(path)] == ["A dog.", "No."], end
+        path.write_bytes(content[: len(content) // 2])
+        with pytest.raises(CorpusError, match="expected a tar archive, but .* Copy it again"):
+            list(Corpus(path))
+
+
 def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:
     frame = pd.DataFrame({"text": ["A dog.", "No."]})
     (tmp_path / "data").mkdir()
@@ -127,5 +150,10 @@ def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:
         Corpus(tmp_path)
     with pytest.raises(CorpusError, match=r"got dev. Write"):
         Corpus(f"{tmp_path}?split=dev")
-    datasets.Dataset.from_pandas(frame).save_to_disk(tmp_path / "saved")
+    both: Any = datasets.DatasetDict
+    rows = datasets.Dataset.from_pandas(frame)
+    both(train=rows, test=rows).save_to_disk(tmp_path / "both")
+    with pytest.raises(CorpusError, match=r"^Expected one split of .*both \(train, test\), got none"):
+        Corpus(tmp_path / "both")
+    rows.save_to_disk(tmp_path / "saved")
     assert [each.text for each in Corpus(tmp_path / "saved")] == ["A dog.", "No."]

@@ -265,7 +265,8 @@ def test_attention_shares_by_its_whole_jacobian(
         parts = textbook.shares_fast(np.nan_to_num(z.numpy()), R[row, head].flatten().numpy())
         (expected,) = textbook.scaled([parts], R[row, head].numpy())
         ours = torch.cat([each[row, head].flatten() for each in found])
-        np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-12)
+        # Scores of a query that sees one key have no share, but for what output and value differ by
+        np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_heads_that_queries_share_take_the_sum() -> None:

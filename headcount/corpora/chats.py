@@ -26,8 +26,6 @@ THINKING = "enable_thinking"
 """Name of the value with which templates write an empty thought."""
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Fields of messages that hold a thought."""
-MOST_STEPS = 1_000_000
-"""Largest number of steps of all loops over `range` while a template writes one chat."""
 
 
 Said = tuple[int, int, str]
@@ -304,28 +302,12 @@ def _written(
     write: Callable[..., Any] = tokenizer.apply_chat_template
     try:
         turns = [*map(dict, messages)]
-        given = {"range": _bounded_range(), **values}
-        return str(write(turns, tokenize=False, add_generation_prompt=replies, **given))
+        return str(write(turns, tokenize=False, add_generation_prompt=replies, **values))
     except Exception as error:  # a template raises what it likes
         raise CorpusError(
             f"{origin}: expected messages that the chat template takes, but it refuses them: "
             f"{reason(error).rstrip('.')}. Fix or remove the line."
         ) from error
-
-
-def _bounded_range() -> Callable[..., range]:
-    """`range` as templates call it, whose steps end: loops inside loops would run for years."""
-    left = MOST_STEPS
-
-    def bounded(*bounds: int) -> range:
-        nonlocal left
-        steps = range(*bounds)
-        left -= len(steps)
-        if left < 0:
-            raise ValueError(f"its loops take more than {MOST_STEPS:,} steps")
-        return steps
-
-    return bounded
 
 
 def _roles(tokens: Sequence[tuple[int, int]], contents: Sequence[Said]) -> list[str | None]:

@@ -107,10 +107,6 @@ def test_what_a_template_can_not_write_is_refused(tmp_path: Path) -> None:
         said(CHAT, loud)
     with pytest.raises(CorpusError, match="here: .* refuses them: roles alternate. Fix or remove"):
         said(CHAT, broken)
-    steps = "{% for a in range(99999) %}"
-    endless = f"{steps * 3}{'{% endfor %}' * 3}"
-    with pytest.raises(CorpusError, match="refuses them: its loops take more than 1,000,000 steps"):
-        said(CHAT, endless)
     plain, slow = tiny_tokenizers.starting(), tiny_tokenizers.marian(tmp_path)
     with pytest.raises(ModelError, match="a tokenizer with a chat template, since the row holds"):
         Encoder(plain).encode([Sentence("x", messages=json.dumps(CHAT))])

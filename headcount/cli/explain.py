@@ -87,7 +87,16 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
 
     @cached_property
     def corpus(self) -> Corpus | None:
-        """The texts."""
+        """The texts.
+
+        Raises:
+            InputError: for columns of texts without texts.
+        """
+        if not self.texts and (names := list(self.text_columns or ())):
+            raise InputError(
+                f"Expected --texts for the column {names[0]!r}, got none. Columns of prompts are "
+                f"named --columns {PROMPT}.{names[0]}=NAME."
+            )
         return self.read(self.texts) if self.texts else None
 
     @cached_property

@@ -69,6 +69,11 @@ def test_what_cannot_be_asked(llama: Path, tmp_path: Path) -> None:
         ("none", ("A dog",), "got no --target."),
         ("none", ("A dog", "--prompts", "facts"), "Expected a prompt or --prompts, got both ('A d"),
         ("none", ("--prompts", "fact"), "or one of agreement, facts, greater-than"),
+        (
+            "none",
+            ("--prompts", "facts", "--columns", "target=wrong"),
+            "named --columns prompt.targ",
+        ),
         ("none", ("A dog", "--target", " "), "expected a target of at least one word, got ' '"),
         ("none", ("A dog", "--target", " a", "--heads", "3.4"), "Expected a head such as enc.3.7"),
         (llama, ("A dog", "--target", " a", "--heads", "dec.9.9"), "got dec.9.9"),

@@ -153,7 +153,9 @@ def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:
     both: Any = datasets.DatasetDict
     rows = datasets.Dataset.from_pandas(frame)
     both(train=rows, test=rows).save_to_disk(tmp_path / "both")
-    with pytest.raises(CorpusError, match=r"^Expected one split of .*both \(train, test\), got none"):
+    with pytest.raises(
+        CorpusError, match=r"^Expected one split of .*both \(train, test\), got none"
+    ):
         Corpus(tmp_path / "both")
     rows.save_to_disk(tmp_path / "saved")
     assert [each.text for each in Corpus(tmp_path / "saved")] == ["A dog.", "No."]

@@ -113,7 +113,7 @@ def _judge(seconds: float, total: int, what: str) -> None:
 def _in_words(seconds: float) -> str:
     """A time in words, rounded.
 
-    >>> _in_words(900), _in_words(7_300), _in_words(864_000)
+    >>> _in_words(900.0), _in_words(7_300.0), _in_words(864_000.0)
     ('15 minutes', '2 hours', '10 days')
     """
     unit, size = next(

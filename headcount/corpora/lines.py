@@ -44,7 +44,7 @@ class HowRead:
 @final
 @dataclass(frozen=True)
 class Reading:
-    """How files are read, and what the user was told of them."""
+    """How files are read, and the sentences about them that the user was shown."""
 
     how: HowRead = HowRead()
     told: set[str] = field(default_factory=set[str])

@@ -130,7 +130,7 @@ def _check(member: tarfile.TarInfo, path: Path) -> None:
     if not member.isfile() or ".." in parts or member.name.startswith("/"):
         raise CorpusError(
             f"{path}: expected plain files inside the archive, got {member.name!r}"
-            f"{'' if member.isfile() else ', a link or a device'}. Write the archive anew."
+            f"{'' if member.isfile() else ', a link or a device'}. Write the archive again."
         )
     if member.size > LONGEST:
         raise CorpusError(

@@ -134,7 +134,7 @@ class Encoded:
     """Number of tokens that the text begins or ends with itself, left out because the tokenizer
     puts them there."""
     roles: list[str | None] | None = None
-    """Of a chat, the role whose message each token belongs to; None for the template's own."""
+    """Role whose message each token of a chat belongs to; None for the template's own tokens."""
     num_thoughts: int = 0
     """Number of thoughts of a chat's earlier replies that the template leaves out."""
 

@@ -61,6 +61,10 @@ More of what commands do:
     speed: a pruned model timed beside the dense one (`speed.compare_speed`)
     training: fine-tuning without the measurements around it (`training.finetune`)
 
+What you add yourself:
+    register: a score or another thing of your own, under its name; `API` is the version of what
+        such plug-ins are written for
+
 Errors that a user can fix:
     InputError, of which CorpusError, ModelError and ConsentError are kinds
     accepting: go on inside a `with` block where a ConsentError would be raised, since something

@@ -27,6 +27,7 @@ from .cache import plan_cache as plan_cache
 from .cache import streaming_cache as streaming_cache
 from .cache import streaming_masks as streaming_masks
 from .compaction import compact as compact
+from .core import API as API
 from .core import ConsentError as ConsentError
 from .core import CorpusError as CorpusError
 from .core import Head as Head
@@ -37,6 +38,7 @@ from .core import ModelError as ModelError
 from .core import Plan as Plan
 from .core import ProgressBars as ProgressBars
 from .core import accepting as accepting
+from .core import register as register
 from .corpora import Corpus as Corpus
 from .corpora import Sentence as Sentence
 from .corpora import Tree as Tree

@@ -111,6 +111,10 @@ from .paths import inside as inside
 from .paths import name_of as name_of
 from .plan import Plan as Plan
 from .plan import kept_sha256 as kept_sha256
+from .plugins import API as API
+from .plugins import Origin as Origin
+from .plugins import PluginError as PluginError
+from .plugins import PluginWarning as PluginWarning
 from .progress import Progress as Progress
 from .progress import ProgressBars as ProgressBars
 from .progress import Steps as Steps
@@ -121,6 +125,8 @@ from .ranking import falling as falling
 from .ranking import levels as levels
 from .ranking import rising as rising
 from .ranking import sorted_by as sorted_by
+from .registry import Registry as Registry
+from .registry import register as register
 from .run_folder import MODEL_FILES as MODEL_FILES
 from .run_folder import ResumePolicy as ResumePolicy
 from .run_folder import check_is_folder as check_is_folder

@@ -136,8 +136,9 @@ class Conditions:
         """Traits of which no head was tested, by name."""
         found = {}
         for entry in self.inputs.traits:
-            is_own = profiles["trait"] == entry.key
-            is_own = profiles["relation"].notna() if entry == SYNTAX else is_own
+            is_own = profiles["role"] == entry.role.name
+            if entry != SYNTAX:
+                is_own &= profiles["trait"] == entry.key
             rows = profiles[["verdict", "cases", "units"]].to_numpy()[is_own.to_numpy()]
             if all(verdict == "untested" for verdict, _, _ in rows):  # of no rows, too
                 counts = [(int(cases), int(units)) for _, cases, units in rows]

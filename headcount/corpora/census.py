@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int64
 
-from headcount.core import amount, check_alike, is_alone, tallied
+from headcount.core import CorpusError, amount, check_alike, is_alone, tallied
 from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
@@ -19,6 +19,7 @@ from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numb
 from headcount.corpora.image_encoder import AnyEncoder
 from headcount.corpora.sentence import NO_WORD, Encoded, Noted, Sentence
 from headcount.results import MOST_TEXTS, Counts
+from headcount.vocabulary import ALL
 
 MOST_NAMED = 3
 """Largest number of sentences that a warning names."""
@@ -427,5 +428,10 @@ def _relations(sentence: Sentence) -> list[str]:
     tree = sentence.tree
     if tree is None:
         return []
+    if ALL in tree.relations:
+        raise CorpusError(
+            f"{sentence.origin}: expected relations with names of their own, got {ALL!r}, the name "
+            "of all relations together. Rename it in column 8."
+        )
     arcs = zip(tree.relations, tree.heads, strict=True)
     return [relation for relation, head in arcs if head >= 0]

@@ -86,12 +86,12 @@ class Analysis(Result[RunRecord]):
     """The offset profile of every head: rows `head offset share`."""
     profiles: "pd.DataFrame" = table(
         "profiles.parquet",
-        "a row for each head and trait",
+        "a row for each head, trait and role",
         columns=PROFILE_COLUMNS,
-        key=("head", "trait"),
+        key=("head", "trait", "role"),
         default_factory=_no_profiles,
     )
-    """One row per head and trait: strength, test and verdict, see `TraitStrength`; empty in
+    """One row per head, trait and role: strength, test and verdict, see `TraitStrength`; empty in
     folders from before there were profiles."""
     relations: "pd.DataFrame | None" = table("relations.parquet", _RELATIONS, **_OF_RELATIONS)
     """One row per head, relation and direction; None if no sentence had a tree."""
@@ -174,8 +174,8 @@ class Analysis(Result[RunRecord]):
         return {head: tuple(traits) for head, traits in found.items()}
 
     @cached_property
-    def expected(self) -> Mapping[tuple[str, str], float]:
-        """Scores to expect in new texts of this kind, by head and trait; see `expected_scores`."""
+    def expected(self) -> Mapping[tuple[str, str, str], float]:
+        """Scores to expect in new texts of this kind, by row; see `expected_scores`."""
         from headcount.results.profiles import expected_scores  # only here: needs SciPy
 
         return expected_scores(self.traits or {}, self.record.thresholds)

@@ -93,8 +93,8 @@ def confirm(one: Analysis, other: Analysis) -> Confirmation:
         )
     limits = one.record.thresholds
     claimed = [row for rows in one.traits.values() for row in rows if row.verdict == "role"]
-    found = {(row.head, row.trait): row for rows in other.traits.values() for row in rows}
-    pairs = [(row, found.get((row.head, row.trait))) for row in claimed]
+    found = {row.key: row for rows in other.traits.values() for row in rows}
+    pairs = [(row, found.get(row.key)) for row in claimed]
     passes = _passing(pairs, limits.test_alpha)
     claims = []
     for (row, there), passed in zip(pairs, passes, strict=True):
@@ -103,7 +103,7 @@ def confirm(one: Analysis, other: Analysis) -> Confirmation:
         outcome: Outcome = "not found again" if seen.is_tested else "not tested"
         if passed and round(seen.score, 9) >= threshold:
             outcome = "found again"
-        here = one.expected.get((row.head, row.trait), row.score)
+        here = one.expected.get(row.key, row.score)
         certainty = limits.certainty(vars(row))
         claims.append(Claim(row, certainty, here, seen.score, threshold, outcome, seen.why))
     return Confirmation(one.record, other.record, tuple(claims), warnings)

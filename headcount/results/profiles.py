@@ -115,6 +115,11 @@ class TraitStrength(Cell):
             raise ValueError(f"got the verdict {self.verdict!r}, expected one of {VERDICTS}")
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """What names the row: head, trait and role. A relation may be called like a trait."""
+        return self.head, self.trait, self.role
+
+    @property
     def is_beyond_chance(self) -> bool:
         """Whether the head shows the trait more often than chance and position explain."""
         return self.verdict in ("role", "tendency")
@@ -218,8 +223,8 @@ class BothHalves:
         return min(self.null + gain, self.most)
 
 
-def expected_scores(profiles: Profiles, limits: Thresholds) -> dict[tuple[str, str], float]:
-    """The expected score of every tested trait, by head and trait.
+def expected_scores(profiles: Profiles, limits: Thresholds) -> dict[tuple[str, str, str], float]:
+    """The expected score of every tested trait, by `TraitStrength.key`.
 
     A role is given to cells whose score in the second half of the corpus reaches a threshold, so
     the scores of roles just above it are too high. The expected score takes the gains over the null
@@ -227,15 +232,16 @@ def expected_scores(profiles: Profiles, limits: Thresholds) -> dict[tuple[str, s
     (`statistics/estimates.py`). It differs from the score in the direction in which chance has
     picked.
     """
-    groups: dict[tuple[str, str], list[tuple[TraitStrength, BothHalves]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[TraitStrength, BothHalves]]] = {}
     for row in _rows(profiles):
         if (both := BothHalves.of(row)) is not None:
-            groups.setdefault((Head.parse(row.head).site, row.trait), []).append((row, both))
+            alike = (Head.parse(row.head).site, row.trait, row.role)
+            groups.setdefault(alike, []).append((row, both))
     found = {}
     for group in groups.values():
         gains = np.array([[both.gain, both.error] for _, both in group]).T
         for (row, both), gain in zip(group, shrunken(*gains).tolist(), strict=True):
-            found[row.head, row.trait] = both.score(limits, row, gain)
+            found[row.key] = both.score(limits, row, gain)
     return found
 
 

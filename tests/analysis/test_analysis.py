@@ -13,6 +13,7 @@ import headcount
 from headcount.analysis import analysis as analysis_module
 from headcount.measures import Confidence, Entropy
 from headcount.models import Loaded
+from headcount.results import Analysis
 from headcount.tap import Chosen, Statistics
 from headcount.tap.attention_weights import AttentionCall
 from headcount.tap.kernel_triton import IS_INTERPRETED
@@ -93,6 +94,37 @@ def test_thresholds_decide_roles(loaded: Loaded) -> None:
     low = headcount.Options(thresholds=headcount.Thresholds(positional_share=0.0, **lax))
     roles = headcount.analyze(loaded, corpus, low).roles
     assert all(found[0].role == "positional" for found in roles.values())
+
+
+def renamed(old: str, new: str) -> headcount.Corpus:
+    """The sample, with another name for a relation."""
+    sentences = []
+    for each in headcount.Corpus(SAMPLE, limit=60):
+        assert each.tree is not None
+        names = tuple(new if name == old else name for name in each.tree.relations)
+        sentences.append(replace(each, tree=replace(each.tree, relations=names)))
+    return headcount.Corpus.from_sentences(sentences)
+
+
+def test_a_relation_may_be_called_like_a_trait(loaded: Loaded, tmp_path: Path) -> None:
+    limits = headcount.Thresholds(test_cases=20, syntactic_cases=20)
+    options = headcount.Options(thresholds=limits)
+    headcount.analyze(loaded, renamed("case", "first"), options).write(tmp_path)
+    found = Analysis.read(tmp_path)
+    usual = headcount.analyze(loaded, renamed("case", "case"), options)
+    assert found.traits is not None and usual.traits is not None
+    for head, rows in found.traits.items():
+        roles = [row.role for row in rows if row.trait == "first"]
+        assert sorted(roles) == ["sink", "syntactic"]
+        for row in rows:
+            trait = "case" if row.relation == "first" else row.trait
+            same = found.expected.get(row.key)
+            assert same == usual.expected.get((head, trait, row.role)), row.key
+
+
+def test_a_relation_called_like_all_of_them_is_refused(loaded: Loaded) -> None:
+    with pytest.raises(headcount.CorpusError, match="got 'all', the name of all relations"):
+        headcount.analyze(loaded, renamed("case", "all"))
 
 
 def test_batches_without_tokens_are_refused_before_anything_is_written(

@@ -12,10 +12,10 @@ from headcount.vocabulary import IMAGES, TEXTS, Thresholds
 ROW = {"relation": None, "verdict": "untested", "cases": 34, "units": 8}
 PROFILES = pd.DataFrame(
     [
-        ROW | {"trait": "first", "verdict": "none"},
-        ROW | {"trait": "rare"},
-        ROW | {"trait": "rare", "cases": 50, "units": 7},
-        ROW | {"trait": "nsubj", "relation": "nsubj"},
+        ROW | {"trait": "first", "role": "sink", "verdict": "none"},
+        ROW | {"trait": "rare", "role": "rare"},
+        ROW | {"trait": "rare", "role": "rare", "cases": 50, "units": 7},
+        ROW | {"trait": "nsubj", "role": "syntactic", "relation": "nsubj"},
     ]
 )
 CONDITIONS = Conditions(

@@ -100,10 +100,10 @@ def test_expected_scores_are_the_gains_of_both_halves_shrunken(one: Analysis) ->
     means = [(row.score + row.first_gain) / 2 for row in rows]
     by_hand = textbook.shrunken(means, [0.01 / math.sqrt(2)] * len(rows))
     found = expected_scores(one.traits, one.record.thresholds)
-    assert [found[row.head, "nsubj"] for row in rows] == pytest.approx(by_hand)
+    assert [found[row.key] for row in rows] == pytest.approx(by_hand)
     assert one.expected == found
     relative = replace(one.record.thresholds, syntactic_relative=True)
-    assert expected_scores(one.traits, relative)[HEADS[0], "nsubj"] == pytest.approx(
+    assert expected_scores(one.traits, relative)[rows[0].key] == pytest.approx(
         by_hand[0] / 0.4
     )
 
@@ -113,12 +113,27 @@ def test_expected_scores_of_shares_are_in_the_unit_of_the_score(one: Analysis) -
     row = trait(HEADS[0], 0.2, 0.6, role="positional", trait="previous", relation=None, offset=-1)
     row = replace(row, share=0.72, null=0.08, attainable=0.8, score=0.9, chance=0.02)
     alone = expected_scores({HEADS[0]: [row]}, one.record.thresholds)
-    assert alone == {(HEADS[0], "previous"): pytest.approx(0.1 + (0.8 + 0.6) / 2)}
+    assert alone == {(HEADS[0], "previous", "positional"): pytest.approx(0.1 + (0.8 + 0.6) / 2)}
     sure = expected_scores({HEADS[0]: [replace(row, first_gain=1.1)]}, one.record.thresholds)
-    assert sure == {(HEADS[0], "previous"): 1.0}, "no score is above that of a perfect head"
+    assert sure == {(HEADS[0], "previous", "positional"): 1.0}, "no score is above that of a perfect head"
     block = replace(row, role="block", trait="segment")
     untested = replace(row, verdict="untested")
     assert not expected_scores({HEADS[0]: [block, untested]}, one.record.thresholds)
+
+
+def test_a_sink_is_not_confirmed_by_a_relation_of_its_name(one: Analysis, other: Analysis) -> None:
+    head = HEADS[0]
+    sink = trait(head, 0.2, 0.2, role="sink", trait="first", relation=None, direction=None)
+    weak = replace(sink, share=0.41, score=0.01, p=0.9, first_gain=0.0, verdict="none")
+    relation = trait(head, 0.3, 0.3, trait="first", relation="first")
+    one = with_trait(one, head, sink, relation)
+    other = with_trait(other, head, weak, relation)
+    found = {each.trait.role: each for each in confirm(one, other).claims if each.trait.head == head}
+    assert {role: each.outcome for role, each in found.items()} == {
+        "sink": "not found again",
+        "syntactic": "found again",
+    }
+    assert found["sink"].here == one.expected[head, "first", "sink"] != found["syntactic"].here
 
 
 def test_roles_are_found_again_where_they_reach_the_threshold_and_pass(
@@ -136,7 +151,7 @@ def test_roles_are_found_again_where_they_reach_the_threshold_and_pass(
         HEADS[3]: "not found again",
     }
     assert by_head[HEADS[0]].there == pytest.approx(0.09)
-    assert by_head[HEADS[2]].here == one.expected[HEADS[2], "nsubj"]
+    assert by_head[HEADS[2]].here == one.expected[HEADS[2], "nsubj", "syntactic"]
     assert by_head[HEADS[2]].threshold == 0.1
     assert [by_head[head].certainty for head in HEADS[:4]] == [
         "clear",

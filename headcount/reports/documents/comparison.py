@@ -49,7 +49,7 @@ from headcount.results import (
     TraitStrength,
 )
 from headcount.statistics import ALPHA
-from headcount.vocabulary import TRAITS, relation_words
+from headcount.vocabulary import TRAITS, TraitEntry, relation_words
 
 PAIRING = {True: "across layers", False: "within layers"}
 """Names of both ways to pair heads, by whether layers may differ."""
@@ -110,7 +110,9 @@ def matching_sentence(found: SiteMatching) -> str:
 
 def _number_label(each: PairCorrelation) -> str:
     """The name of a number as it is shown."""
-    known = MEASURES.get(each.number) or TRAITS.get(each.number)
+    known = TRAITS.get(each.number) if each.group else MEASURES.get(each.number)
+    if isinstance(known, TraitEntry) and known.role.name != each.group:
+        return each.number  # a relation called like a trait
     return known.label if known else each.number
 
 

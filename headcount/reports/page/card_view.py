@@ -71,13 +71,13 @@ def related_heads(profiles: Profiles, heads: Sequence[str]) -> dict[str, tuple[R
 
 def _strengths(profiles: Profiles, heads: Sequence[str]) -> np.ndarray:
     """Heads x traits; a relation counts by its name, whatever its direction."""
-    traits = sorted({trait.trait for each in profiles.values() for trait in each})
+    traits = sorted({trait.key[1:] for each in profiles.values() for trait in each})
     column = {trait: place for place, trait in enumerate(traits)}
     strength_HT = np.zeros((len(heads), len(traits)))
     for row, head in enumerate(heads):
         for trait in profiles.get(head, ()):
             if trait.verdict != "untested" and math.isfinite(trait.strength):
-                strength_HT[row, column[trait.trait]] = min(1.0, max(0.0, trait.strength))
+                strength_HT[row, column[trait.key[1:]]] = min(1.0, max(0.0, trait.strength))
     return strength_HT
 
 
@@ -307,7 +307,7 @@ def _findings(run: Analysis, head: str) -> tuple[Finding, ...]:
 
 def _expected(run: Analysis, trait: TraitStrength) -> str:
     """The share of a role to expect in new texts, where it is another than the measured one."""
-    expected = run.expected.get((trait.head, trait.trait))
+    expected = run.expected.get(trait.key)
     if trait.verdict != "role" or expected is None:
         return ""
     measured = trait.score

@@ -272,7 +272,10 @@ def check_data(files: Iterable[str | Path]) -> None:
                 f"Expected a file with data, but {file} does not exist. Check the path."
             )
         if Path(file).is_dir():
-            raise CorpusError(f"Expected a file at {file}, got a folder. Name the files in it.")
+            raise CorpusError(
+                f"Expected a file at {file}, got a folder. Name the files in it, or the split of a "
+                f"data set: {file}?split=train."
+            )
 
 
 def check_reading(corpus: Corpus) -> None:

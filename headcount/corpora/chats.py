@@ -7,9 +7,12 @@ found by writing the chat a second time, with a placeholder for every text of ev
 
 import json
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, final
 
 from transformers import PreTrainedTokenizerBase
@@ -26,6 +29,10 @@ THINKING = "enable_thinking"
 """Name of the value with which templates write an empty thought."""
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Fields of messages that hold a thought."""
+MOST_STEPS = 10_000_000
+"""Largest number of lines and calls that a template runs for one chat; a message takes some 40."""
+_JINJA = "<template>"
+"""Name of the file of a template's code."""
 
 
 Said = tuple[int, int, str]
@@ -302,12 +309,47 @@ def _written(
     write: Callable[..., Any] = tokenizer.apply_chat_template
     try:
         turns = [*map(dict, messages)]
-        return str(write(turns, tokenize=False, add_generation_prompt=replies, **values))
+        with _ending():
+            return str(write(turns, tokenize=False, add_generation_prompt=replies, **values))
+    except _EndlessError as error:
+        raise CorpusError(
+            f"{origin}: expected a chat template that ends, got one that still runs after "
+            f"{MOST_STEPS:,} steps. Write the chat as a text, or correct the model's template."
+        ) from error
     except Exception as error:  # a template raises what it likes
         raise CorpusError(
             f"{origin}: expected messages that the chat template takes, but it refuses them: "
             f"{reason(error).rstrip('.')}. Fix or remove the line."
         ) from error
+
+
+class _EndlessError(Exception):
+    """A template took more than `MOST_STEPS`."""
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Stop a template that comes with a model and whose loops would run for years.
+
+    Lines of its code and calls are counted, since seconds depend on the machine.
+
+    Raises:
+        _EndlessError: after `MOST_STEPS`.
+    """
+    left, before = MOST_STEPS, sys.gettrace()
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _EndlessError
+        return count if frame.f_code.co_filename == _JINJA else None
+
+    sys.settrace(count)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _roles(tokens: Sequence[tuple[int, int]], contents: Sequence[Said]) -> list[str | None]:

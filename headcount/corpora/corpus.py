@@ -10,7 +10,7 @@ from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import FORMATS, quoted_columns
+from headcount.corpora.formats import FORMATS, check_ending, quoted_columns
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
 from headcount.corpora.lines import ending, numbered_lines, reading_as, reading_here
@@ -361,6 +361,8 @@ def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:
         raise CorpusError(f"Expected a corpus at {path}, got nothing. Check the path.")
     if path.is_dir():
         raise CorpusError(f"Expected a file at {path}, got a folder. Name the files in it.")
+    if suffixes is not None:
+        check_ending(path)
     if suffixes is not None and ending(path) not in suffixes:
         raise CorpusError(
             f"Expected a file ending in {', '.join(suffixes)}, got {path}. The ending says how "

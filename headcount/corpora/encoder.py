@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
-from headcount.corpora.media import PLACEHOLDER, check_media, media_parts
+from headcount.corpora.media import LEFT_OUT, PLACEHOLDER, check_media, media_parts
 from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
 from headcount.corpora.tokenizing import (
     PunctuationTable,
@@ -383,14 +383,19 @@ class Encoder:
             )
         return encode_fast_pairs(*how, self.sep_ids)
 
-    def check_media(self, ids: Iterable[int], origin: str) -> None:
+    def check_media(self, ids: Iterable[int], origin: str, advice: str = LEFT_OUT) -> None:
         """Check that no token of a text stands for a picture, sound or video.
+
+        Args:
+            ids: the text's tokens.
+            origin: where it is from, for errors.
+            advice: what to do about it, for errors.
 
         Raises:
             CorpusError: if one does.
         """
         if self._media and (media := {*ids} & {*self._media}):
-            check_media(self._media[min(media)], origin)
+            check_media(self._media[min(media)], origin, advice)
 
     @cached_property
     def _media(self) -> dict[int, str]:

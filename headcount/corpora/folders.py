@@ -1,8 +1,9 @@
 """Folders of data sets, saved by `datasets` or cloned from the hub, with splits as on the hub.
 
-`FOLDER?split=train` names the split; a folder with one split needs no name. What `save_to_disk`
-wrote is loaded by `datasets`. Of any other folder `datasets` says which files a split has, by the
-card of the data set or by the names of files (`data/train-00000-of-00002.parquet`).
+`FOLDER?split=train` names the split, and `FOLDER?config=german&split=train` one of several configs,
+too; a folder with one split needs no name. What `save_to_disk` wrote is loaded by `datasets`. Of
+any other folder `datasets` says which files a split has, by the card of the data set or by the
+names of files (`train.jsonl`, `data/train-00000-of-00002.parquet`).
 """
 
 import re
@@ -10,10 +11,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from headcount.core import CorpusError, InputError, reason
 
-_SPLIT = re.compile(r"(.+)\?split=(.+)")
+_NAMED = re.compile(r"(.+)\?((?:split|config)=.+)")
 _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"
 _TABLES = (".parquet", ".jsonl", ".csv", ".tsv", ".txt")
 
@@ -32,9 +34,12 @@ def is_data_folder(name: str | Path) -> bool:
     return saved or any(True for each in _TABLES for _ in place.glob(f"data/*{each}"))
 
 
-def _place(name: str | Path) -> tuple[Path, str | None]:
-    match = _SPLIT.fullmatch(str(name))
-    return (Path(name), None) if match is None else (Path(match[1]), match[2])
+def _place(name: str | Path) -> tuple[Path, dict[str, str]]:
+    """The folder, and what is named behind it."""
+    match = _NAMED.fullmatch(str(name))
+    if match is None:
+        return Path(name), {}
+    return Path(match[1]), dict(parse_qsl(match[2].replace("+", "%2B")))
 
 
 def load_folder(name: str | Path) -> Any:
@@ -42,9 +47,15 @@ def load_folder(name: str | Path) -> Any:
 
     Raises:
         InputError: if `datasets` is not installed.
-        CorpusError: if the folder has no such split, or several and none is named.
+        CorpusError: if the folder has no such split or config, or several and none is named.
     """
-    place, split = _place(name)
+    place, named = _place(name)
+    if unknown := {*named} - {"split", "config"}:
+        raise CorpusError(
+            f"Expected {place}?split=train or ?config=NAME&split=train, got {min(unknown)} in "
+            f"{name}. Leave it out."
+        )
+    split, config = named.get("split"), named.get("config")
     try:
         datasets: Any = import_module("datasets")
     except ModuleNotFoundError as error:
@@ -57,7 +68,15 @@ def load_folder(name: str | Path) -> Any:
         if any((place / each).exists() for each in (_SAVED, _SAVED_SPLITS)):
             saved = datasets.load_from_disk(str(place))
         else:
-            files = datasets.load_dataset_builder(str(place)).config.data_files or {}
+            configs = datasets.get_dataset_config_names(str(place))
+            if config not in configs and (config or len(configs) > 1):
+                raise CorpusError(
+                    f"Expected one config of {place} ({', '.join(configs)}), got "
+                    f"{config or 'none'}. Write {place}?config={configs[0]}&split=train."
+                )
+            files = datasets.load_dataset_builder(str(place), config).config.data_files or {}
+    except CorpusError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
         raise CorpusError(
             f"{name} can't be loaded: {reason(error).rstrip('.')}. Check the folder."
@@ -73,9 +92,10 @@ def _split_of(splits: Mapping[Any, Any], split: str | None, name: str | Path) ->
     if split is None and len(found) == 1:
         return next(iter(found.values()))
     if split not in found:
-        place = _place(name)[0]
+        place, named = _place(name)
+        config = f"config={named['config']}&" if "config" in named else ""
         raise CorpusError(
             f"Expected one split of {place} ({', '.join(found)}), got {split or 'none'}. Write "
-            f"{place}?split={next(iter(found), 'train')}."
+            f"{place}?{config}split={next(iter(found), 'train')}."
         )
     return found[split]

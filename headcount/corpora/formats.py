@@ -12,6 +12,7 @@ A format is a function that yields rows, and its line in `FORMATS`.
 """
 
 import csv
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
-from headcount.corpora.lines import ending, how_read, json_of, note, numbered_lines
+from headcount.corpora.lines import COMPRESSED, ending, how_read, json_of, note, numbered_lines
 from headcount.corpora.messages import told
 from headcount.corpora.paragraphs import texts_of
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
@@ -37,6 +38,8 @@ SAMPLE = 100
 """Number of first rows that say how a file is written."""
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 """What may separate the columns of a `.csv` in place of commas."""
+_STATED = re.compile('"?sep=(.)"?')
+"""First line with which spreadsheets say what separates the columns."""
 
 Wanted = Callable[[Sequence[str]], Collection[str | int]]
 """Says which of a file's columns are read, in formats that need not read them all."""
@@ -90,6 +93,7 @@ def rows_of(
         raise InputError(
             f"{path}: expected names for fields of a {ending(path)}, got column {numbers[0]}"
         )
+    check_ending(path)
     if form is LINES and ending(path) != ".txt" and not numbers:
         raise CorpusError(
             f"{path}: expected a {', '.join(FORMATS)} or .txt file, got the ending "
@@ -106,6 +110,21 @@ def rows_of(
                 f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
             )
         yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
+
+
+def check_ending(path: Path) -> None:
+    """Check that a file is not of a kind that another program turns into one that is read.
+
+    Raises:
+        CorpusError: if it is; says which program.
+    """
+    kind = "".join(path.suffixes[-2:]) if path.suffix in COMPRESSED else path.suffix
+    if (way := _OTHERS.get(kind)) is not None:
+        advice = way.format(path=path, stem=path.with_suffix(""))
+        raise CorpusError(
+            f"{path}: expected a {', '.join(FORMATS)}, .txt or .conllu file, got the ending "
+            f"{kind}. {advice}"
+        )
 
 
 def format_of(path: Path) -> Format:
@@ -159,16 +178,16 @@ def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line, without quotes that a whole column has."""
     quoted = quoted_columns(path)
     if quoted:
-        which = ", ".join(map(str, quoted))
+        which = f"column{'s' * (len(quoted) > 1)} {', '.join(map(str, quoted))}"
         note(
-            f"{path}: all cells of column {which} (from 0) are in quotes, which are left out; "
+            f"{path}: all cells of {which} (from 0) are in quotes, which are left out; "
             "--as-is keeps them"
         )
     for number, line in numbered_lines(path):
         cells = line.split("\t")
         for column in quoted:
-            if column < len(cells) and _is_quoted(cells[column]):
-                cells[column] = cells[column].strip()[1:-1].replace('""', '"')
+            if column < len(cells):
+                cells[column] = _unquoted(cells[column])
         yield number, cells
 
 
@@ -190,9 +209,16 @@ def _is_quoted(cell: str) -> bool:
     return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
+def _unquoted(cell: str) -> str:
+    """A cell without the quotes around it; any other cell itself."""
+    return cell.strip()[1:-1].replace('""', '"') if _is_quoted(cell) else cell
+
+
 def delimiter_of(path: Path) -> str:
     """What separates the columns of a `.csv`: a comma, or what else its first rows agree on."""
     lines = [line for _, line in islice(numbered_lines(path), SAMPLE)]
+    if lines and (stated := _STATED.fullmatch(lines[0])):
+        return stated[1]
     if not lines or "," in lines[0]:
         return ","
     for delimiter in DELIMITERS:
@@ -208,6 +234,7 @@ def delimiter_of(path: Path) -> str:
 def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     lines = (f"{line}\n" for _, line in numbered_lines(path))
     reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
+    is_stated = any(_STATED.fullmatch(line) for _, line in islice(numbered_lines(path), 1))
     cells: list[str] | None = []
     while cells is not None:
         number = reader.line_num + 1
@@ -220,7 +247,7 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             ) from error
         finally:
             csv.field_size_limit(longest)
-        if cells is not None:
+        if cells is not None and not (number == 1 and is_stated):
             yield number, cells
 
 
@@ -240,7 +267,7 @@ def _of_width(
         if not width:
             width, first = len(cells), number
             if least is None:
-                header = [cell.strip() for cell in cells]
+                header = [_unquoted(cell.strip()) for cell in cells]
                 advice = "If the file has no header, number the columns from 0."
                 _check_distinct([*filter(None, header)], f"{path}:{number}", advice)
                 continue
@@ -330,6 +357,17 @@ def _leaves(fields: Any, outer: str = "") -> Iterator[str]:
             yield name
 
 
+_OTHERS: Mapping[str, str] = {
+    ".json": "Write a row on each line: jq -c '.[]' {path} > {stem}.jsonl",
+    ".zip": "Unpack it: unzip {path}",
+    ".7z": "Unpack it: 7z x {path}",
+    ".xlsx": "Save it as .csv in the spreadsheet.",
+    ".xls": "Save it as .csv in the spreadsheet.",
+    ".ods": "Save it as .csv in the spreadsheet.",
+    ".arrow": "Name the folder that it is in, which datasets has saved.",
+    **{f".parquet{each}": "Parquet is compressed inside: unpack the file." for each in COMPRESSED},
+}
+"""What to do with files of other kinds, by their endings."""
 LINES = Format(_lines, has_types=False)
 """Lines of text, in a `.txt` or, with numbered columns, in a file with any other ending."""
 FORMATS: Mapping[str, Format] = {

@@ -42,7 +42,8 @@ def image_files(folder: Path) -> list[Path]:
         got = f"{amount(len(others), 'other file')}" if others else "no file"
         raise CorpusError(
             f"Expected images in the folder {folder} ({', '.join(IMAGES.endings)}), got {got}. "
-            "Name a folder of images, or the files themselves."
+            f"Name a folder of images, or the files themselves, or the split of a data set: "
+            f"{folder}?split=train."
         )
     if others:
         raise CorpusError(

@@ -56,8 +56,15 @@ def media_of(sentence: Sentence) -> str | None:
     return media_in([sentence.text, sentence.target, sentence.second])
 
 
-def check_media(found: str | None, origin: str) -> None:
-    """Check that nothing in a row stands for media.
+LEFT_OUT = (
+    "Leave such rows out with --without-media (in Python, name the data inside "
+    "headcount.corpora.reading_as(HowRead(without_media=True)))."
+)
+"""What to do about rows with media."""
+
+
+def check_media(found: str | None, origin: str, advice: str = LEFT_OUT) -> None:
+    """Check that nothing in a text stands for media.
 
     Raises:
         CorpusError: if something does.
@@ -65,8 +72,7 @@ def check_media(found: str | None, origin: str) -> None:
     if found is not None:
         raise CorpusError(
             f"{origin}: expected text alone, got {found}, which stands for a picture, sound or "
-            "video that is not read. Leave such rows out with --without-media (in Python, name the "
-            "data inside headcount.corpora.reading_as(HowRead(without_media=True)))."
+            f"video that is not read. {advice}"
         )
 
 

@@ -122,7 +122,7 @@ class Reader:
         while self.kind == "causal-lm" and end and tokens.is_special[tokens.word_of[end - 1]]:
             end -= 1
         tokens = _cut(tokens, 0, end)
-        self._encoder.check_media(tokens.ids, prompt.origin)
+        self._encoder.check_media(tokens.ids, prompt.origin, "Take it out of the prompt.")
         if all(tokens.is_special):
             raise InputError(
                 f"{prompt.origin}: expected a prompt with words, got {text!r}, in which "

@@ -1,6 +1,7 @@
 """Chats as their template writes them: what is content, whose it is, and what is refused."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,15 @@ def test_what_a_template_can_not_write_is_refused(tmp_path: Path) -> None:
     slow.chat_template = CHATML
     with pytest.raises(ModelError, match="here: expected a fast tokenizer, since the row holds"):
         chat_tokens(slow, json.dumps(CHAT), "here")
+
+
+@pytest.mark.parametrize("loops", ["{% for a in range(99) %}", "{% for a in lipsum(n=99) %}"])
+def test_a_template_without_end_is_stopped_by_its_steps(
+    loops: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.corpora.chats.MOST_STEPS", 10_000)
+    before = sys.gettrace()
+    with pytest.raises(CorpusError, match="here: expected a chat template that ends, got one that"):
+        said(CHAT, f"{loops * 5}{'{% endfor %}' * 5}")
+    assert sys.gettrace() is before
+    assert said(CHAT, "{% for n in range(3) %}{{ messages[n].content }}|{% endfor %}"), "few steps"

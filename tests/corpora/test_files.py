@@ -37,7 +37,7 @@ def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> No
     path = tmp_path / "a.tsv"
     FRAME.to_csv(path, sep="\t", index=False, quoting=1)
     named = {"text": "text"}
-    with pytest.warns(UserWarning, match=r"column 0, 1 \(from 0\) are in quotes.*--as-is keeps"):
+    with pytest.warns(UserWarning, match=r"columns 0, 1 \(from 0\) are in quotes.*--as-is keeps"):
         assert texts(path, columns=named) == [*FRAME["text"]]
     with pytest.warns(UserWarning, match="in quotes"):
         table = read_examples("classification", path)
@@ -47,6 +47,7 @@ def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> No
     with reading_as(HowRead(as_is=True)):
         kept = Corpus(path, columns={"text": 0})
         assert [each.text for each in kept][0] == '"text"' and kept.sha256() != found
+        assert texts(path, columns=named)[0] == '"A dog; it barked."', "names are no texts"
     path.write_text('"A dog."\tHund\n"B."\tnein\n')
     with pytest.warns(UserWarning, match="column 0 "):
         assert [(each.text, each.target) for each in Corpus(path)] == [
@@ -67,6 +68,28 @@ def test_the_delimiter_of_a_csv_is_found(tmp_path: Path, sign: str, word: str) -
     assert texts(path) == [*FRAME["text"]]
     path.write_text("text\nA dog; it barked.\nNo.\n")
     assert texts(path) == ["A dog; it barked.", "No."]
+    path.write_text(f"sep={sign}\n{FRAME.to_csv(sep=sign, index=False)}")
+    assert texts(path) == [*FRAME["text"]], "as spreadsheets state it"
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("a.json", "Write a row on each line: jq -c"),
+        ("a.csv.zip", "Unpack it: unzip .*a.csv.zip"),
+        ("a.xlsx", "Save it as .csv"),
+        ("a.parquet.zst", "compressed inside: unpack the file"),
+    ],
+)
+def test_files_that_another_program_turns_into_ours_name_it(
+    tmp_path: Path, name: str, way: str
+) -> None:
+    path = tmp_path / name
+    path.write_text("[]")
+    with pytest.raises(CorpusError, match=way):
+        Corpus(path)
+    with pytest.raises(CorpusError, match=way):
+        read_examples("causal-lm", path)
 
 
 @pytest.mark.parametrize("more", COMPRESS)

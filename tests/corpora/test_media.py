@@ -54,7 +54,7 @@ def test_tasks_refuse_them_or_leave_them_out() -> None:
         with pytest.warns(UserWarning, match="left out: 1"):
             task = build("causal-lm", held, data)
     assert task.num_examples == 2 and json.dumps(data)
-    with pytest.raises(CorpusError, match="The prompt: expected text alone"):
+    with pytest.raises(CorpusError, match="The prompt: expected text alone.* out of the prompt.$"):
         case(held, LINE, " dog")
     with pytest.raises(CorpusError, match="text 2: expected text alone"):
         Hay(held, ["A dog.", LINE])

@@ -159,3 +159,25 @@ def test_folders_of_data_sets_have_splits(tmp_path: Path) -> None:
         Corpus(tmp_path / "both")
     rows.save_to_disk(tmp_path / "saved")
     assert [each.text for each in Corpus(tmp_path / "saved")] == ["A dog.", "No."]
+
+
+def test_folders_of_data_sets_have_configs(tmp_path: Path) -> None:
+    """As the card of a cloned data set names them."""
+    card = "configs:\n- config_name: a\n  data_files: a/*\n- config_name: b\n  data_files: b/*"
+    (tmp_path / "README.md").write_text(f"---\n{card}\n---\n")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.jsonl").write_text(f'{{"text": "{name} dog."}}\n')
+    assert [each.text for each in Corpus(f"{tmp_path}?config=b&split=train")] == ["b dog."]
+    assert [each.text for each in Corpus(f"{tmp_path}?config=a")] == ["a dog."], "its only split"
+    for end, got in (("split=train", "none"), ("config=c&split=train", "c")):
+        with pytest.raises(
+            CorpusError, match=rf"config of .* \(a, b\), got {got}. Write .*config=a"
+        ):
+            Corpus(f"{tmp_path}?{end}")
+    with pytest.raises(CorpusError, match=r"got test. Write .*\?config=b&split=train"):
+        Corpus(f"{tmp_path}?config=b&split=test")
+    with pytest.raises(CorpusError, match="got row in .* Leave it out"):
+        Corpus(f"{tmp_path}?config=b&row=3")
+    with pytest.raises(CorpusError, match=r"or the split of a data set: .*\?split=train"):
+        Corpus(tmp_path / "a")

@@ -73,7 +73,7 @@ def test_what_is_held_must_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
     expected = r"Expected 10.18 GB of free memory for 10,000,000 texts, got 1.0 MB. Ask for fewer"
     with headcount.accepting(), pytest.raises(InputError, match=expected):
-        [*paced(units(), 10**7, "texts", held=True)]
+        tuple(paced(units(), 10**7, "texts", held=True))
     assert len(made) == 1
 
 
@@ -89,5 +89,5 @@ def test_only_the_main_process_judges(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_work_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headcount.core.pace.monotonic", every(10_000.0))
     with pytest.raises(headcount.ConsentError, match="20 units would take about 2 days"):
-        [*spread(str, range(20))]
+        tuple(spread(str, range(20)))
     assert [*spread(str, range(8))] == [*map(str, range(8))] if not monkeypatch.undo() else None

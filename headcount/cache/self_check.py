@@ -69,14 +69,8 @@ def streaming_cache(
     be read in chunks (`prefill_chunk_size` of `generate`) and padded on the left; beam search and
     assisted decoding work as ever.
 
-    Args:
-        model: a transformers model, or what `load` returns.
-        plan: which groups stream.
-        anatomy: the result of an earlier `examine(model)`; examined now if None.
-
-    Raises:
-        InputError: for a plan that is not one of the model.
-        ModelError: for a model whose cache can't stream, or does not compute what masks do.
+    Args and errors are those of `streaming_masks`. Also refused is a model whose cache does not
+    compute what masks do.
     """
     whole, anatomy = examined(model, anatomy)
     check_streams(whole, anatomy)

@@ -56,13 +56,7 @@ def load_folder(name: str | Path) -> Any:
             f"{name}. Leave it out."
         )
     split, config = named.get("split"), named.get("config")
-    try:
-        datasets: Any = import_module("datasets")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{name} needs the package datasets: pip install headcount[datasets], or name the "
-            "files in the folder."
-        ) from error
+    datasets = package_datasets(name, "name the files in the folder")
     saved, files = None, dict[Any, Any]()
     try:
         if any((place / each).exists() for each in (_SAVED, _SAVED_SPLITS)):
@@ -84,6 +78,20 @@ def load_folder(name: str | Path) -> Any:
     if saved is None:
         return [Path(each) for each in _split_of(files, split, name)]
     return _split_of(saved, split, name) if isinstance(saved, Mapping) else saved
+
+
+def package_datasets(name: str | Path, otherwise: str) -> Any:
+    """The package `datasets`, which loads the data of a name.
+
+    Raises:
+        InputError: if it is not installed; says what to do otherwise.
+    """
+    try:
+        return import_module("datasets")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{name} needs the package datasets: pip install headcount[datasets], or {otherwise}."
+        ) from error
 
 
 def _split_of(splits: Mapping[Any, Any], split: str | None, name: str | Path) -> Any:

@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
-from importlib import import_module
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError, reason
-from headcount.corpora.folders import is_data_folder, load_folder
+from headcount.corpora.folders import is_data_folder, load_folder, package_datasets
 from headcount.corpora.formats import FORMATS, Row, cells_of
 from headcount.corpora.lines import COMPRESSED
 from headcount.corpora.sentence import Sentence
@@ -307,13 +306,7 @@ def hub_data(url: str, stream: bool = False) -> Held:
         CorpusError: if the data set can't be loaded.
     """
     names, split = _names_and_split(url)
-    try:
-        datasets: Any = import_module("datasets")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{url} needs the package datasets: pip install headcount[datasets], or save the data "
-            "as .tsv, .csv or .jsonl"
-        ) from error
+    datasets = package_datasets(url, "save the data as .tsv, .csv or .jsonl")
     options = {"split": split} | ({"streaming": True} if stream else {})
     return Held(_loaded(datasets, url, names, options), url)
 

@@ -74,3 +74,4 @@ from .tap import Tap as Tap
 from .tensor_parallel import check_divides as check_divides
 from .tensor_parallel import check_not_split as check_not_split
 from .tensor_parallel import head_group as head_group
+from .torch_calls import TorchCalls as TorchCalls

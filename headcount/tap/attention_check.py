@@ -10,14 +10,13 @@ Where the plain softmax is not what a model computes (learned sinks), the model'
 takes its place, in float64. No more than one layer's attention is in memory.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 from transformers import AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv
@@ -39,6 +38,7 @@ from headcount.tap.rounding import head_limit
 from headcount.tap.sample_inputs import ERRORS
 from headcount.tap.tap import Tap
 from headcount.tap.tensor_parallel import head_group
+from headcount.tap.torch_calls import TorchCalls
 
 CHUNK = 2**22
 """Number of float64 weights of a layer that are in memory at a time (32 MiB)."""
@@ -353,7 +353,7 @@ class _Chunk:
 
 
 @final
-class _Widening(TorchFunctionMode):
+class _Widening(TorchCalls):
     """Inside, what is computed in float64 stays in float64, also in functions that ask for float32.
 
     Most eager functions take their softmax in float32. What still becomes narrower is noticed.
@@ -363,15 +363,10 @@ class _Widening(TorchFunctionMode):
         super().__init__()
         self.is_narrowed = False
 
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Call a function of torch, with float64 for the format that it is to make of float64."""
-        kwargs = kwargs or {}
         if not any(_is_double(each) for each in (*args, *kwargs.values())):
             return function(*args, **kwargs)
         if function is Tensor.float:

@@ -8,7 +8,7 @@ softmax, what it returns is the attention, and the product with it that comes ne
 outputs. `OwnSoftmax` sees both while the model runs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, final
@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
+
+from headcount.tap.torch_calls import TorchCalls
 
 _SOFTMAXES = frozenset({functional.softmax, torch.softmax, Tensor.softmax})
 _PRODUCTS = frozenset({torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm})
@@ -65,7 +66,7 @@ class OwnAttention:
 
 
 @final
-class OwnSoftmax(TorchFunctionMode):
+class OwnSoftmax(TorchCalls):
     """Inside, sees softmaxes of scores and their products, in the module that is running.
 
     Args:
@@ -86,15 +87,11 @@ class OwnSoftmax(TorchFunctionMode):
         """What a module's softmax returned, until the product."""
         self._is_paused = False
 
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Call a function of torch, and look at what it returns."""
-        result = function(*args, **(kwargs or {}))
+        result = function(*args, **kwargs)
         if self.running and not self._is_paused:
             if function in _SOFTMAXES and result.ndim in (3, 4, 5):
                 self.waiting[self._attending()] = result

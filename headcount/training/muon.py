@@ -18,17 +18,17 @@ Muon is Scalable for LLM Training (Liu et al., 2025), section 2.2, https://arxiv
 Departure: the AdamW part has no weight decay, as in training without Muon.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
-from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
+from headcount.tap import TorchCalls
 from headcount.training.config import Optimization
 
 BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
@@ -36,7 +36,7 @@ BFLOAT16_UNITS = ("amx_bf16", "avx512_bf16", "bf16", "sve_bf16")
 
 
 @final
-class Instead(TorchFunctionMode):
+class Instead(TorchCalls):
     """A context in which other functions are called in place of some of torch's.
 
     Args:
@@ -47,15 +47,11 @@ class Instead(TorchFunctionMode):
         super().__init__()
         self._functions = functions
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        del types
-        return self._functions.get(func, func)(*args, **(kwargs or {}))
+        """Call what replaces a function, or the function itself."""
+        return self._functions.get(function, function)(*args, **kwargs)
 
 
 @final

@@ -33,7 +33,6 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
-from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 from headcount.core import InputError, ModelError, UnsuitedError
@@ -42,7 +41,7 @@ from headcount.importance.lrp import alpha_beta
 from headcount.importance.lrp import rules as rule
 from headcount.importance.lrp.alpha_beta import attention
 from headcount.models import check_weights_read
-from headcount.tap import FunctionListener, Listener, evaluating, intercepted
+from headcount.tap import FunctionListener, Listener, TorchCalls, evaluating, intercepted
 
 COMMON: Mapping[str, rule.Rule] = {
     "layer_norm": rule.layer_norm,
@@ -194,7 +193,7 @@ SPELLINGS = {
 
 
 @final
-class Lrp(TorchFunctionMode):
+class Lrp(TorchCalls):
     """A context that records a model's forward pass under the rules of a rule set.
 
     Inside, the model's parameters are frozen and it is in evaluation mode; both are restored.
@@ -231,28 +230,23 @@ class Lrp(TorchFunctionMode):
         super().__exit__(*error)
         self._stack.close()
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Replace an operation by its rule, if it has one and relevance passes through it."""
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
+        name = getattr(function, "__name__", "")
         name = SPELLINGS.get(name, name)
         found = self._rules.operations.get(name.removesuffix("_"))
         if found is None or not any(map(rule.wants_relevance, (*args, *kwargs.values()))):
-            return func(*args, **kwargs)
+            return function(*args, **kwargs)
         if name.endswith("_"):
             return self._in_place(found, name, args, kwargs)
         if name == "mul":
-            return self._product(found, func, *args, **kwargs)
-        return found(func, *args, **kwargs)
+            return self._product(found, function, *args, **kwargs)
+        return found(function, *args, **kwargs)
 
     def _in_place(
-        self, found: rule.Rule, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, found: rule.Rule, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Tensor:
         """Apply the rule to a copy of the first argument, and write the value back into it."""
         name = name.removesuffix("_")

@@ -15,10 +15,9 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, set_seed
 
 from headcount import Loaded
 from headcount.core import table
-from headcount.explanation import ExplainOptions, Prompt, explain, read_prompts
+from headcount.explanation import EFFECTS, ExplainOptions, Prompt, explain, read_prompts
 from headcount.results import EffectRow, Explained
 from headcount.statistics import ALPHA
-from headcount.vocabulary import EFFECTS
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 

@@ -1,6 +1,10 @@
+from .effects import EFFECTS as EFFECTS
+from .effects import Direct as Direct
+from .effects import Effect as Effect
+from .effects import Replacement as Replacement
 from .explaining import explain as explain
+from .options import ExplainOptions as ExplainOptions
 from .prompts import OURS as OURS
-from .prompts import ExplainOptions as ExplainOptions
 from .prompts import Prompt as Prompt
 from .prompts import read_prompts as read_prompts
 from .reader import KINDS as KINDS

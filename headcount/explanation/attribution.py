@@ -27,7 +27,7 @@ References: A Mathematical Framework for Transformer Circuits (Elhage et al., 20
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import final
 
@@ -36,7 +36,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from headcount.core import Head, LayerId, UnsuitedError
+from headcount.core import Head, LayerId, UnsuitedError, added
 from headcount.explanation.runs import Outputs, Row, last_logits
 from headcount.importance import Lrp, frozen
 from headcount.models import Loaded
@@ -56,12 +56,22 @@ EMBEDDINGS, ATTENTION_BIASES, BIASES = "embeddings", "attention biases", "biases
 @final
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What each part adds to the logits that are read, each with its sign."""
+    """What each part adds to what is predicted, each with its sign."""
 
-    logit: float
     heads: Mapping[LayerId, Float[np.ndarray, " _"]]
-    parts: Mapping[str, float]
+    parts: Mapping[str, float] = field(default_factory=dict)
     """The embeddings, the MLP of each block, the attention's biases, and the biases behind."""
+    logit: float = float("nan")
+    """What heads and parts add up to; NaN if they add up to nothing."""
+
+    def __add__(self, other: "Attribution") -> "Attribution":
+        return Attribution(
+            added(self.heads, other.heads), added(self.parts, other.parts), self.logit + other.logit
+        )
+
+    def of(self, heads: Sequence[Head]) -> Float[np.ndarray, " head"]:
+        """What some heads add."""
+        return np.array([self.heads[head.layer_id][head.index] for head in heads])
 
 
 Written = dict[Head, list[tuple[int, float]]]
@@ -240,7 +250,7 @@ class _Hearing:
             if part is not None and layer in own and layer in self._biased
         }
         logit = float(start.detach())
-        return Attribution(logit, heads, _parts(logit, totals, heads, biases))
+        return Attribution(heads, _parts(logit, totals, heads, biases), logit)
 
     def written(self, logits_V: Float[Tensor, " token"], number: int) -> Written:
         """The tokens whose logits the heads raise and lower most.

@@ -8,11 +8,6 @@ whose interval comes from its linearisation (Cochran, 1977, Sampling Techniques,
 $$f + \frac{m_n(S) - m_n(\emptyset) - f \, (m_n(H) - m_n(\emptyset))}{m(H) - m(\emptyset)}$$
 
 by prompt n, whose mean is f; areas are sums of these.
-
-Together: the best heads replaced at once, beside random heads of the same layers.
-
-With enough prompts, the best heads of each half are those by the other half's mean effects, so that
-no prompt chooses its own heads.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +18,12 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Head, InputError, Progress, amount, falling, paced
+from headcount.core import InputError, Progress, paced
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.effects import Measured
-from headcount.explanation.prompts import ExplainOptions
-from headcount.explanation.runs import Case, Outputs
-from headcount.models import Loaded
+from headcount.explanation.effects import Replacement
+from headcount.explanation.plan import Plan
+from headcount.explanation.runs import Case
+from headcount.explanation.singles import Order, chosen
 from headcount.numbers import within
 from headcount.results import (
     LEVELS,
@@ -37,133 +32,7 @@ from headcount.results import (
     AreaRow,
     CircuitRow,
     FaithfulnessRow,
-    JointRow,
 )
-from headcount.vocabulary import EffectName
-
-
-@final
-class Together:
-    """Some number of best heads that are replaced together.
-
-    Args:
-        effect: name of the effect.
-        ranking: name of the effect by which they are the best.
-        effects: the effects of every head alone, by name.
-        heads: these heads.
-        size: the number of best ones.
-        others: all heads of the model, of which some are drawn.
-        options: how many random sets are drawn beside them, and by which seed.
-    """
-
-    def __init__(
-        self,
-        effect: EffectName,
-        ranking: str,
-        effects: Mapping[str, Float[np.ndarray, "prompt head"]],
-        heads: Sequence[Head],
-        size: int,
-        others: Sequence[Head],
-        options: ExplainOptions,
-    ) -> None:
-        self.effect: EffectName = effect
-        self.ranking, self.size = ranking, size
-        self._single_NH, random = effects[effect], np.random.default_rng((options.seed, size))
-        self._numbers = [order_H[:size] for order_H in chosen(effects[ranking])]
-        """Numbers of the best heads for either half of the prompts."""
-        self._best = [[heads[number] for number in each] for each in self._numbers]
-        self._drawn = [
-            [
-                *paced(
-                    (_draw(best, others, random) for _ in range(options.draws)),
-                    options.draws,
-                    "draws",
-                    held=True,
-                )
-            ]
-            for best in self._best
-        ]
-        self._together = list[Float[np.ndarray, " set"]]()
-
-    def sets(self, prompt: int) -> list[list[Head]]:
-        """The best heads for a prompt, and random ones."""
-        return [self._best[prompt % 2], *self._drawn[prompt % 2]]
-
-    def add(self, effect_S: Float[np.ndarray, " set"]) -> None:
-        """Add the effects of the sets of the next prompt."""
-        self._together.append(effect_S)
-
-    def row(self, before_N: Float[np.ndarray, " prompt"], blocks: Blocks) -> JointRow:
-        """The effect together, the sum of single effects, and the effect of random heads.
-
-        Args:
-            before_N: what is predicted with all heads as they are, of the prompts that are
-                changed; NaN for those without a rival.
-            blocks: which prompts share names.
-        """
-        effect_NS = np.stack(self._together)
-        sign = -1 if self.effect == "restored" else 1
-        sets_S = effect_NS[:, 1:].mean(0)
-        preferred_S = _preferred(before_N[:, None] - sign * effect_NS)
-        singles_N = np.array(
-            [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
-        )
-        random_N = effect_NS[:, 1:].mean(1)
-        value, low, high = blocks.within(effect_NS[:, 0])
-        _, excess_low, excess_high = blocks.within(effect_NS[:, 0] - singles_N)
-        random, random_low, random_high = blocks.within(random_N)
-        names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
-        return JointRow(
-            effect=self.effect,
-            ranking=self.ranking,
-            heads=self.size,
-            names=" | ".join(names),
-            value=value,
-            low=low,
-            high=high,
-            singles=float(singles_N.mean()),
-            excess_low=excess_low,
-            excess_high=excess_high,
-            random=random,
-            random_low=random_low,
-            random_high=random_high,
-            random_least=float(sets_S.min()),
-            random_most=float(sets_S.max()),
-            preferred=float(preferred_S[0]),
-            random_preferred=float(preferred_S[1:].mean()),
-        )
-
-
-def _preferred(
-    left_NS: Float[np.ndarray, "prompt set"],
-) -> Float[np.ndarray, " set"]:
-    """Number of prompts that prefer the target to its rival; NaN if no prompt has a rival."""
-    number_S = (left_NS > 0).sum(0)
-    return np.where(np.isnan(left_NS).all(0), np.nan, number_S)
-
-
-def chosen(
-    effect_NH: Float[np.ndarray, "prompt head"],
-) -> tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]:
-    """Numbers of heads, the best first, for either half of the prompts by the other's effects."""
-    is_split = len(effect_NH) >= SPLIT_FROM
-    choosing = (effect_NH[1::2], effect_NH[::2]) if is_split else (effect_NH, effect_NH)
-    first_H, second_H = (falling(each.mean(0)) for each in choosing)
-    return first_H, second_H
-
-
-def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:
-    """Draw as many other heads of the same layers, or of any layer where one has no others."""
-    drawn = list[Head]()
-    for head in best:
-        others = [each for each in heads if each not in best and each not in drawn]
-        here = [each for each in others if each.layer_id == head.layer_id] or others
-        drawn += [here[random.integers(len(here))]] if here else []
-    return drawn
-
-
-Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
-"""Numbers of all heads, the best first, for either half of the prompts."""
 
 
 @final
@@ -171,26 +40,22 @@ class Circuits:
     """What is left of predictions with the best heads only, the others giving their means.
 
     Args:
-        loaded: the model.
-        cases: the prompts.
-        means: mean outputs of all heads.
-        blocks: which prompts share names.
+        plan: the prompts.
+        others: what the other heads give.
 
     Raises:
         InputError: for fewer prompts than have halves, or predictions that need no head.
     """
 
-    def __init__(
-        self, loaded: Loaded, cases: Sequence[Case], means: Outputs, blocks: Blocks
-    ) -> None:
-        if len(cases) < SPLIT_FROM:
+    def __init__(self, plan: Plan, others: Replacement) -> None:
+        if len(plan.cases) < SPLIT_FROM:
             raise InputError(
                 f"Expected at least {SPLIT_FROM} prompts for a circuit, since each half chooses "
-                f"the heads for the other, got {len(cases)}. Give a file of --prompts."
+                f"the heads for the other, got {len(plan.cases)}. Give a file of --prompts."
             )
-        self._loaded, self._cases, self._means, self._blocks = loaded, cases, means, blocks
-        self._heads = [*loaded.heads]
-        whole, nothing = zip(*(self._left(case, [[]]) for case in cases), strict=True)
+        self._plan, self._others = plan, others
+        self._cases, self._heads = plan.cases, [*plan.loaded.heads]
+        whole, nothing = zip(*(self._left(case, [[]]) for case in plan.cases), strict=True)
         self._whole_N, self.nothing_N = np.array(whole), np.concatenate(nothing)
         self._check()
         inner = _sizes(len(self._heads))
@@ -201,10 +66,10 @@ class Circuits:
         self, case: Case, kept: Sequence[Sequence[int]]
     ) -> tuple[float, Float[np.ndarray, " set"]]:
         """What is predicted with all heads, and with some only, by their numbers."""
-        measured = Measured(self._loaded, case, self._means)
+        runs = self._plan.runs(case)
         others = [sorted({*range(len(self._heads))} - {*each}) for each in kept]
         sets = [[self._heads[number] for number in each] for each in others]
-        return measured.value, measured.value - measured.replaced("mean", sets)
+        return runs.value, runs.value - self._others.lost(runs, sets)
 
     def _check(self) -> None:
         """Check that a circuit could predict anything."""
@@ -215,7 +80,7 @@ class Circuits:
                 f"{num} in which it prefers the rival ({whole:.2f} nats). What it can't do has no "
                 "circuit. Give others, or swap targets and rivals."
             )
-        gain, low, high = self._blocks.within(self._whole_N - self.nothing_N)
+        gain, low, high = self._plan.blocks.within(self._whole_N - self.nothing_N)
         if gain <= 0 or low <= 0:
             raise InputError(
                 f"Expected heads that raise what is predicted, got {whole:.2f} nats with all of "
@@ -228,24 +93,21 @@ class Circuits:
         self,
         effects: Mapping[str, Float[np.ndarray, "prompt head"]],
         scores: Mapping[str, Float[np.ndarray, " head"]],
-        draws: int,
-        seed: int,
         progress: Progress,
     ) -> "list[Curve]":
-        """The curve of each effect, of each score, and of random heads.
+        """The curve of each effect, of each score, and of random heads (the mean of orders).
 
         Args:
             effects: the effects of every head on every prompt.
             scores: scores of the heads on other data.
-            draws: number of random orders, of which the mean is taken.
-            seed: their seed.
             progress: called with the number of prompts done.
         """
-        random, num = np.random.default_rng(seed), len(self._heads)
+        options, num = self._plan.options, len(self._heads)
+        random = np.random.default_rng(options.seed)
         orders: dict[str, list[Order]] = {name: [chosen(each)] for name, each in effects.items()}
         orders |= {name: [chosen(each_H[None])] for name, each_H in scores.items()}
-        drawn = ((random.permutation(num), random.permutation(num)) for _ in range(draws))
-        orders[RANDOM] = [*paced(drawn, draws, "draws", held=True)]
+        drawn = ((random.permutation(num), random.permutation(num)) for _ in range(options.draws))
+        orders[RANDOM] = [*paced(drawn, options.draws, "draws", held=True)]
         every, left = [order for each in orders.values() for order in each], list[np.ndarray]()
         for n, case in enumerate(self._cases):
             kept = [order[n % 2][:size] for order in every for size in self.sizes[1:-1]]
@@ -276,7 +138,7 @@ class Circuits:
             for size in self.sizes
         ]
         names = names if ranking != RANDOM else []
-        return Curve(ranking, self.sizes, gained_NK, shared, names, self._blocks)
+        return Curve(ranking, self.sizes, gained_NK, shared, names, self._plan.blocks)
 
 
 @final
@@ -336,26 +198,3 @@ def _sizes(num: int) -> list[int]:
         found.append(size)
         size = max(size + 1, size * 6 // 5)
     return found
-
-
-def ordered_scores(
-    loaded: Loaded, options: ExplainOptions, scores: Mapping[str, Mapping[Head, float]]
-) -> dict[str, Float[np.ndarray, " head"]]:
-    """The scores in the order of the model's heads.
-
-    Raises:
-        InputError: without a circuit, or for scores of other heads or without numbers.
-    """
-    if scores and not options.circuit:
-        raise InputError(
-            f"Expected a circuit, whose heads scores choose, got {', '.join(scores)} without one. "
-            "Ask for it with --circuit (circuit=True), or leave the scores out."
-        )
-    for name, each in scores.items():
-        if {*each} != {*loaded.heads} or not np.isfinite([*each.values()]).all():
-            raise InputError(
-                f"Expected a number for each head of {loaded.name} ({loaded.heads}) as {name}, got "
-                f"{sum(map(np.isfinite, each.values()))} for {amount(len(each), 'head')}, maybe of "
-                "another model. Give scores of this model."
-            )
-    return {name: np.array([each[h] for h in loaded.heads]) for name, each in scores.items()}

@@ -1,192 +1,253 @@
-"""Effects: what every head and several heads together do to the prediction of one prompt."""
+r"""Effects: ways to say by how much a head raises what is predicted, each an object with its words.
 
-from collections.abc import Mapping, Sequence
-from typing import assert_never, final
+A direct effect is read off the prediction as it is; a replacement is what is lost if heads output
+something else:
+
+$$\mathrm{effect}_h = m - m(o_h \leftarrow o'_h)$$
+
+with m and o as in runs.py. Of a replacement, the effect of several heads together is measured too,
+and it says what the heads outside a circuit output. Needs no torch.
+
+An effect of one's own is a final subclass with its words, under a name:
+
+    @headcount.register
+    class Halved(Replacement):
+        name, label, about = "halved", "halved", "what is lost if the head gives half of its output"
+        source = "ours"
+
+        def outputs(self, prompt, row):
+            return {layer: each / 2 for layer, each in prompt.clean[row].outputs.items()}
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from headcount.core import Head, InputError, LayerId, added
-from headcount.explanation.attribution import attribute, gradients, products
-from headcount.explanation.prompts import ExplainOptions
-from headcount.explanation.runs import Case, Change, Outputs, Row, Run, aligned
-from headcount.models import Loaded
-from headcount.tap import AttentionLayer, evaluating, heard, without_cache
-from headcount.vocabulary import EFFECTS, EffectName
+from headcount.core import Head, Registry
+from headcount.results import EffectWords
 
-FIFTHS = 5
-"""Number of ranges of layers whose looks are knocked out together."""
+if TYPE_CHECKING:
+    from headcount.explanation.attribution import Attribution
+    from headcount.explanation.prompt_runs import PromptRuns
+    from headcount.explanation.runs import Outputs
 
-Effect = Float[np.ndarray, " head"]
-"""One number for each head that is measured."""
+Need = Literal["second", "looks", "means"]
+"""What an effect needs of every prompt: a second prompt, a word to be looked at, and of all of them
+heads' mean outputs."""
+
+
+class Effect(ABC):
+    """By how much a head raises what is predicted: a `Direct` effect or a `Replacement`."""
+
+    registry: ClassVar[str] = "headcount.explanation.effects:EFFECTS"
+    name: ClassVar[str]
+    """Name in tables and options."""
+    label: ClassVar[str]
+    """Name in a heading."""
+    about: ClassVar[str]
+    """Meaning, as the end of a sentence about it."""
+    source: ClassVar[str]
+    """Where it is described."""
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    by_default: ClassVar[bool] = True
+    """Whether it is measured where no effects are named, if prompts have what it needs."""
+
+    @classmethod
+    def words(cls) -> EffectWords:
+        """What tables and pages call it."""
+        return EffectWords(cls.label, cls.about, cls.source)
+
+
+class Direct(Effect):
+    """An effect that is read off the prediction as it is, of all heads at once."""
+
+    instead: ClassVar[str | None] = None
+    """Name of the effect that is measured where this one can't be."""
+
+    @abstractmethod
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """What every head adds to what is predicted, and maybe other parts of the model.
+
+        Args:
+            prompt: the prompt's runs; `slopes` are gradients at the outputs of heads.
+
+        Returns:
+            None where it is not exact for this model.
+        """
+
+
+class Replacement(Effect):
+    """What is lost if heads output something else."""
+
+    into_second: ClassVar[bool] = False
+    """Whether heads are replaced in the second prompt, so that an effect is what it gains."""
+
+    @abstractmethod
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """What takes the place of heads' outputs in a row of the prompt; None blocks their looks.
+
+        Args:
+            prompt: the prompt's runs, with the outputs of all heads in both prompts.
+            row: number of the row.
+        """
+
+    @final
+    def lost(
+        self, prompt: "PromptRuns", sets: Sequence[Sequence[Head]]
+    ) -> Float[np.ndarray, " set"]:
+        """By how much each of some sets of heads raises what is predicted."""
+        outputs = [self.outputs(prompt, row) for row in range(prompt.num_rows)]
+        before, after_S = prompt.changed(sets, outputs, second=self.into_second)
+        return (before - after_S) * (-1 if self.into_second else 1)
 
 
 @final
-class Measured:
-    """The runs of a case, with and without its second prompt.
+class DirectAttribution(Direct):
+    """What heads' outputs add to the logit by themselves (attribution.py)."""
 
-    Args:
-        loaded: the model.
-        case: the prompt.
-        means: mean outputs of all heads; None if none is replaced by its mean.
-    """
+    name = "attribution"
+    label = "attribution"
+    about = "what the head's output adds to the logit by itself, with the final norm's scale kept"
+    source = "Elhage et al., 2021, transformer-circuits.pub/2021/framework"
+    instead = "gradient"
 
-    def __init__(self, loaded: Loaded, case: Case, means: Outputs | None) -> None:
-        self._loaded, self._case, self._means = loaded, case, means
-        self._clean = [Run(loaded, row) for row in case.rows]
-        self._corrupt = [Run(loaded, row) for row in case.corrupt or ()]
-        self.value = sum(run.value for run in self._clean)
-        """What is predicted, in nats."""
-        self.second = sum(run.value for run in self._corrupt) if self._corrupt else np.nan
-        """The same in the second prompt; NaN without one."""
-        self.log_probability = self._clean[0].log_probability
-        """Log-probability of the target."""
-
-    def replaced(
-        self, effect: EffectName, sets: Sequence[Sequence[Head]]
-    ) -> Float[np.ndarray, " set"]:
-        """By how much each of some sets of heads raises what is predicted."""
-        runs, sign = self._clean, 1
-        if effect == "restored":
-            runs, sign = self._corrupt, -1
-        before = self.value if sign == 1 else self.second
-        after = np.zeros(len(sets))
-        for number, run in enumerate(runs):
-            outputs = self._outputs(effect, number)
-            after += run.values([Change(heads, outputs) for heads in sets])
-        return sign * (before - after)
-
-    def _outputs(self, effect: EffectName, number: int) -> Outputs | None:
-        """What takes the place of the heads' outputs in a row; None for a knockout."""
-        case, clean = self._case, self._clean[number].outputs
-        match effect:
-            case "knockout":
-                return None
-            case "zero":
-                return {layer: torch.zeros_like(output[:1]) for layer, output in clean.items()}
-            case "mean":
-                assert self._means is not None
-                return self._means
-            case "restored":
-                assert case.corrupt is not None
-                return aligned(case.corrupt[number], clean)
-            case "corrupt":
-                return aligned(case.rows[number], self._corrupt[number].outputs)
-            case "attribution" | "gradient" | "estimate":
-                raise AssertionError(f"{effect} replaces no head")
-            case _:
-                assert_never(effect)
-
-    def by_gradient(self, heads: Sequence[Head]) -> dict[EffectName, Effect]:
-        """Gradient x output, and the estimate of patching if there is a second prompt."""
-        found: dict[EffectName, Effect] = {"gradient": np.zeros(len(heads))}
-        for number, (row, run) in enumerate(zip(self._case.rows, self._clean, strict=True)):
-            slopes = gradients(self._loaded, row)
-            found["gradient"] += _of(heads, products(slopes, run.outputs))
-            if self._corrupt:
-                other = aligned(row, self._corrupt[number].outputs)
-                change = {layer: out - other[layer] for layer, out in run.outputs.items()}
-                estimate = found.setdefault("estimate", np.zeros(len(heads)))
-                estimate += _of(heads, products(slopes, change))
-        return found
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """Parts of the logit, which add up to it."""
+        return prompt.attribution()
 
 
-def attributions(
-    loaded: Loaded, case: Case, heads: Sequence[Head]
-) -> tuple[Effect, Mapping[str, float], float] | None:
-    """Direct attribution to heads and to other parts, and the logit; None if it is not exact."""
-    effect_H, parts, logit = np.zeros(len(heads)), dict[str, float](), 0.0
-    for row in case.rows:
-        found = attribute(loaded, row)
-        if found is None:
-            return None
-        effect_H += _of(heads, found.heads)
-        logit += found.logit
-        parts = added(parts, found.parts)
-    return effect_H, parts, logit
+@final
+class Gradient(Direct):
+    """Gradient times output."""
+
+    name = "gradient"
+    label = "gradient x output"
+    about = "what the head's output adds if everything behind it were linear"
+    source = "Shrikumar et al., 2016, arXiv:1605.01713"
+    by_default = False
+
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """The gradient times outputs, over tokens."""
+        return prompt.along([run.outputs for run in prompt.clean])
 
 
-def _of(heads: Sequence[Head], values: Mapping[LayerId, Float[np.ndarray, " _"]]) -> Effect:
-    return np.array([values[head.layer_id][head.index] for head in heads])
+@final
+class Zero(Replacement):
+    """Zero in place of outputs."""
+
+    name = "zero"
+    label = "zeroed"
+    about = "what is lost if the head gives zero"
+    source = "Michel et al., 2019, arXiv:1905.10650"
+
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """Zeros at every token."""
+        return {
+            layer: each.new_zeros((1, *each.shape[1:]))
+            for layer, each in prompt.clean[row].outputs.items()
+        }
 
 
-def mean_outputs(loaded: Loaded, rows: Sequence[Row]) -> Outputs:
-    """The mean output of every head over all tokens of some rows."""
-    sums, counts = dict[LayerId, Tensor](), dict[LayerId, int]()
+@final
+class Mean(Replacement):
+    """The mean output over tokens in place of outputs."""
 
-    def add(layer: AttentionLayer, output_BQHD: Tensor) -> None:
-        here_QHD = output_BQHD[0].double()
-        sums[layer.layer_id] = sums.get(layer.layer_id, 0) + here_QHD.sum(0, keepdim=True)
-        counts[layer.layer_id] = counts.get(layer.layer_id, 0) + len(here_QHD)
+    name = "mean"
+    label = "mean instead"
+    about = "what is lost if the head gives its mean output"
+    source = "Wang et al., 2022, arXiv:2211.00593"
+    needs = frozenset({"means"})
 
-    body = loaded.model.base_model
-    with evaluating(loaded.model), torch.inference_mode():
-        with heard(loaded.model, loaded.anatomy, head_outputs=add):
-            for row in rows:
-                body(**row.inputs(loaded), **without_cache(body))
-    return {layer: sum_1HD / counts[layer] for layer, sum_1HD in sums.items()}
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """The same mean at every token."""
+        return prompt.means
 
 
-def ranges(loaded: Loaded, case: Case) -> list[tuple[int, int]]:
-    """The first and the last layer of each range: single ones, fifths, all."""
-    look = case.rows[0].look
-    num = 0 if look is None else len(loaded.heads.counts[look.site])
-    size = -(-num // FIFTHS)
-    fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size or 1)]
-    return list(dict.fromkeys([*((each, each) for each in range(num)), *fifths, (0, num - 1)]))
+@final
+class Corrupt(Replacement):
+    """Outputs in the second prompt in place of those in the first."""
+
+    name = "corrupt"
+    label = "from the second prompt"
+    about = "what is lost if the head gives what it gives in the second prompt"
+    source = "Vig et al., 2020, arXiv:2004.12265"
+    needs = frozenset({"second"})
+
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """Outputs in the second prompt, place by place."""
+        return prompt.of_second(row)
 
 
-def between(loaded: Loaded, case: Case, first: int, last: int) -> list[Head]:
-    """The heads of some layers that look at the word."""
-    look = case.rows[0].look
-    assert look is not None
-    return [head for head in loaded.heads if head.site == look.site and first <= head.layer <= last]
+@final
+class Restored(Replacement):
+    """Outputs in the first prompt in place of those in the second."""
+
+    name = "restored"
+    label = "into the second prompt"
+    about = "what the second prompt gains if the head gives what it gives in the first"
+    source = "Meng et al., 2022, arXiv:2202.05262"
+    needs = frozenset({"second"})
+    into_second = True
+
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """Outputs in the first prompt, place by place."""
+        return prompt.of_first(row)
 
 
-def heads_of(loaded: Loaded, options: ExplainOptions) -> list[Head]:
-    """The heads to measure.
+@final
+class Estimate(Direct):
+    """Gradient times the difference of outputs in both prompts."""
 
-    Raises:
-        InputError: for one that the model lacks.
-    """
-    named = {loaded.heads.named(name): name for name in options.heads}
-    for head, name in named.items():
-        if head not in loaded.heads:
-            raise InputError(
-                f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
-            )
-    return [*named] or [*loaded.heads]
-
-
-def effects_of(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[EffectName]:
-    """The effects to measure; by default those that need no second prompt where one lacks.
-
-    Raises:
-        InputError: if one was asked for that needs a second prompt, and there is none.
-    """
-    can_block = loaded.anatomy.can_block and not any(
-        layer.by_own_softmax for layer in loaded.anatomy.layers
+    name = "estimate"
+    label = "estimate of patching"
+    about = (
+        "gradient times the difference of the head's outputs, an estimate of what is lost if it "
+        "gives what it gives in the second prompt"
     )
-    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
-    if "knockout" in options.effects and unseen is not None:
-        raise InputError(
-            f"{unseen.origin}: expected a word to be looked at, which the target "
-            f"{unseen.target!r} is not in the prompt. Name one as --key."
+    source = "Nanda, 2023, neelnanda.io/attribution-patching"
+    needs = frozenset({"second"})
+
+    def of(self, prompt: "PromptRuns") -> "Attribution | None":
+        """The gradient times the difference of outputs, over tokens."""
+        return prompt.along(prompt.differences())
+
+
+@final
+class Knockout(Replacement):
+    """Looks at a word that are blocked."""
+
+    name = "knockout"
+    label = "knockout"
+    about = (
+        "what is lost if the head can't look from where the prediction is made at the target's "
+        "word in the prompt, or between the words of --query and --key, wherever these stand"
+    )
+    source = "Geva et al., 2023, arXiv:2304.14767"
+    needs = frozenset({"looks"})
+
+    def outputs(self, prompt: "PromptRuns", row: int) -> "Outputs | None":
+        """Nothing: looks are blocked."""
+        return None
+
+
+EFFECTS: Registry[type[Effect]] = Registry(
+    "effects",
+    "an effect",
+    {
+        each.name: f"{__name__}:{each.__name__}"
+        for each in (
+            DirectAttribution,
+            Gradient,
+            Zero,
+            Mean,
+            Corrupt,
+            Restored,
+            Estimate,
+            Knockout,
         )
-    can_block &= unseen is None
-    without = next((case.prompt for case in cases if case.corrupt is None), None)
-    needing = [name for name in options.effects if EFFECTS[name].needs_second]
-    if needing and without is not None:
-        raise InputError(
-            f"{without.origin}: expected a second prompt for the effect {needing[0]}, got none. "
-            "Give one as --corrupt, or in the file of prompts."
-        )
-    return [
-        entry.key
-        for entry in EFFECTS.values()
-        if (entry.key in options.effects if options.effects else entry.key != "gradient")
-        and (without is None or not entry.needs_second)
-        and (entry.key != "knockout" or can_block)
-    ]
+    },
+)
+"""Every effect, in the order of tables."""

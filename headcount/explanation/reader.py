@@ -18,7 +18,8 @@ from headcount.corpora import (
     template_values,
     user_prompt,
 )
-from headcount.explanation.prompts import ExplainOptions, Prompt
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompts import Prompt
 from headcount.explanation.runs import Case, Look, Reading, Row
 from headcount.models import Loaded
 from headcount.tasks import fitting

@@ -57,6 +57,7 @@ from .explanation import UNLIKELY as UNLIKELY
 from .explanation import AreaRow as AreaRow
 from .explanation import CircuitRow as CircuitRow
 from .explanation import EffectRow as EffectRow
+from .explanation import EffectWords as EffectWords
 from .explanation import Explained as Explained
 from .explanation import ExplanationRecord as ExplanationRecord
 from .explanation import FaithfulnessRow as FaithfulnessRow

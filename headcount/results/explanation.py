@@ -17,7 +17,8 @@ Departure: parts are heads, not edges or nodes of all kinds; the others give mea
     give in a second prompt; sizes go from none to all.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import final
 
 from headcount.core import SITES, sorted_by
@@ -89,13 +90,26 @@ UNLIKELY = 1e-6
 
 @final
 @dataclass(frozen=True)
+class EffectWords:
+    """What tables and pages call an effect."""
+
+    label: str
+    """Name in a heading."""
+    about: str
+    """Meaning, as the end of a sentence about it."""
+    source: str
+    """Where it is described."""
+
+
+@final
+@dataclass(frozen=True)
 class EffectRow:
     """One effect of a head, or what another part of the model adds to the logit."""
 
     part: str
     """Name of the head; or `embeddings`, `mlp.3`, `attention biases`, `biases`."""
     effect: str
-    """Name of the effect, as in `headcount.vocabulary.EFFECTS`."""
+    """Name of the effect, as in `headcount.explanation.EFFECTS`."""
     value: float
     """By how much the part raises what is predicted, in nats; the mean over prompts."""
     low: float
@@ -248,6 +262,8 @@ class ExplanationRecord(ModelRecord):
     """What the means of heads' outputs are over."""
     nothing: float = float("nan")
     """What is predicted if all heads give their means, in nats; NaN without circuits."""
+    words: Mapping[str, EffectWords] = field(default_factory=dict)
+    """What effects are called, by name; none in records of versions without."""
 
 
 @final

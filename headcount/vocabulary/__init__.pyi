@@ -1,9 +1,6 @@
 from .columns import COLUMNS as COLUMNS
 from .columns import WORTH as WORTH
 from .columns import ColumnEntry as ColumnEntry
-from .effects import EFFECTS as EFFECTS
-from .effects import EffectEntry as EffectEntry
-from .effects import EffectName as EffectName
 from .relations import ALL as ALL
 from .relations import DIRECTIONS as DIRECTIONS
 from .relations import NOT_SYNTAX as NOT_SYNTAX

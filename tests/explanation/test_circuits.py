@@ -15,9 +15,10 @@ import torch
 from headcount.core import Head, InputError
 from headcount.explanation import ExplainOptions, Prompt, explain
 from headcount.explanation.blocks import Blocks
-from headcount.explanation.circuits import Together
-from headcount.explanation.effects import Measured, mean_outputs
+from headcount.explanation.effects import Mean, Replacement, Restored, Zero
+from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.reader import Reader
+from headcount.explanation.together import Together
 from headcount.models import Loaded
 from headcount.reports import document_of
 from headcount.results import RANDOM, Explained
@@ -155,7 +156,7 @@ def _copied(held: Loaded) -> list[Prompt]:
     ]
     cases = [Reader(held, ExplainOptions()).case(each) for each in prompts]
     means = mean_outputs(held, [case.rows[0] for case in cases])
-    gains = [Measured(held, case, means).replaced("mean", [[*held.heads]])[0] for case in cases]
+    gains = [Mean().lost(PromptRuns(held, case, means), [[*held.heads]])[0] for case in cases]
     return [prompts[n] for n in np.argsort(gains)[-6:]]
 
 
@@ -197,20 +198,20 @@ def test_what_has_no_circuit(tmp_path: Path) -> None:
         ExplainOptions(heads=("dec.0.1",), circuit=True)
 
 
-@pytest.mark.parametrize(("effect", "best", "random"), [("zero", 2, 1.5), ("restored", 1, 1.5)])
+@pytest.mark.parametrize(("effect", "best", "random"), [(Zero(), 2, 1.5), (Restored(), 1, 1.0)])
 def test_prompts_whose_target_stays_preferred_are_counted(
-    effect: Any, best: int, random: float
+    effect: Replacement, best: int, random: float
 ) -> None:
     """With the best heads replaced, and the mean over sets of random ones; and their spread."""
     heads, blocks = [*loaded(LLAMA).heads], Blocks(np.arange(3))
-    alone = {effect: np.ones((3, len(heads)))}
+    alone = {effect.name: np.ones((3, len(heads)))}
     options = ExplainOptions(draws=2)
-    together = Together(effect, effect, alone, heads, 1, heads, options)
+    together = Together(effect, effect.name, alone, heads, 1, heads, options)
     for effect_S in ([2.0, 5.0, 1.0], [1.0, -1.0, 0.5], [-9.0, 3.0, 3.0]):
         together.add(np.array(effect_S))
-    before = np.array([3.0, 2.0, np.nan] if effect == "zero" else [-3.0, 0.0, np.nan])
+    before = np.array([3.0, 2.0, np.nan] if not effect.into_second else [-3.0, 0.0, np.nan])
     row = together.row(before, blocks)
-    assert (row.preferred, row.random_preferred) == (best, random if effect == "zero" else 1.0)
+    assert (row.preferred, row.random_preferred) == (best, random)
     means = (5 - 1 + 3) / 3, (1 + 0.5 + 3) / 3
     assert (row.random_least, row.random_most) == pytest.approx((min(means), max(means)))
     none = together.row(np.full(3, np.nan), blocks)

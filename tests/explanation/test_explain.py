@@ -13,7 +13,15 @@ import torch
 import headcount
 from headcount.core import CorpusError, Head, InputError, LayerId, Warned
 from headcount.corpora import Corpus
-from headcount.explanation import OURS, ExplainOptions, Prompt, explain, read_prompts
+from headcount.explanation import (
+    EFFECTS,
+    OURS,
+    ExplainOptions,
+    Prompt,
+    Replacement,
+    explain,
+    read_prompts,
+)
 from headcount.explanation.attribution import gradients
 from headcount.explanation.blocks import Blocks
 from headcount.explanation.reader import Reader
@@ -21,7 +29,6 @@ from headcount.explanation.runs import Change, Row, Run
 from headcount.models import Loaded
 from headcount.reports import document_of, explanation_summary
 from headcount.results import Explained
-from headcount.vocabulary import EFFECTS
 from tests.tasks.loaded import loaded
 from tests.textbook import explanation as book
 
@@ -80,16 +87,16 @@ class _Asked:
     def __init__(self, held: Loaded, prompt: Prompt) -> None:
         case = Reader(held, ExplainOptions()).case(prompt)
         assert case.corrupt is not None
-        self._held, self._rows, self._others = held, case.rows, case.corrupt
+        self._held, self.rows, self._others = held, case.rows, case.corrupt
         self.clean, self._corrupt = (
             [book.head_inputs(held.model, row.inputs(held)) for row in rows]
             for rows in (case.rows, case.corrupt)
         )
         self.value, self.second = (
-            sum(self._value(row, None, {}) for row in rows) for rows in (case.rows, case.corrupt)
+            sum(self.read(row, None, {}) for row in rows) for rows in (case.rows, case.corrupt)
         )
 
-    def _value(self, row: Row, head: Any, instead: Any) -> float:
+    def read(self, row: Row, head: Any, instead: Any) -> float:
         def read(logits: torch.Tensor) -> float:
             log = logits.log_softmax(-1)
             return sum(each.sign * float(log[each.place, each.token]) for each in row.readings)
@@ -100,18 +107,18 @@ class _Asked:
     def effect(self, effect: str, head: tuple[str, int, int], means: Any) -> float:
         """By how much a head raises what is predicted."""
         after = 0.0
-        for n, (row, other) in enumerate(zip(self._rows, self._others, strict=True)):
+        for n, (row, other) in enumerate(zip(self.rows, self._others, strict=True)):
             clean, corrupt = self.clean[n], self._corrupt[n]
             if effect == "restored":
                 given = {key: each[[*other.in_other]] for key, each in clean.items()}
-                after += self._value(other, head, given)
+                after += self.read(other, head, given)
                 continue
             instead = {
                 "zero": {key: torch.zeros_like(each) for key, each in clean.items()},
                 "mean": {key: means[key].float().expand_as(each) for key, each in clean.items()},
                 "corrupt": {key: each[[*row.in_other]] for key, each in corrupt.items()},
             }
-            after += self._value(row, head, instead[effect])
+            after += self.read(row, head, instead[effect])
         return after - self.second if effect == "restored" else self.value - after
 
 
@@ -392,3 +399,44 @@ def test_every_effect_has_a_row_in_the_docs() -> None:
     page = Path(__file__).parents[2] / "docs" / "explain.md"
     assert all(f"| `{name}` |" in page.read_text() for name in EFFECTS)
     assert headcount.explain is explain
+
+
+class Halved(Replacement):
+    """An effect of one's own."""
+
+    name, label, source = "halved", "half of it", "this test"
+    about = "what is lost if the head gives half of its output"
+
+    def outputs(self, prompt: Any, row: int) -> Any:
+        return {layer: each / 2 for layer, each in prompt.clean[row].outputs.items()}
+
+
+def test_an_effect_of_ones_own(tmp_path: Path) -> None:
+    """It is measured alone and together, and its words are read without it."""
+    held, alone = loaded(LLAMA), ExplainOptions(heads=HEADS, together=(1,), draws=1)
+    registered = headcount.register(Halved)
+    try:
+        found = explain(held, PROMPTS[:2], options=replace(alone, effects=("zero", "halved")))
+        assert "halved" in explain(held, "The old dog", " moon", options=alone).measured
+    finally:
+        EFFECTS.remove("halved")
+    assert registered is Halved and found.measured == ("zero", "halved")
+    assert {row.effect for row in found.joint} == {"zero", "halved"}
+    for name in HEADS:
+        lost = []
+        for each in PROMPTS[:2]:
+            asked, head = _Asked(held, each), ("decoder.self", *map(int, name.split(".")[1:]))
+            for row, clean in zip(asked.rows, asked.clean, strict=True):
+                half = {key: each / 2 for key, each in clean.items()}
+                lost.append(asked.read(row, None, {}) - asked.read(row, head, half))
+        assert found.of("halved")[name].value == pytest.approx(sum(lost) / 2, abs=5e-5)
+    found.write(tmp_path)
+    text = document_of(Explained.read(tmp_path)).markdown()
+    assert "half of it: what is lost if the head gives half of its output" in text
+    with pytest.raises(InputError, match="an effect"):
+        replace(alone, effects=("halved",))
+
+
+def test_effects_of_which_several_heads_are_measured_together_are_not_linear() -> None:
+    linear = {name for name in EFFECTS if not issubclass(EFFECTS[name], Replacement)}
+    assert linear == {"attribution", "gradient", "estimate"}, "of many heads, these are sums"

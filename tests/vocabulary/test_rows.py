@@ -9,7 +9,6 @@ import pytest
 from headcount.measures import IMAGE_MEASURES, MEASURES, PATCH_TRAITS, TRAITS, LearnedSink
 from headcount.vocabulary import (
     COLUMNS,
-    EFFECTS,
     IMAGES,
     ROLES,
     SYNTAX,
@@ -86,8 +85,3 @@ def test_weights_are_shares_that_say_what_they_lie_on() -> None:
     for each in weights:
         assert each.key.startswith("attn_") and not each.has_signs
         assert "mean weight" in each.about and each.label.startswith("weight on ")
-
-
-def test_effects_of_which_several_heads_are_measured_together_are_not_linear() -> None:
-    linear = {"attribution", "gradient", "estimate"}  # of many heads, their sum
-    assert {key for key, each in EFFECTS.items() if not each.is_replacement} == linear

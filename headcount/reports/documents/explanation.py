@@ -7,10 +7,13 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.numbers import listed, nats, within
-from headcount.reports.documents.explanation_together import circuit_blocks, together_blocks
+from headcount.reports.documents.explanation_together import (
+    circuit_blocks,
+    together_blocks,
+    words_of,
+)
 from headcount.results import EffectRow, Explained
 from headcount.statistics import ALPHA, rank_correlations
-from headcount.vocabulary import EFFECTS
 
 SHOWN = 10
 """Number of heads in a table, or of those by its first effect."""
@@ -96,7 +99,7 @@ def best_heads(found: Explained) -> str:
         said = [f"{', '.join(raising)} raise it most"] if raising else []
         said += [f"{lowering[0]} lowers it most"] if lowering else []
         if said:
-            parts.append(f"{EFFECTS[effect].label}: {', and '.join(said)}.")
+            parts.append(f"{words_of(found, effect).label}: {', and '.join(said)}.")
     return " ".join(f"{each[0].upper()}{each[1:]}" for each in parts)
 
 
@@ -154,7 +157,7 @@ def _of_two_prompts(found: Explained) -> Iterator[str]:
     between = [name for name in ("corrupt", "restored") if name in found.measured]
     if between and record.second < 0 < record.value and found.prompts[0].against:
         second = "The second prompt prefers" if len(found.prompts) == 1 else "Second prompts prefer"
-        labels = " or ".join(f"“{EFFECTS[name].label}”" for name in between)
+        labels = " or ".join(f"“{words_of(found, name).label}”" for name in between)
         yield (
             f"{second} the other answer ({nats(record.second)}), so an effect {labels} can be as "
             f"large as the distance between both prompts, {nats(record.value - record.second)}."
@@ -174,7 +177,11 @@ def _heads(found: Explained) -> Iterator[Block]:
     yield Text(f"{meanings(found)} {_order(found)}")
     columns = {name: found.of(name) for name in found.measured}
     yield Table.of(
-        ("head", *(EFFECTS[name].label for name in columns), *(("halves",) if halves else ())),
+        (
+            "head",
+            *(words_of(found, name).label for name in columns),
+            *(("halves",) if halves else ()),
+        ),
         (
             (
                 row.part,
@@ -193,10 +200,10 @@ def _heads(found: Explained) -> Iterator[Block]:
 
 def meanings(found: Explained) -> str:
     """What each effect means, and what means and knockouts were."""
-    about = {name: EFFECTS[name].about for name in found.measured}
+    about = {name: words_of(found, name).about for name in found.measured}
     if found.record.looks:
         about["knockout"] = f"what is lost if the head can't look {found.record.looks}"
-    said = "; ".join(f"{EFFECTS[name].label}: {each}" for name, each in about.items())
+    said = "; ".join(f"{words_of(found, name).label}: {each}" for name, each in about.items())
     is_said = "mean" in about and not _means_over_one(found)
     means = f" Means are over {found.record.means_over}." if is_said else ""
     return f"{said[0].upper()}{said[1:]}.{means}"
@@ -213,7 +220,7 @@ def _shown(found: Explained) -> list[EffectRow]:
 def _order(found: Explained) -> str:
     """Which heads stand in the table, and in which order."""
     first, *others = found.measured
-    label = EFFECTS[first].label
+    label = words_of(found, first).label
     if len(found.of(first)) <= SHOWN or not others:
         return f"Heads are sorted by the size of their effect “{label}”."
     return (
@@ -231,7 +238,7 @@ def _certain(found: Explained) -> str:
     """How many heads have each effect beyond chance; empty where that is not known."""
     rows = {name: found.of(name).values() for name in found.measured}
     numbers = [
-        f"{EFFECTS[name].label} {sum(row.p < ALPHA for row in its)}"
+        f"{words_of(found, name).label} {sum(row.p < ALPHA for row in its)}"
         for name, its in rows.items()
         if any(row.p == row.p for row in its)
     ]

@@ -19,9 +19,9 @@ from headcount.reports.documents.explanation_together import (
     preferred_words,
     smallest,
     together_table,
+    words_of,
 )
 from headcount.results import EffectRow, Explained, Signature
-from headcount.vocabulary import EFFECTS
 
 
 def explanation_summary(found: Explained) -> Document:
@@ -62,7 +62,7 @@ def _heads(found: Explained) -> Table:
         return within(row.value, row.low, row.high) if name == first else nats(row.value)
 
     return Table.of(
-        ("head", *(EFFECTS[name].label for name, _ in columns)),
+        ("head", *(words_of(found, name).label for name, _ in columns)),
         ((row.part, *(cell(name, each[row.part]) for name, each in columns)) for row in rows),
         "The heads with the largest effects",
     )

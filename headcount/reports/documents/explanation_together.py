@@ -4,24 +4,27 @@ A circuit says how few heads keep a prediction, and which ranking finds them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import isnan
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
+from headcount.explanation import EFFECTS
 from headcount.numbers import nats, percent, within
 from headcount.reports.figures.curves import COLOURS, MARKERS
 from headcount.results import (
     LEVELS,
     RANDOM,
     CircuitRow,
+    EffectWords,
     Explained,
     FaithfulnessRow,
     JointRow,
     Signature,
 )
-from headcount.vocabulary import COLUMNS, EFFECTS
+from headcount.vocabulary import COLUMNS
 
 FEW = 5
 """Number of heads that a terminal shows, and largest number of best ones that sentences name."""
@@ -34,7 +37,7 @@ def together_blocks(found: Explained) -> Iterator[Block]:
     yield Heading("Several heads together")
     yield Text(chosen_words(found))
     yield Text(preferred_words(found))
-    yield Text(" ".join(_misleading(found.joint)))
+    yield Text(" ".join(_misleading(found)))
     yield together_table(found, found.joint)
     yield from _names(found)
 
@@ -96,12 +99,12 @@ def preferred_words(found: Explained) -> str:
     ]
     rows = [row for row in few_together(found) if row.effect != "restored"]
     said += [
-        f"without the best {amount(row.heads, 'head')} by “{EFFECTS[row.ranking].label}” in "
-        f"{_number(row.preferred)}, without random ones in {_number(row.random_preferred)}"
+        f"without the best {amount(row.heads, 'head')} by “{words_of(found, row.ranking).label}” "
+        f"in {_number(row.preferred)}, without random ones in {_number(row.random_preferred)}"
         for row in rows
         if row.effect == rows[0].effect
     ]
-    how = f" (effect “{EFFECTS[rows[0].effect].label}”)" if rows else ""
+    how = f" (effect “{words_of(found, rows[0].effect).label}”)" if rows else ""
     random = "those with random heads (the mean over sets) in brackets"
     last = f"The last column has these numbers, {random}."
     if any(row.effect == "restored" for row in found.joint):
@@ -131,7 +134,11 @@ def together_table(found: Explained, rows: Sequence[JointRow]) -> Table:
         ),
         (
             (
-                *(EFFECTS[row.effect].label, EFFECTS[row.ranking].label, str(row.heads)),
+                *(
+                    words_of(found, row.effect).label,
+                    words_of(found, row.ranking).label,
+                    str(row.heads),
+                ),
                 within(row.value, row.low, row.high),
                 nats(row.singles),
                 within(row.random, row.random_low, row.random_high),
@@ -159,7 +166,7 @@ def _names(found: Explained) -> Iterator[Block]:
     yield Table.of(
         ("best by", *heads),
         (
-            (EFFECTS[ranking].label, *(row.names.split(" | ") * 2)[: len(heads)])
+            (words_of(found, ranking).label, *(row.names.split(" | ") * 2)[: len(heads)])
             for ranking, row in largest.items()
         ),
         "The best heads by each effect",
@@ -173,8 +180,9 @@ def _left(found: Explained, row: JointRow) -> float:
     return found.record.value - row.value
 
 
-def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
+def _misleading(found: Explained) -> Iterator[str]:
     """Where single effects add up to something else, by the largest number of heads."""
+    rows = found.joint
     wrong = {row.effect: row for row in rows if row.effect == row.ranking and row.misleads}
     for is_less, than, why in (
         (
@@ -191,7 +199,7 @@ def _misleading(rows: Sequence[JointRow]) -> Iterator[str]:
         ),
     ):
         said = [
-            f"{EFFECTS[row.effect].label} {nats(row.value)}, not {nats(row.singles)} "
+            f"{words_of(found, row.effect).label} {nats(row.value)}, not {nats(row.singles)} "
             f"({amount(row.heads, 'head')})"
             for row in wrong.values()
             if (abs(row.value) < abs(row.singles)) == is_less
@@ -265,7 +273,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
         ("best by", *(percent(level) for level in LEVELS), "CPR", "CMD"),
         (
             (
-                ranking_label(area.ranking),
+                ranking_label(found, area.ranking),
                 *(str(row.heads) for row in found.circuits if row.ranking == area.ranking),
                 within(area.cpr, area.cpr_low, area.cpr_high),
                 within(area.cmd, area.cmd_low, area.cmd_high),
@@ -282,13 +290,13 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
     yield Chart(
         "faithfulness",
         "Faithfulness by the number of heads that are kept",
-        lambda: faithfulness_curve(found.faithfulness, ranking_label),
+        lambda: faithfulness_curve(found.faithfulness, partial(ranking_label, found)),
     )
     yield Table.of(
         ("best by", "share", "heads", "faithfulness", "in both halves", "by chance", "which"),
         (
             (
-                *(ranking_label(row.ranking), percent(row.level), str(row.heads)),
+                *(ranking_label(found, row.ranking), percent(row.level), str(row.heads)),
                 within(row.value, row.low, row.high),
                 *(("–", "–") if isnan(row.shared) else (f"{row.shared:.0f}", f"{row.chance:.1f}")),
                 _which(row),
@@ -300,10 +308,15 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
     )
 
 
-def ranking_label(ranking: str) -> str:
+def words_of(found: Explained, effect: str) -> EffectWords:
+    """What an effect is called, also in a result of a version that did not store it."""
+    return found.record.words.get(effect) or EFFECTS[effect].words()
+
+
+def ranking_label(found: Explained, ranking: str) -> str:
     """What a ranking is called."""
-    if ranking in EFFECTS:
-        return EFFECTS[ranking].label
+    if ranking in found.record.words or ranking in EFFECTS:
+        return words_of(found, ranking).label
     return COLUMNS[ranking].label if ranking in COLUMNS else ranking.replace("_", " ")
 
 
@@ -317,7 +330,7 @@ def smallest(found: Explained) -> str:
         said.append(
             f"{best.heads} of {amount(total, 'head')} keep {percent(level)} of the prediction, "
             "the best "
-            f"by {ranking_label(best.ranking)}; of random heads, {random.heads} do."
+            f"by {ranking_label(found, best.ranking)}; of random heads, {random.heads} do."
         )
     return " ".join(said)
 

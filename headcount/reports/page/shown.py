@@ -16,6 +16,7 @@ from headcount.explanation import spelled
 from headcount.models import Loaded, as_loaded, check_has_heads
 from headcount.reports.documents.curve import numbers_table
 from headcount.reports.documents.explanation import WRITES, what_is_predicted
+from headcount.reports.documents.explanation_together import words_of
 from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
@@ -23,7 +24,6 @@ from headcount.reports.page.html import document_page, render, render_card, repo
 from headcount.reports.page.sections import DOCUMENTS, document_of
 from headcount.reports.sentences import short_name
 from headcount.results import Analysis, CurvePoints, Explained, Result, read_run
-from headcount.vocabulary import EFFECTS
 
 LOOKING_STYLES = ("base.css", "grid.css", "card.css", "attention.css")
 LOOKING_SCRIPTS = ("elements.js", "rove.js", "sentence.js", "attention.js")
@@ -79,8 +79,8 @@ def _explained_data(attention: WordAttention, explained: Explained) -> dict[str,
         "effects": [
             {
                 "key": name,
-                "label": EFFECTS[name].label,
-                "about": EFFECTS[name].about,
+                "label": words_of(explained, name).label,
+                "about": words_of(explained, name).about,
                 "values": {r.part: r.value for r in explained.of(name).values() if r.is_head},
             }
             for name in explained.measured

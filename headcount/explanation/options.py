@@ -1,0 +1,63 @@
+"""Options of an explanation. Needs no torch."""
+
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import Head, InputError, check_seed, check_unicode, names_a_head
+from headcount.corpora import check_template
+from headcount.explanation.effects import EFFECTS
+
+
+@final
+@dataclass(frozen=True)
+class ExplainOptions:
+    """How a prediction is read, and which effects of which heads are measured.
+
+    Raises:
+        InputError: for values that can't be used.
+    """
+
+    first: bool = False
+    """Read the first token of a target of several tokens, in place of their joint probability."""
+    chat: bool = False
+    """Write prompts as a user's message of the model's chat template; as they are by default."""
+    template: tuple[str, ...] = ()
+    """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
+    else a text."""
+    effects: tuple[str, ...] = ()
+    """Effects to measure; all by default, those of a second prompt where there is one."""
+    heads: tuple[str, ...] = ()
+    """Heads to replace, such as dec.3.7; all by default."""
+    query: str | None = None
+    """Word whose look at another is knocked out; by default the tokens that predict."""
+    key: str | None = None
+    """Word that is not seen, wherever it stands; by default the target where the prompt has it."""
+    together: tuple[int, ...] = (1, 3, 5, 10)
+    """Numbers of the best heads that are replaced together."""
+    circuit: bool = False
+    """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
+    draws: int = 3
+    """Number of sets of random heads beside the best ones."""
+    seed: int = 0
+    """Seed of the random heads."""
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        check_template(self.chat, self.template)
+        for name in ("query", "key"):
+            check_unicode(getattr(self, name) or "", name)
+        for effect in self.effects:
+            EFFECTS.find(effect)
+        for head in self.heads:
+            if not names_a_head(head):
+                Head.parse(head)
+        if self.circuit and self.heads:
+            raise InputError(
+                f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "
+                "--heads or --circuit out."
+            )
+        if min(self.draws, *self.together, 1) < 1:
+            raise InputError(
+                "Expected numbers of heads and of draws of at least 1, got "
+                f"{self.together} and {self.draws}. Leave them out for the defaults."
+            )

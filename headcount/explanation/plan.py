@@ -1,0 +1,137 @@
+"""Plan: which effects of which heads are measured on which prompts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from headcount.core import Head, InputError
+from headcount.explanation.blocks import Blocks
+from headcount.explanation.effects import EFFECTS, Effect, Replacement
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
+from headcount.explanation.runs import Case, Outputs, Row
+from headcount.models import Loaded
+
+FIFTHS = 5
+"""Number of ranges of layers whose looks are knocked out together."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is measured to explain some predictions."""
+
+    loaded: Loaded
+    cases: Sequence[Case]
+    options: ExplainOptions
+    texts: Sequence[Row]
+    """What heads' mean outputs are over; the prompts if there are none."""
+    heads: Sequence[Head]
+    """The heads to measure."""
+    effects: Sequence[Effect]
+    means: Outputs | None
+    """Mean outputs of all heads; None if nothing needs them."""
+    blocks: Blocks
+    """Which prompts share names."""
+
+    @classmethod
+    def of(
+        cls, loaded: Loaded, cases: Sequence[Case], options: ExplainOptions, texts: Sequence[Row]
+    ) -> "Plan":
+        """The plan for some prompts.
+
+        Raises:
+            InputError: for heads that the model lacks, or effects that the prompts don't allow.
+        """
+        heads, effects = _heads(loaded, options), _effects(loaded, cases, options)
+        means = None
+        if options.circuit or any("means" in each.needs for each in effects):
+            means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
+        blocks = Blocks.of([case.prompt for case in cases])
+        return cls(loaded, cases, options, texts, heads, effects, means, blocks)
+
+    def runs(self, case: Case) -> PromptRuns:
+        """The runs of a prompt."""
+        return PromptRuns(self.loaded, case, self.means)
+
+    @property
+    def replacements(self) -> list[Replacement]:
+        """The effects that replace heads."""
+        return [each for each in self.effects if isinstance(each, Replacement)]
+
+    @property
+    def knockout(self) -> Replacement | None:
+        """The effect that blocks looks, if it is measured."""
+        return next((each for each in self.replacements if "looks" in each.needs), None)
+
+    def ranges(self) -> dict[tuple[int, int], list[Head]]:
+        """The heads that look at the word, by the first and the last layer of each range.
+
+        Ranges are single layers, fifths of them, and all.
+        """
+        look = self.cases[0].rows[0].look
+        if look is None or self.knockout is None:
+            return {}
+        num = len(self.loaded.heads.counts[look.site])
+        size = -(-num // FIFTHS)
+        fifths = [(first, min(first + size, num) - 1) for first in range(0, num, size)]
+        looking = [head for head in self.loaded.heads if head.site == look.site]
+        return {
+            (first, last): [head for head in looking if first <= head.layer <= last]
+            for first, last in [*((each, each) for each in range(num)), *fifths, (0, num - 1)]
+        }
+
+
+def _heads(loaded: Loaded, options: ExplainOptions) -> list[Head]:
+    """The heads to measure.
+
+    Raises:
+        InputError: for one that the model lacks.
+    """
+    named = {loaded.heads.named(name): name for name in options.heads}
+    for head, name in named.items():
+        if head not in loaded.heads:
+            raise InputError(
+                f"Expected heads of {loaded.name} ({loaded.heads}), got {name}. Name others."
+            )
+    return [*named] or [*loaded.heads]
+
+
+def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> list[Effect]:
+    """The effects to measure; by default those that need nothing that a prompt lacks.
+
+    Raises:
+        InputError: if one was asked for that needs what a prompt lacks.
+    """
+    order = [*EFFECTS]
+    named = sorted(map(EFFECTS.find, {*options.effects}), key=lambda each: order.index(each.name))
+    _check_needs(named, cases)
+    lacking = {*_lacking(loaded, cases)}
+    wanted = named or [each for each in EFFECTS.usable() if each.by_default]
+    return [each() for each in wanted if not each.needs & lacking]
+
+
+def _lacking(loaded: Loaded, cases: Sequence[Case]) -> Iterator[str]:
+    """What effects need that some prompt, or the model, lacks."""
+    own = any(layer.by_own_softmax for layer in loaded.anatomy.layers)
+    if own or not loaded.anatomy.can_block or any(case.rows[0].look is None for case in cases):
+        yield "looks"
+    if any(case.corrupt is None for case in cases):
+        yield "second"
+
+
+def _check_needs(named: Sequence[type[Effect]], cases: Sequence[Case]) -> None:
+    """Check that prompts have what the effects need that were asked for."""
+    unseen = next((case.prompt for case in cases if case.rows[0].look is None), None)
+    if unseen is not None and any("looks" in each.needs for each in named):
+        raise InputError(
+            f"{unseen.origin}: expected a word to be looked at, which the target "
+            f"{unseen.target!r} is not in the prompt. Name one as --key."
+        )
+    without = next((case.prompt for case in cases if case.corrupt is None), None)
+    needing = [each.name for each in named if "second" in each.needs]
+    if needing and without is not None:
+        raise InputError(
+            f"{without.origin}: expected a second prompt for the effect {needing[0]}, got none. "
+            "Give one as --corrupt, or in the file of prompts."
+        )

@@ -1,0 +1,152 @@
+"""Singles: the effects of single heads on every prompt, as arrays, and their rows."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from headcount.core import Progress, falling, spread
+from headcount.explanation.attribution import Attribution
+from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
+from headcount.explanation.plan import Plan
+from headcount.explanation.prompt_runs import PromptRuns
+from headcount.explanation.runs import Case
+from headcount.results import SPLIT_FROM, EffectRow, LayersRow, PromptRow
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Singles:
+    """The effects of every head alone, and of ranges of layers, on every prompt."""
+
+    plan: Plan
+    value_N: Float[np.ndarray, " prompt"]
+    """What is predicted, in nats."""
+    second_N: Float[np.ndarray, " prompt"]
+    """The same in the second prompt; NaN without one."""
+    log_N: Float[np.ndarray, " prompt"]
+    """Log-probability of the target."""
+    effects: Mapping[str, Float[np.ndarray, "prompt head"]]
+    """The effects of every head, by name."""
+    parts: Mapping[tuple[str, str], Float[np.ndarray, " prompt"]]
+    """What else adds to the logit, by the name of the effect and its own."""
+    logit: float
+    """What attribution adds up to, the mean over prompts; NaN where it is not exact."""
+    by_layers: Float[np.ndarray, "prompt range"]
+    """What is lost without the looks of each range of layers."""
+
+    @classmethod
+    def measured(cls, plan: Plan, progress: Progress) -> "Singles":
+        """Measure the effects; processes share the prompts."""
+        found = list[_OfPrompt]()
+        for each in spread(lambda case: _of_prompt(plan, case), plan.cases):
+            found.append(each)
+            progress("prompts", len(found), len(plan.cases))
+        value_N, second_N, log_N = np.array([each.numbers for each in found]).T
+        logits = [each.logit for each in found if not np.isnan(each.logit)]
+        return cls(
+            plan,
+            value_N,
+            second_N,
+            log_N,
+            {name: np.stack([each.effects[name] for each in found]) for name in found[0].effects},
+            {name: np.array([each.parts[name] for each in found]) for name in found[0].parts},
+            float(np.mean(logits)) if logits else float("nan"),
+            np.stack([each.by_layers for each in found]),
+        )
+
+    def rows(self) -> Iterator[EffectRow]:
+        """A row for each effect of each head, and for each other part of the logit."""
+        for name, effect_NH in self.effects.items():
+            p_H = self.plan.blocks.p(effect_NH).tolist()
+            for head, effect_N, p in zip(self.plan.heads, effect_NH.T, p_H, strict=True):
+                yield self._row(str(head), name, effect_N, p)
+        for (name, part), value_N in self.parts.items():
+            yield self._row(part, name, value_N)
+
+    def _row(
+        self, part: str, effect: str, value_N: Float[np.ndarray, " prompt"], p: float = float("nan")
+    ) -> EffectRow:
+        first, second = (
+            float(value_N[half::2].mean()) if len(value_N) > 1 else float("nan") for half in (0, 1)
+        )
+        return EffectRow(part, effect, *self.plan.blocks.within(value_N), first, second, p)
+
+    def prompts(self) -> Iterator[PromptRow]:
+        """A row for each prompt."""
+        numbers = zip(self.plan.cases, self.value_N, self.second_N, self.log_N, strict=True)
+        for case, value, second, log_probability in numbers:
+            yield PromptRow(
+                case.prompt.prompt,
+                case.prompt.target,
+                case.prompt.against or "",
+                "|".join(case.tokens),
+                case.prompt.corrupt or "",
+                float(value),
+                float(second),
+                float(np.exp(log_probability)),
+            )
+
+    def layers(self) -> Iterator[LayersRow]:
+        """A row for each layer, and for each of some ranges of layers, whose looks are blocked."""
+        for (first, last), effect_N in zip(self.plan.ranges(), self.by_layers.T, strict=True):
+            yield LayersRow(first, last, *self.plan.blocks.within(effect_N))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _OfPrompt:
+    """The effects of single heads on one prompt."""
+
+    numbers: tuple[float, float, float]
+    """What is predicted, the same in the second prompt, and the log-probability."""
+    effects: Mapping[str, Float[np.ndarray, " head"]]
+    parts: Mapping[tuple[str, str], float]
+    logit: float
+    by_layers: Float[np.ndarray, " range"]
+
+
+def _of_prompt(plan: Plan, case: Case) -> _OfPrompt:
+    """Measure the effects of single heads on a prompt."""
+    runs = plan.runs(case)
+    effects, parts = dict[str, Float[np.ndarray, " head"]](), dict[tuple[str, str], float]()
+    logit = float("nan")
+    for effect in plan.effects:
+        if isinstance(effect, Replacement):
+            effects[effect.name] = effect.lost(runs, [[head] for head in plan.heads])
+            continue
+        name, found = _direct(effect, runs)
+        effects[name] = found.of(plan.heads)
+        parts |= {(name, part): value for part, value in found.parts.items()}
+        logit = found.logit if found.parts else logit
+    knockout, ranges = plan.knockout, plan.ranges()
+    by_layers = np.zeros(0) if knockout is None else knockout.lost(runs, [*ranges.values()])
+    numbers = (runs.value, runs.second, runs.log_probability)
+    return _OfPrompt(numbers, effects, parts, logit, by_layers)
+
+
+def _direct(effect: Effect, runs: PromptRuns) -> tuple[str, Attribution]:
+    """A direct effect and its name, or those of the effect in its place."""
+    while isinstance(effect, Direct):
+        found = effect.of(runs)
+        if found is not None:
+            return effect.name, found
+        assert effect.instead is not None, f"{effect.name} can't be measured, nor another instead"
+        effect = EFFECTS[effect.instead]()
+    raise AssertionError(f"{effect.name} is neither a direct effect nor a replacement")
+
+
+Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
+"""Numbers of heads, the best first, for either half of the prompts."""
+
+
+def chosen(
+    effect_NH: Float[np.ndarray, "prompt head"],
+) -> Order:
+    """Numbers of heads, the best first, for either half of the prompts by the other's effects."""
+    is_split = len(effect_NH) >= SPLIT_FROM
+    choosing = (effect_NH[1::2], effect_NH[::2]) if is_split else (effect_NH, effect_NH)
+    first_H, second_H = (falling(each.mean(0)) for each in choosing)
+    return first_H, second_H

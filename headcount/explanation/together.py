@@ -1,0 +1,160 @@
+"""Together: the best heads by an effect replaced at once, beside random heads of the same layers.
+
+With enough prompts, the best heads of each half are those by the other half's mean effects, so that
+no prompt chooses its own heads.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.core import Head, Progress, paced, spread
+from headcount.explanation.blocks import Blocks
+from headcount.explanation.effects import Replacement
+from headcount.explanation.options import ExplainOptions
+from headcount.explanation.singles import Singles, chosen
+from headcount.results import JointRow
+
+
+def joint_rows(singles: Singles, progress: Progress) -> Iterator[JointRow]:
+    """A row for each number of best heads, by each effect of a replacement."""
+    plan, every = singles.plan, [*singles.plan.loaded.heads]
+    sets = [
+        Together(effect, ranking, singles.effects, plan.heads, size, every, plan.options)
+        for effect in plan.replacements
+        for ranking in _rankings(effect, singles.effects)
+        for size in plan.options.together
+        if size < len(plan.heads)
+    ]
+
+    def of_prompt(n: int) -> list[Float[np.ndarray, " set"]]:
+        runs = plan.runs(plan.cases[n])
+        return [each.effect.lost(runs, each.sets(n)) for each in sets]
+
+    for n, effects in enumerate(spread(of_prompt, range(len(plan.cases) if sets else 0))):
+        for each, effect_S in zip(sets, effects, strict=True):
+            each.add(effect_S)
+        progress("heads together", n + 1, len(plan.cases))
+    has_rival_N = [bool(case.prompt.against) for case in plan.cases]
+    for each in sets:
+        before_N = singles.second_N if each.effect.into_second else singles.value_N
+        yield each.row(np.where(has_rival_N, before_N, np.nan), plan.blocks)
+
+
+def _rankings(effect: Replacement, known: Mapping[str, object]) -> Iterator[str]:
+    """The effects whose best heads are replaced: itself, and for zero also attribution."""
+    yield effect.name
+    if effect.name == "zero":
+        yield from (name for name in ("attribution", "gradient") if name in known)
+
+
+@final
+class Together:
+    """Some number of best heads that are replaced together.
+
+    Args:
+        effect: the effect.
+        ranking: name of the effect by which they are the best.
+        effects: the effects of every head alone, by name.
+        heads: these heads.
+        size: the number of best ones.
+        others: all heads of the model, of which some are drawn.
+        options: how many random sets are drawn beside them, and by which seed.
+    """
+
+    def __init__(
+        self,
+        effect: Replacement,
+        ranking: str,
+        effects: Mapping[str, Float[np.ndarray, "prompt head"]],
+        heads: Sequence[Head],
+        size: int,
+        others: Sequence[Head],
+        options: ExplainOptions,
+    ) -> None:
+        self.effect = effect
+        self.ranking, self.size = ranking, size
+        self._single_NH, random = effects[effect.name], np.random.default_rng((options.seed, size))
+        self._numbers = [order_H[:size] for order_H in chosen(effects[ranking])]
+        """Numbers of the best heads for either half of the prompts."""
+        self._best = [[heads[number] for number in each] for each in self._numbers]
+        self._drawn = [
+            [
+                *paced(
+                    (_draw(best, others, random) for _ in range(options.draws)),
+                    options.draws,
+                    "draws",
+                    held=True,
+                )
+            ]
+            for best in self._best
+        ]
+        self._together = list[Float[np.ndarray, " set"]]()
+
+    def sets(self, prompt: int) -> list[list[Head]]:
+        """The best heads for a prompt, and random ones."""
+        return [self._best[prompt % 2], *self._drawn[prompt % 2]]
+
+    def add(self, effect_S: Float[np.ndarray, " set"]) -> None:
+        """Add the effects of the sets of the next prompt."""
+        self._together.append(effect_S)
+
+    def row(self, before_N: Float[np.ndarray, " prompt"], blocks: Blocks) -> JointRow:
+        """The effect together, the sum of single effects, and the effect of random heads.
+
+        Args:
+            before_N: what is predicted with all heads as they are, of the prompts that are
+                changed; NaN for those without a rival.
+            blocks: which prompts share names.
+        """
+        effect_NS = np.stack(self._together)
+        sign = -1 if self.effect.into_second else 1
+        sets_S = effect_NS[:, 1:].mean(0)
+        preferred_S = _preferred(before_N[:, None] - sign * effect_NS)
+        singles_N = np.array(
+            [each_H[self._numbers[n % 2]].sum() for n, each_H in enumerate(self._single_NH)]
+        )
+        random_N = effect_NS[:, 1:].mean(1)
+        value, low, high = blocks.within(effect_NS[:, 0])
+        _, excess_low, excess_high = blocks.within(effect_NS[:, 0] - singles_N)
+        random, random_low, random_high = blocks.within(random_N)
+        names = dict.fromkeys(" ".join(map(str, best)) for best in self._best)
+        return JointRow(
+            effect=self.effect.name,
+            ranking=self.ranking,
+            heads=self.size,
+            names=" | ".join(names),
+            value=value,
+            low=low,
+            high=high,
+            singles=float(singles_N.mean()),
+            excess_low=excess_low,
+            excess_high=excess_high,
+            random=random,
+            random_low=random_low,
+            random_high=random_high,
+            random_least=float(sets_S.min()),
+            random_most=float(sets_S.max()),
+            preferred=float(preferred_S[0]),
+            random_preferred=float(preferred_S[1:].mean()),
+        )
+
+
+def _preferred(
+    left_NS: Float[np.ndarray, "prompt set"],
+) -> Float[np.ndarray, " set"]:
+    """Number of prompts that prefer the target to its rival; NaN if no prompt has a rival."""
+    number_S = (left_NS > 0).sum(0)
+    return np.where(np.isnan(left_NS).all(0), np.nan, number_S)
+
+
+def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:
+    """Draw as many other heads of the same layers, or of any layer where one has no others."""
+    drawn = list[Head]()
+    for head in best:
+        others = [each for each in heads if each not in best and each not in drawn]
+        here = [each for each in others if each.layer_id == head.layer_id] or others
+        drawn += [here[random.integers(len(here))]] if here else []
+    return drawn

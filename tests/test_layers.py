@@ -34,6 +34,8 @@ LAYERS = (
     ("papers",),
     ("doctor",),
     ("cli",),
+    ("alignment", "clusters", "compare", "coreference", "probing", "reporting"),
+    ("capabilities",),
     ("__main__",),
 )
 """The packages of headcount, lowest first: a package imports from those on lower lines only."""

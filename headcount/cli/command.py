@@ -19,10 +19,12 @@ from headcount.cli.console import plain_console, quietly
 from headcount.cli.frame import Command
 from headcount.cli.stopping import advice, stoppable, tell_launcher
 from headcount.core import (
-    SHARING,
+    Capability,
     InputError,
     accepting,
     amount,
+    capabilities,
+    capability_registry,
     check_is_no_pipe,
     check_known,
     check_single_process,
@@ -31,6 +33,7 @@ from headcount.core import (
     is_main_process,
     leave,
     meet,
+    part,
     processes,
     release,
     shortened,
@@ -132,48 +135,6 @@ def _in_lines(value: Any) -> Any:
     return [_in_lines(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-GROUPS = {
-    "Look at what heads do": {
-        "analyze": "look.Analyze",
-        "cluster": "look.Cluster",
-        "align": "look.Align",
-        "coreference": "look.Coreference",
-        "probe": "look.Probe",
-        "evolve": "paper_commands.Evolve",
-        "serve": "look.Serve",
-    },
-    "Explain a prediction or a skill": {
-        "explain": "explain.Explain",
-        "skills": "explain.SkillsCommand",
-    },
-    "Score what heads are worth": {
-        "importance": "score.Importance",
-        "sensitivity": "score.SensitivityCommand",
-        "evaluate": "score.Evaluate",
-    },
-    "Make the cache or the model smaller": {
-        "cache": "smaller.CacheCommand",
-        "prune": "prune.Prune",
-        "curve": "prune.Curve",
-        "compact": "smaller.Compact",
-        "speed": "smaller.SpeedCommand",
-        "export": "smaller.Export",
-    },
-    "Train": {"train": "train.Train", "finetune": "train.Finetune", "follow": "train.Follow"},
-    "More": {
-        "report": "more.Report",
-        "compare": "more.Compare",
-        "reproduce": "reproduce.Reproduce",
-        "doctor": "more.Doctor",
-        "demo": "more.Demo",
-        "sample": "more.Sample",
-    },
-}
-"""The commands by what they are for, each with its module in this package and its class."""
-
-COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
-"""The module and class of every command."""
-
 QUIET, JSON, CSV, TAKE_OVER, YES = "--quiet", "--json", "--csv", "--take-over", "--yes"
 EVERYWHERE = {
     QUIET: "Print warnings and errors only.",
@@ -205,8 +166,13 @@ LONGEST = 300
 
 def command_class(name: str) -> type[Command]:
     """The class of a command; only its own module is imported."""
-    module, _, kind = COMMANDS[name].partition(".")
-    return cast("type[Command]", getattr(import_module(f"headcount.cli.{module}"), kind))
+    return cast("type[Command]", part(capability_registry()[name].command))
+
+
+def _described(name: str) -> type[Command]:
+    """The class of a command, with what the manifest says that it does."""
+    kind, sentence = command_class(name), capability_registry()[name].sentence
+    return type(kind.__name__, (kind,), {"__doc__": sentence, "__module__": kind.__module__})
 
 
 def _after_stop(arguments: Sequence[str]) -> str:
@@ -225,19 +191,19 @@ def parse(arguments: Sequence[str]) -> Command:
         SystemExit: If its arguments ask for help or are wrong; what there is to say is printed.
     """
     name, *others = arguments
-    check_known("a command", name, COMMANDS)
+    its = capability_registry()[name]
     check_not_empty(others)
     check_given_once(others)
     try:
         with redirect_stderr(StringIO()):
-            command = _parsed(name, others)
+            command = _parsed(its, others)
     except SystemExit as error:
         if not error.code:  # help, which was printed
             raise
         if (refused := _refused(error)) is not None:
             raise refused from None
         # The same error again, now printed, shorter and without signs that a terminal obeys.
-        _parsed(name, [shortened(visible(each), LONGEST) for each in others])
+        _parsed(its, [shortened(visible(each), LONGEST) for each in others])
         raise
     check_values(command)
     return command
@@ -278,9 +244,10 @@ def _refused(error: BaseException) -> InputError | None:
     return None
 
 
-def _parsed(name: str, arguments: Sequence[str]) -> Command:
-    kind = command_class(name).parsed_by(arguments)
-    return tyro.cli(kind, args=arguments, prog=f"headcount {name}")
+def _parsed(its: Capability, arguments: Sequence[str]) -> Command:
+    kind = command_class(its.name).parsed_by(arguments)
+    prog, sentence = f"headcount {its.name}", its.sentence
+    return tyro.cli(kind, args=arguments, prog=prog, description=sentence)
 
 
 def record_of(name: str, command: Command) -> Path:
@@ -308,7 +275,8 @@ def tables_of(name: str, command: Command) -> Path:
 
 def _writes_none(name: str, what: str, declared: Callable[[], object], option: str) -> InputError:
     """The error that a command does not write what an option needs; it names those that do."""
-    others = [each for each in COMMANDS if getattr(command_class(each), declared.__name__)()]
+    kinds = ((each.name, command_class(each.name)) for each in capabilities())
+    others = [each for each, kind in kinds if getattr(kind, declared.__name__)()]
     return InputError(
         f"Expected a command that writes {what} ({', '.join(others)}), got {name}, which writes "
         f"none. Leave {option} out."
@@ -352,7 +320,7 @@ def _run(arguments: list[str]) -> int:
             quiet, as_json = QUIET in arguments, JSON in arguments
             command = parse(words)
             options |= option_names(command)
-            if words[0] not in SHARING:
+            if not capability_registry()[words[0]].shares_work:
                 if not is_main_process():
                     return 2  # the main process says why
                 check_single_process()
@@ -405,7 +373,8 @@ def _completion(shells: Sequence[str]) -> str:
     check_known("a shell", shell, SHELLS)
     methods = [*pruning.METHOD_OPTIONS]
     values = {("prune", "--method"): methods, ("curve", "--methods"): ["all", *methods]}
-    return completion(shell, {name: command_class(name) for name in COMMANDS}, values)
+    commands = {each.name: _described(each.name) for each in capabilities()}
+    return completion(shell, commands, values)
 
 
 def _write_csv(folder: Path) -> None:
@@ -428,11 +397,13 @@ def _silence_transformers() -> None:
 def _print_commands() -> None:
     console = plain_console()
     console.print(f"{QUESTION}\n{USAGE}")
-    for group, commands in GROUPS.items():
+    listed: dict[str, list[Capability]] = {}
+    for each in capabilities():
+        listed.setdefault(each.group, []).append(each)
+    for group, members in listed.items():
         console.print(group, style="bold")
-        for name in commands:
-            doc = command_class(name).__doc__ or ""
-            console.print(f"  {name:<11} {doc.splitlines()[0]}")
+        for each in members:
+            console.print(f"  {each.name:<11} {each.sentence}")
     console.print(
         f"{QUIET} prints warnings and errors only, {JSON} the run's record; {CSV} writes a\n"
         f"CSV beside each table; {TAKE_OVER} takes over a folder whose process has ended.\n"

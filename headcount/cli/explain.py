@@ -24,7 +24,7 @@ PROMPT = "prompt"
 
 @dataclass(frozen=True)
 class Explain(CorpusArguments, BesideCommand["results.Explained"]):
-    """Measure by how much every head raises what a model predicts."""
+    """The arguments of `headcount explain`."""
 
     RESULT = results.Explained
 
@@ -161,7 +161,7 @@ SAMPLE = DATA / "sample.conllu"
 
 @dataclass(frozen=True)
 class SkillsCommand(CorpusArguments, BesideCommand["results.Skills"]):
-    """Measure which heads retrieve facts or carry few-shot tasks."""
+    """The arguments of `headcount skills`."""
 
     RESULT = results.Skills
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast, ge
 
 import tyro
 
-from headcount import importance, models, papers, reports, results, tasks
+from headcount import importance, models, reports, results, tasks
 from headcount.cli.arguments import ModelArguments, recorded
 from headcount.cli.console import (
     Report,
@@ -23,6 +23,7 @@ from headcount.core import (
     Document,
     InputError,
     ResumePolicy,
+    capability_of,
     check_alike,
     claim,
     is_alone,
@@ -45,15 +46,11 @@ def document_of(found: "results.Result[Any]", analysis: Path | None = None) -> D
         found: The result.
         analysis: Folder of an analysis, if there is one, whose roles clusters and curves show.
     """
-    if isinstance(found, papers.Evolution):
-        return papers.evolution_document(found)
-    if isinstance(found, papers.Followed):
-        return papers.followed_document(found)
-    roles = None
-    if isinstance(found, results.Clusters | results.Curve) and analysis is not None:
+    roles, its = None, capability_of(type(found))
+    if its is not None and its.takes_roles and analysis is not None:
         if (analysis / results.RunRecord.FILE).exists():
             roles = {row.head: row.roles for row in results.Analysis.read(analysis).rows}
-    return reports.document_of(found, *([] if roles is None else [roles]))
+    return reports.document_of(found, roles)
 
 
 Fields = TypeVar("Fields")

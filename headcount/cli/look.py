@@ -56,7 +56,7 @@ class Analyze(
     ModelArguments,
     Measuring["models.Loaded", "results.Analysis"],
 ):
-    """Measure what every head does on a corpus; write a report."""
+    """The arguments of `headcount analyze`."""
 
     RESULT = results.Analysis
 
@@ -179,7 +179,7 @@ def _roles(found: "results.Analysis") -> Table:
 
 @dataclass(frozen=True)
 class Cluster(ParallelArguments, BesideCommand["results.Clusters"]):
-    """Group heads that look at the same places."""
+    """The arguments of `headcount cluster`."""
 
     RESULT = results.Clusters
 
@@ -216,7 +216,7 @@ class Cluster(ParallelArguments, BesideCommand["results.Clusters"]):
 
 @dataclass(frozen=True)
 class Align(ParallelArguments, BesideCommand["results.Alignment"]):
-    """Measure how well every head links words to their translations."""
+    """The arguments of `headcount align`."""
 
     RESULT = results.Alignment
 
@@ -245,7 +245,7 @@ class Align(ParallelArguments, BesideCommand["results.Alignment"]):
 
 @dataclass(frozen=True)
 class Coreference(BesideCommand["results.Coreference"]):
-    """Measure how often heads point from a mention at its antecedent."""
+    """The arguments of `headcount coreference`."""
 
     RESULT = results.Coreference
 
@@ -276,7 +276,7 @@ class Coreference(BesideCommand["results.Coreference"]):
 
 @dataclass(frozen=True)
 class Probe(BesideCommand["results.Probed"]):
-    """Train probes of trees on attention and hidden states."""
+    """The arguments of `headcount probe`."""
 
     RESULT = results.Probed
 
@@ -313,7 +313,7 @@ class Probe(BesideCommand["results.Probed"]):
 
 @dataclass(frozen=True)
 class Serve(DeviceArguments, Command):
-    """Type a sentence in the browser: attention, gates, predictions."""
+    """The arguments of `headcount serve`."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL|RUN|PRUNED")]
     """A model, the folder of headcount analyze (its roles are shown), or a pruned model's folder

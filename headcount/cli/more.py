@@ -11,7 +11,6 @@ from rich.text import Text
 
 from headcount import analysis, importance, models, numbers, reports, results, tasks
 from headcount.cli.arguments import DeviceArguments, check_model
-from headcount.cli.command import COMMANDS, command_class
 from headcount.cli.console import (
     plain_console,
     print_document,
@@ -23,11 +22,18 @@ from headcount.cli.frame import (
     FORMATS,
     Command,
     FigureFormat,
-    ResultCommand,
     document_of,
     naming_report,
 )
-from headcount.core import DATA, InputError, ResumePolicy, amount, check_is_folder, write_text
+from headcount.core import (
+    DATA,
+    InputError,
+    ResumePolicy,
+    amount,
+    capabilities,
+    check_is_folder,
+    write_text,
+)
 from headcount.corpora import Corpus
 from headcount.models import TrustOptions
 from headcount.reports import command
@@ -36,7 +42,7 @@ from headcount.results import check_is_run
 
 @dataclass(frozen=True)
 class Report(Command):
-    """Rewrite the report of a finished run, and its figures."""
+    """The arguments of `headcount report`."""
 
     HAS_TABLES = True
 
@@ -55,11 +61,9 @@ class Report(Command):
         check_is_folder(self.out)
         console = plain_console(soft_wrap=False)
         written = [
-            command.RESULT
-            for command in map(command_class, COMMANDS)
-            if issubclass(command, ResultCommand)
-            and command.RESULT is not None
-            and (self.out / command.RESULT.files()[-1]).exists()
+            kind
+            for kind in (its.result_type for its in capabilities() if its.document)
+            if (self.out / kind.files()[-1]).exists()
         ]
         has_analysis = (self.out / results.RunRecord.FILE).exists()
         if has_analysis or not written or self.pruned or self.confirm:
@@ -99,7 +103,7 @@ class Report(Command):
 
 @dataclass(frozen=True)
 class Compare(Command):
-    """Compare two runs on one page."""
+    """The arguments of `headcount compare`."""
 
     one: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT_A")]
     """Folder of a run."""
@@ -151,7 +155,7 @@ def _print(found: "reports.Comparison", console: Console) -> None:
 
 @dataclass(frozen=True)
 class Doctor(DeviceArguments, Command):
-    """Report what works for a model, before anything runs."""
+    """The arguments of `headcount doctor`."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A Hugging Face name, a folder, or headcount:en-de."""
@@ -177,7 +181,7 @@ PAIRS = 60
 
 @dataclass(frozen=True)
 class Demo(TrustOptions, Command):
-    """Analyse our English-German model on our sample, offline."""
+    """The arguments of `headcount demo`."""
 
     HAS_TABLES = True
 
@@ -218,7 +222,7 @@ PARTS = ("train.tsv", "dev.tsv", "test.tsv")
 
 @dataclass(frozen=True)
 class Sample(Command):
-    """Write our own small data sets as files."""
+    """The arguments of `headcount sample`."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """A new folder, or one that holds these files already."""

@@ -38,7 +38,7 @@ class Evolve(
     DeviceArguments,
     ResultCommand["list[models.Loaded]", "papers.Evolution"],
 ):
-    """Compare what each layer keeps of a token and its neighbours."""
+    """The arguments of `headcount evolve`."""
 
     RESULT = papers.Evolution
 

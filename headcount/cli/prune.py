@@ -151,7 +151,7 @@ class SurvivalArguments:
 
 @dataclass(frozen=True)
 class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRecord"]):
-    """Choose heads under a budget, prune them, and measure the change."""
+    """The arguments of `headcount prune`."""
 
     RECORD = "prune.json"
 
@@ -309,7 +309,7 @@ class Prune(Measuring["Inputs[artifact.DenseAnalysis | None]", "results.PruneRec
 
 @dataclass(frozen=True)
 class Curve(ResumableArguments, ResultCommand["Inputs[pruning.Roles | None]", "results.Curve"]):
-    """Plot score against kept heads for every method, and random."""
+    """The arguments of `headcount curve`."""
 
     RESULT = results.Curve
 

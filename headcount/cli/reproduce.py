@@ -375,7 +375,7 @@ class Li2021(ResumableArguments, Command):
 
 @dataclass(frozen=True)
 class Reproduce(Command):
-    """Print a paper's tables and figures beside our numbers."""
+    """The arguments of `headcount reproduce`."""
 
     HAS_TABLES = True
 

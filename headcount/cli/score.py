@@ -25,7 +25,7 @@ class Importance(
     TaskArguments,
     ResultCommand["tuple[models.Loaded, tasks.Task]", "importance.Assessment"],
 ):
-    """Score every head on a task, by ablation and other scores."""
+    """The arguments of `headcount importance`."""
 
     RESULT = importance.Assessment
 
@@ -111,7 +111,7 @@ class Importance(
 class SensitivityCommand(
     OutArguments, TaskArguments, ResultCommand["models.Loaded", "results.Sensitivity"]
 ):
-    """Measure how the loss reacts to attention on separators."""
+    """The arguments of `headcount sensitivity`."""
 
     RESULT = results.Sensitivity
 
@@ -139,7 +139,7 @@ class SensitivityCommand(
 
 @dataclass(frozen=True)
 class Evaluate(TaskArguments, Measuring["models.Loaded", "tasks.Scored"]):
-    """Measure a model's loss and score on a task."""
+    """The arguments of `headcount evaluate`."""
 
     RECORD = results.EvaluationRecord.FILE
 

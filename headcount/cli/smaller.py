@@ -46,7 +46,7 @@ class CacheCommand(
     OutArguments,
     ResultCommand["models.Loaded", "results.PlannedCache"],
 ):
-    """Choose which key/value groups keep few tokens, and judge that."""
+    """The arguments of `headcount cache`."""
 
     RESULT = results.PlannedCache
 
@@ -87,7 +87,7 @@ class CacheCommand(
 
 @dataclass(frozen=True)
 class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "results.Certificate"]):
-    """Cut out the heads that a plan prunes, check equality, and save."""
+    """The arguments of `headcount compact`."""
 
     plan: Path = field(kw_only=True)
     """The plan.json that lists the kept heads."""
@@ -152,7 +152,7 @@ def _size(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.Certificate"]):
-    """Export a compact model to ONNX and check it."""
+    """The arguments of `headcount export`."""
 
     model: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PRUNED")]
     """Folder of a compact model."""
@@ -198,7 +198,7 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
 @dataclass(frozen=True)
 class SpeedCommand(ColumnArguments, DeviceArguments, Measuring["Pair", "speed.Speed"]):
-    """Time a pruned model beside the dense one."""
+    """The arguments of `headcount speed`."""
 
     RECORD = "speed.json"
 

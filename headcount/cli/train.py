@@ -40,7 +40,7 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Train(Measuring[PretrainingConfig, "papers.Trained"]):
-    """Train a translation, masked or causal language model."""
+    """The arguments of `headcount train`."""
 
     RECORD = "result.json"
 
@@ -149,7 +149,7 @@ def _described(moment: "training.TrainingProgress", numbers: Mapping[str, float]
 
 @dataclass(frozen=True)
 class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord"]):
-    """Train a model on a task's data, before or after pruning."""
+    """The arguments of `headcount finetune`."""
 
     RECORD = "finetune.json"
 
@@ -221,7 +221,7 @@ class Finetune(Measuring["Inputs[models.Loaded | None]", "results.FinetuneRecord
 
 @dataclass(frozen=True)
 class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Followed"]):
-    """Follow heads along a training: importance, roles, prunability."""
+    """The arguments of `headcount follow`."""
 
     RESULT = papers.Followed
 

@@ -1,10 +1,15 @@
+from .capability import Capability as Capability
+from .capability import Section as Section
+from .capability import capabilities as capabilities
+from .capability import capability_of as capability_of
+from .capability import capability_registry as capability_registry
+from .capability import part as part
 from .consent import accepting as accepting
 from .consent import check_accepted as check_accepted
 from .display import brief_repr as brief_repr
 from .display import drawn_card as drawn_card
 from .display import drawn_html as drawn_html
 from .display import small_table as small_table
-from .distributed import SHARING as SHARING
 from .distributed import check_alike as check_alike
 from .distributed import check_everyone_lives as check_everyone_lives
 from .distributed import check_one_folder as check_one_folder

@@ -23,18 +23,13 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar, final
 from uuid import uuid4
 
+from headcount.core.capability import capabilities
 from headcount.core.errors import InputError
 
 if TYPE_CHECKING:
     from accelerate import PartialState
 
 T = TypeVar("T")
-
-SHARING = (
-    *("align", "analyze", "cache", "cluster", "coreference", "curve", "evaluate", "evolve"),
-    *("explain", "follow", "importance", "probe", "prune", "sensitivity", "skills", "train"),
-)
-"""The commands that share their work if torchrun starts several processes."""
 
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")
 """Environment variables that launchers set to the number of processes; accelerate reads them."""
@@ -365,9 +360,10 @@ def check_single_process() -> None:
         InputError: under torchrun, where each process would repeat all of the work.
     """
     if not is_alone():
+        names = sorted(each.name for each in capabilities() if each.shares_work)
         raise InputError(
             f"Expected one process, got {_started()}. Run it without torchrun, which works with "
-            f"{', '.join(SHARING)} (curve and prune with methods that train nothing) and gates in "
+            f"{', '.join(names)} (curve and prune with methods that train nothing) and gates in "
             "your own training (docs/gates.md)."
         )
 

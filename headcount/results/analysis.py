@@ -4,16 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from headcount.core import PLACE, Head, HeadTable, InputError, amount, drawn_card, reading
-from headcount.results.alignment import Alignment
-from headcount.results.clusters import Clusters
-from headcount.results.coreference import Coreference
+from headcount.core import (
+    PLACE,
+    Head,
+    HeadTable,
+    InputError,
+    amount,
+    capabilities,
+    drawn_card,
+    reading,
+)
 from headcount.results.curve import CURVE, Curve
-from headcount.results.explanation import Explained
 from headcount.results.importance import ImportanceRecord, read_head_table
-from headcount.results.probe import Probed
 from headcount.results.profiles import PROFILE_COLUMNS, Profiles, Roles, TraitStrength
 from headcount.results.prune import PruneRecord
 from headcount.results.run import (
@@ -26,11 +30,12 @@ from headcount.results.run import (
 )
 from headcount.results.sealing import write_record
 from headcount.results.signature import SAME_MODEL, Signature
-from headcount.results.skills import Skills
 from headcount.results.store import Result, csv_name, rows_of, table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Res = TypeVar("Res", bound=Result[Any])
 
 EXAMPLES, TARGETS, CONFIRMATION = "examples.json", "targets.txt", "confirmation.md"
 SCORES = (
@@ -110,18 +115,8 @@ class Analysis(Result[RunRecord]):
     `MOST_TEXTS` smallest. None in folders of earlier versions."""
     importance: ImportanceRecord | None = None
     """Importance of the heads for a task; None until `headcount importance` was run."""
-    probes: Probed | None = None
-    """Numbers of probes; None until `headcount probe` was run."""
-    coreference: Coreference | None = None
-    """Antecedents that heads point at; None until `headcount coreference` was run."""
-    clusters: Clusters | None = None
-    """Distances between heads; None until `headcount cluster` was run."""
-    alignment: Alignment | None = None
-    """Links between words by heads; None until `headcount align` was run."""
-    skills: Skills | None = None
-    """Skills of the heads; None until `headcount skills` was run."""
-    explained: Explained | None = None
-    """Effects of heads on a prediction; None until `headcount explain` was run."""
+    beside: tuple[Result[Any], ...] = ()
+    """Results that other commands wrote beside it; `of` finds one by its type."""
     curve: Curve | None = None
     """The curve in the folder `curve/` of the run; None until `headcount curve` wrote one there."""
     pruned: PruneRecord | None = None
@@ -142,6 +137,13 @@ class Analysis(Result[RunRecord]):
             InputError: for a head that was not analysed.
         """
         return drawn_card(self, head)
+
+    def of(self, kind: type[Res]) -> Res | None:
+        """The result of another command beside the analysis, by its type; None without one.
+
+        >>> headcount.results.read_run(folder).of(headcount.Clusters)  # doctest: +SKIP
+        """
+        return next((each for each in self.beside if isinstance(each, kind)), None)
 
     @cached_property
     def rows(self) -> tuple[HeadRow, ...]:
@@ -247,9 +249,10 @@ class Analysis(Result[RunRecord]):
         """
         folder = Path(folder)
         heads = _with_scores(self.heads, folder) if keep_scores else self.heads
-        others = (*SCORES, *BESIDE_FILES) if keep_scores else ()
+        others = (*SCORES, *beside_files()) if keep_scores else ()
         kept = {*self.frames(), TARGETS, *others}
-        for stale in {*OURS} - kept - {*map(csv_name, kept)}:  # an earlier run's, the record too
+        # An earlier run's, the record too
+        for stale in {*our_files()} - kept - {*map(csv_name, kept)}:
             (folder / stale).unlink(missing_ok=True)
         write_record(folder / EXAMPLES, self.examples)
         texts = [name for name in (EXAMPLES, TARGETS) if (folder / name).exists()]
@@ -259,26 +262,23 @@ class Analysis(Result[RunRecord]):
         super(Analysis, replace(self, heads=heads)).write(folder, described)
 
 
-BESIDE: Mapping[str, type[Result[Any]]] = {
-    "probes": Probed,
-    "coreference": Coreference,
-    "clusters": Clusters,
-    "alignment": Alignment,
-    "skills": Skills,
-    "explained": Explained,
-}
-"""Results of commands that write into a folder of their own or beside an analysis, by the field
-that holds them."""
-
-BESIDE_FILES = tuple(name for each in BESIDE.values() for name in each.files())
-"""Their files."""
-
-_FILES = (*Analysis.files(), *SCORES, *BESIDE_FILES)
 _AGAIN = "Run `headcount analyze` again."
 
 
-OURS = (*_FILES, *(csv_name(name) for name in _FILES if name.endswith(".parquet")))
-"""All files that a run may leave besides folders, the copies of its tables as CSV included."""
+def beside_types() -> tuple[type[Result[Any]], ...]:
+    """The types of results that may lie beside an analysis, by the manifests of all commands."""
+    return tuple(each.result_type for each in capabilities() if each.beside)
+
+
+def beside_files() -> tuple[str, ...]:
+    """Their files."""
+    return tuple(name for each in beside_types() for name in each.files())
+
+
+def our_files() -> tuple[str, ...]:
+    """All files that a run may leave besides folders, the copies of its tables as CSV included."""
+    files = (*Analysis.files(), *SCORES, *beside_files())
+    return (*files, *(csv_name(name) for name in files if name.endswith(".parquet")))
 
 
 def check_is_run(folder: Path) -> None:
@@ -313,20 +313,19 @@ def read_run(folder: Path, pruned: Path | None = None, confirming: Path | None =
             model was made from another one, or measured in another way.
     """
     found = Analysis.read(folder)
-    beside: dict[str, Any] = {name: kind.read_if_any(folder) for name, kind in BESIDE.items()}
-    scored, skills = folder / ImportanceRecord.FILE, beside["skills"]
-    if skills and [row.head for row in skills.heads] != [row.head for row in found.rows]:
-        raise InputError(
-            f"Expected skills of the analysed model in {folder}, got those of one with other heads "
-            f"({skills.record.model}). Run `headcount skills` again."
-        )
+    heads = tuple(row.head for row in found.rows)
+    read = (each.read_if_any(folder) for each in beside_types())
+    beside = tuple(each for each in read if each is not None)
+    for each in beside:
+        each.check_heads(folder, heads)
+    scored = folder / ImportanceRecord.FILE
     return replace(
         found,
         importance=ImportanceRecord.read(folder) if scored.exists() else None,
         curve=_read_curve(folder / CURVE, found.record),
         pruned=None if pruned is None else _read_pruned(pruned, found),
         confirming=None if confirming is None else Analysis.read(confirming),
-        **beside,
+        beside=beside,
     )
 
 

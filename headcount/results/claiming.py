@@ -21,7 +21,7 @@ from headcount.core import (
     reading,
     remove_leftovers,
 )
-from headcount.results.analysis import OURS
+from headcount.results.analysis import our_files
 from headcount.results.curve import CURVE, Curve
 from headcount.results.sealing import SEALS
 from headcount.results.store import Result, csv_name
@@ -38,7 +38,7 @@ def claim(folder: Path, policy: ResumePolicy) -> None:
     Raises:
         InputError: if the folder holds something that may be neither resumed nor overwritten.
     """
-    present = _present(folder, folder / "state", OURS, _ANALYSIS)
+    present = _present(folder, folder / "state", our_files(), _ANALYSIS)
     if (folder / "state").is_dir() and not any((folder / "state").iterdir()):
         present -= {"state"}  # left by a run that was refused
     if present:
@@ -67,7 +67,7 @@ def claim_beside(
     what = Path(files[-1]).stem
     state = folder / "state" / what
     ours = f"neither {what} nor an analysis write", "that of an analysis"
-    present = _present(folder, state, (*OURS, *files), ours)
+    present = _present(folder, state, (*our_files(), *files), ours)
     if not present.isdisjoint(files) or (state.is_dir() and any(state.iterdir())):
         check_no_earlier_run(folder, f"earlier {what}", policy, resumes)
     make_folder(state)
@@ -88,7 +88,7 @@ def _present(folder: Path, state: Path, ours: Iterable[str], words: tuple[str, s
     remove_leftovers(folder, {*ours}.__contains__)
     remove_leftovers(state)
     present = {path.name for path in entries(folder)}
-    if foreign := present - {*OURS, *FOLDERS}:
+    if foreign := present - {*our_files(), *FOLDERS}:
         raise InputError(
             f"{folder} holds files that {words[0]} ({', '.join(sorted(foreign)[:3])}). Name a new "
             f"folder or {words[1]}."
@@ -136,7 +136,7 @@ def write_csv(folder: str | Path) -> list[Path]:
 
 def _tables_of(folder: Path) -> list[Path]:
     """The tables in a folder that are ours: by their names, or because a record describes them."""
-    ours = {*OURS, *Curve.files()}
+    ours = {*our_files(), *Curve.files()}
     for record in folder.glob("*.json"):
         with suppress(ValueError, OSError, RecursionError):
             found = parse_json(record.read_text(encoding="utf-8"))

@@ -1,10 +1,12 @@
 """Skills: what the heads of a language model do with needles, tasks and repeated tokens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 from typing import final
 
-from headcount.core import sorted_by
+from headcount.core import InputError, sorted_by
 from headcount.results.store import ModelRecord, Result, table
 from headcount.vocabulary import SKILLS
 
@@ -190,6 +192,18 @@ class Skills(Result[SkillsRecord]):
     """A row for each needle."""
     tasks: tuple[TaskRow, ...] = table("tasks.parquet", "how well few-shot tasks are done")
     """A row for each few-shot task."""
+
+    def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
+        """Check that the skills are of the model with the analysed heads.
+
+        Raises:
+            InputError: if they are of other heads.
+        """
+        if [row.head for row in self.heads] != [*heads]:
+            raise InputError(
+                f"Expected skills of the analysed model in {folder}, got those of one with other "
+                f"heads ({self.record.model}). Run `headcount skills` again."
+            )
 
     def ranked(self, skill: str) -> list[SkillRow]:
         """The heads that have a score, the best first."""

@@ -230,6 +230,13 @@ class Result(Generic[R]):
         """The same result, with the arguments of the command that made it."""
         return replace(cast("Any", self), record=replace(self.record, arguments=arguments))
 
+    def check_heads(self, folder: Path, heads: Sequence[str]) -> None:
+        """Check that a result beside an analysis is of the model with the analysed heads.
+
+        Raises:
+            InputError: if it has a row for other heads.
+        """
+
     @property
     def frame(self) -> "pd.DataFrame":
         """The first table as a data frame."""

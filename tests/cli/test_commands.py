@@ -9,11 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from headcount import importance, reports
-from headcount.cli.command import COMMANDS, command_class, main
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import command_class, main
 from headcount.cli.frame import Command, ResultCommand
 from headcount.models import load, revision
-from headcount.papers import Evolution, Followed
-from headcount.reports.page.sections import DOCUMENTS
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start
 
@@ -438,11 +437,10 @@ def test_commands_declare_what_they_write() -> None:
 
 def test_every_result_of_a_command_has_a_document() -> None:
     """Without its line, a run would end in an error after hours, or be no result to `report`."""
-    of_papers = {Evolution, Followed}
-    for name in COMMANDS:
-        if issubclass(kind := command_class(name), ResultCommand):
-            assert kind.RESULT in {*DOCUMENTS, *of_papers}, name
-            assert kind.RESULT is not None and kind.RESULT.DOCUMENTS, name
+    for its in capabilities():
+        if issubclass(kind := command_class(its.name), ResultCommand):
+            assert its.document and kind.RESULT is its.result_type, its.name
+            assert kind.RESULT is not None and kind.RESULT.DOCUMENTS, its.name
 
 
 @pytest.mark.parametrize("name", RECORDING)

@@ -10,7 +10,8 @@ import pytest
 import torch
 import transformers as hf
 
-from headcount.cli.command import COMMANDS, command_class, completion
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import command_class, completion
 from headcount.cli.stopping import advice
 from tests import saved, tiny_tokenizers
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from headcount.cli.command import COMMANDS, main
-from headcount.core import SHARING
+from headcount.cli.command import main
+from headcount.core import capabilities
 from tests.cli.conftest import PARALLEL, SAMPLE, headcount
 from tests.cli.test_long_work import SMALL, until
 from tests.cli.test_train import DATA
@@ -25,7 +25,7 @@ def ends(both: list[Forked]) -> list[tuple[int | None, str, str]]:
     return [(process.returncode, *each) for process, each in zip(both, texts, strict=True)]
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(SHARING)))
+@pytest.mark.parametrize("name", [each.name for each in capabilities() if not each.shares_work])
 def test_one_sentence_of_the_main_process(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import headcount
 from headcount import importance, papers, speed, tasks
-from headcount.cli.command import COMMANDS, main, parse
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import main, parse
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE
 
 HEAVY = (

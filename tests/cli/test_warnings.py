@@ -8,7 +8,8 @@ from shutil import copytree
 
 import pytest
 
-from headcount.cli.command import COMMANDS, command_class
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import command_class
 from tests import saved
 from tests.cli.conftest import SAMPLE, headcount
 from tests.cli.test_coreference import TEXT

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import headcount
-from headcount.cli.command import COMMANDS, main
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import main
 from headcount.core import ModelError, Plan
 from tests import saved
 

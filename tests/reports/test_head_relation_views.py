@@ -38,9 +38,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     return read_run(write_run(tmp_path_factory.mktemp("run"), Wish(layers=4, heads=3)))
 
 
-def section(run: Analysis, key: str, **found: Any) -> Any:
+def section(run: Analysis, key: str, *found: Any) -> Any:
     """What a section shows of a run with more results; None if there is none."""
-    views = {each.key: each.view for each in sections_of(replace(run, **found))}
+    views = {each.key: each.view for each in sections_of(replace(run, beside=found))}
     return views.get(key)
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_shown_without_results(run: Analysis) -> None:
 
 
 def test_links_are_ordered_by_error(run: Analysis) -> None:
-    shown = section(run, "alignment", alignment=alignment())
+    shown = section(run, "alignment", alignment())
     (table,) = (block for block in shown.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows] == ["IBM 1", "enc.0.0", "enc.0.1", "enc.0"]
     lede = next(block for block in shown.blocks if isinstance(block, Text))

@@ -107,7 +107,7 @@ def test_a_folder_with_skills_opens_with_them(run: Analysis) -> None:
         "dec.0.0 gives 0.30 (0.29 to 0.32) of its weight to an earlier copy of the token; dec.0.0 "
         "gives 0.10 (0.09 to 0.12) of its weight to the token before."
     )
-    looks = report_view(replace(run, skills=None)).opening.headline
+    looks = report_view(replace(run, beside=())).opening.headline
     assert view.opening.answers[1] == ("What heads look at", looks)
     assert story(run)[:3] == [view.opening.headline, text, looks]
 
@@ -134,27 +134,34 @@ def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> 
     assert found[0].texts[:3] == ("0.97", "0.48", "0.32") and all(found[0].sure or ())
     assert found[0].scale == "sequential" and found[1].scale == "diverging"
     assert found[2].sure == (True, *[False] * 5)
-    assert not [each for each in maps(replace(run, skills=None)) if each.group == "Skills"]
+    assert not [each for each in maps(replace(run, beside=())) if each.group == "Skills"]
 
 
 def test_one_of_the_heads_to_start_with_has_a_skill(run: Analysis) -> None:
     """The best by the first skill that one surely has; the first is worth most already."""
-    worth, *others = report_view(replace(run, skills=None)).starts
-    assert run.skills is not None
-    rows = {row.head: row for row in run.skills.heads}
+    worth, *others = report_view(replace(run, beside=())).starts
+    assert run.of(Skills) is not None
+    rows = {row.head: row for row in run.of(Skills).heads}
     heads = sorted(rows, key=lambda head: (head == worth.head, head != others[0].head))
-    skilled = replace(run, skills=made_skills(heads))
+    skilled = replace(
+        run,
+        beside=(
+            made_skills(
+                heads,
+            )
+        ),
+    )
     first, second, third = report_view(skilled).starts
     assert first == worth and second.head == others[0].head and second.kind == others[0].kind
     assert second.why == "copies 0.97 (0.96 to 0.99) of a needle's answer"
     assert third == others[1], "no head twice"
     unsure = made_skills(heads, is_found=False)
-    assert "after an earlier copy" in report_view(replace(run, skills=unsure)).starts[1].why
+    assert "after an earlier copy" in report_view(replace(run, beside=(unsure,))).starts[1].why
 
 
 def test_the_best_heads_are_one_table(run: Analysis) -> None:
-    assert run.skills is not None
-    text = _told(run.skills)
+    assert run.of(Skills) is not None
+    text = _told(run.of(Skills))
     assert "| retrieval | share of an answer that the head copies" in text
     assert "| 0.1 | 6 of 6 |" in text and text.count("first half") == 1
     assert "| dec.0.0 | retrieval | 0.97 (0.96 to 0.99) | 0.97 | 0.97 |" in text
@@ -164,14 +171,14 @@ def test_the_best_heads_are_one_table(run: Analysis) -> None:
 def test_skills_of_another_model_are_refused(run: Analysis, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", Wish(layers=1, heads=2))
     made_skills(["enc.0.0", "enc.0.1"]).write(folder)
-    assert read_run(folder).skills is not None
+    assert read_run(folder).of(Skills) is not None
     made_skills(["enc.0.0"]).write(folder)
     with pytest.raises(InputError, match=r"skills of the analysed model in .* \(decoder\)"):
         read_run(folder)
 
 
 def test_without_skills_nothing_is_said(run: Analysis) -> None:
-    view = report_view(replace(run, skills=None))
+    view = report_view(replace(run, beside=()))
     assert "skills" not in {section.key for section in view.sections}
     assert view.opening.answers[0][0] != "Best heads"
     assert {card.does for card in view.cards} == {""} and not any(c.skills for c in view.cards)
@@ -179,7 +186,7 @@ def test_without_skills_nothing_is_said(run: Analysis) -> None:
 
 def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
     found = made_skills([row.head for row in run.rows], is_found=False)
-    card = report_view(replace(run, skills=found)).cards[0]
+    card = report_view(replace(run, beside=(found,))).cards[0]
     assert "needle" not in card.does and len(card.skills) == 3
     text = _told(found)
     assert "| retrieval | share" not in text and "does 0." in text
@@ -187,8 +194,8 @@ def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
 
 
 def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> None:
-    assert run.skills is not None
-    text = _told(run.skills)
+    assert run.of(Skills) is not None
+    text = _told(run.of(Skills))
     assert "| best by | retrieval | induction |" in text
     assert "| retrieval | 2 | 1 |" in text and "| induction | | 2 |" in text
     assert "Of the 3 best heads by each score, so many are the same; chance shares 0.8." in text

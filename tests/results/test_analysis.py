@@ -17,7 +17,7 @@ from headcount.results import (
     claim,
     start_over,
 )
-from headcount.results.analysis import BESIDE_FILES, OURS
+from headcount.results.analysis import OURS, beside_files
 
 HEADS = Heads({"encoder.self": (2, 3)})
 RECORD = RunRecord(
@@ -97,12 +97,12 @@ def test_a_resumed_run_keeps_an_evaluation(tmp_path: Path):
 
 
 def test_a_resumed_run_keeps_what_commands_left_beside_it(tmp_path: Path):
-    for name in BESIDE_FILES:
+    for name in beside_files():
         (tmp_path / name).write_text("{}")
     analysis().write(tmp_path, keep_scores=True)
-    assert all((tmp_path / name).exists() for name in BESIDE_FILES)
+    assert all((tmp_path / name).exists() for name in beside_files())
     analysis().write(tmp_path)
-    assert not any((tmp_path / name).exists() for name in BESIDE_FILES)
+    assert not any((tmp_path / name).exists() for name in beside_files())
 
 
 def test_scores_of_other_heads_are_not_kept(tmp_path: Path):

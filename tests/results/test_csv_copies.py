@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import Heads, HeadTable, InputError, ResumePolicy
 from headcount.results import Probed, RunRecord, claim, claim_beside, write_csv
-from headcount.results.analysis import OURS
+from headcount.results.analysis import our_files
 from tests.results.test_analysis import analysis
 
 DATA = Path(__file__).parent / "data"
@@ -51,7 +51,7 @@ def test_every_table_of_a_run_gets_one(tmp_path: Path):
     assert [path.relative_to(tmp_path).as_posix() for path in written] == names
     frame = pd.read_csv(tmp_path / "heads.csv")
     pd.testing.assert_frame_equal(frame, HeadTable.read(tmp_path / "heads.parquet").frame)
-    assert "heads.csv" in OURS
+    assert "heads.csv" in our_files()
 
 
 def test_a_folder_without_tables_is_refused(tmp_path: Path):

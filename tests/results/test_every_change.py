@@ -19,7 +19,8 @@ import pytest
 
 from headcount import __version__
 from headcount.cache import CachePlan
-from headcount.cli.command import COMMANDS, command_class
+from headcount.capabilities import CAPABILITIES as COMMANDS
+from headcount.cli.command import command_class
 from headcount.core import PLACE, VERSION, Head, HeadTable, InputError, Plan
 from headcount.importance import COLUMNS, Assessment
 from headcount.papers import ContributionTable, Evolution, Followed, TunedMaps

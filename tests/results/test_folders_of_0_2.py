@@ -23,16 +23,18 @@ def test_an_analysis_with_everything_beside_it_is_shown() -> None:
     run = read_run(DATA / "analyze")
     assert len(run.rows) == 6 and len(run.traits or {}) == 6 and run.relation_rows
     assert run.null_rows and run.null_relation_rows and run.offset_shares.keys() == {*run.roles}
-    assert run.probes and run.probes.weights and run.coreference and run.clusters
+    probed, clusters = run.of(Probed), run.of(Clusters)
+    assert probed and probed.weights and run.of(Coreference) and clusters
     assert run.importance and run.importance.methods and run.curve
-    assert len(run.clusters.distances) == 15 and len(run.clusters.places) == 6
+    assert len(clusters.distances) == 15 and len(clusters.places) == 6
     assert "enc.1.2" in render(report_view(run)) and story(run)
 
 
 def test_an_analysis_of_a_translator_has_its_alignment() -> None:
     run = read_run(DATA / "analyze_marian")
-    assert run.alignment and run.alignment.record.pairs == 25 and len(run.sites) == 3
-    assert run.alignment.ranked()[0].aer < 1
+    alignment = run.of(Alignment)
+    assert alignment and alignment.record.pairs == 25 and len(run.sites) == 3
+    assert alignment.ranked()[0].aer < 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from headcount.reports.sentences import arrows, head_line, not_tested
 from headcount.reports.worth import effect_of, interval, ranked, scores_of, without
 from headcount.results import (
     Analysis,
+    Probed,
     Profiles,
+    Skills,
     TraitStrength,
     finding,
     kind_of_trait,
@@ -246,10 +248,11 @@ class Card:
 def cards(run: Analysis) -> tuple[Card, ...]:
     """One card per head, in the order of the table of heads."""
     null = {row.head: row.values for row in run.null_rows or ()}
-    worth, probed = _worth(run), probe_heads(run.probes)
+    worth, probed = _worth(run), probe_heads(run.of(Probed))
+    skills = run.of(Skills)
     fate, skilled = fates(run, keepings(run)), _skills(run)
     does = dict.fromkeys(skilled, "") | {
-        row.head: _sentence(row.does) for row in (run.skills.heads if run.skills else ())
+        row.head: _sentence(row.does) for row in (skills.heads if skills else ())
     }
     related = related_heads(run.traits or {}, [row.head for row in run.rows])
     return tuple(
@@ -346,8 +349,9 @@ def _worth(run: Analysis) -> dict[str, tuple[Score, ...]]:
 def _skills(run: Analysis) -> dict[str, tuple[Score, ...]]:
     """The scores of every head by skills, each with the head's rank."""
     scores: dict[str, list[Score]] = {row.head: [] for row in run.rows}
+    skills = run.of(Skills)
     for skill in SKILLS.values():
-        ranked = [] if run.skills is None else run.skills.ranked(skill.key)
+        ranked = [] if skills is None else skills.ranked(skill.key)
         for place, row in enumerate(ranked):
             rank = numbers.rank(place, len(ranked))
             scores[row.head].append(Score(skill.label, skill.about, row.said(skill.key), rank))

@@ -21,7 +21,7 @@ from headcount.reports.matching import match_heads
 from headcount.reports.page import html
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.grid_view import Grid, grids
-from headcount.reports.page.sections import Section
+from headcount.reports.page.sections import PageSection
 from headcount.reports.sentences import headline, measured
 from headcount.reports.worth import without
 from headcount.results import Analysis, Matching, finding, read_run
@@ -71,7 +71,7 @@ class ComparisonView:
     """Every kind whose letter the maps show."""
     pairs: tuple[HeadPair, ...]
     """Every head; empty if the runs are over different heads."""
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     """What stands below the maps."""
     warnings: tuple[str, ...] = ()
     """What makes numbers of the runs differ besides heads and data."""
@@ -111,7 +111,7 @@ def compare_view(
         legend=tuple(kind for kind, _ in (*counted(both), *only_second(both))),
         pairs=_pairs(runs, leads, found) if found.is_paired else (),
         sections=tuple(
-            Section(key, SHORT.get(key, shown.title.lower()), shown)
+            PageSection(key, SHORT.get(key, shown.title.lower()), shown)
             for key, shown in comparison_parts(one, other, found, names).items()
         ),
         warnings=found.warnings,

@@ -15,7 +15,7 @@ from headcount.reports.page.card_view import Card, cards
 from headcount.reports.page.grid_view import Grid, Keeping, Legend, grids, keepings, legend
 from headcount.reports.page.map_view import Map, maps
 from headcount.reports.page.opening import Opening, Start, opening, starts, title_of
-from headcount.reports.page.sections import Section, heads_document, sections_of
+from headcount.reports.page.sections import PageSection, heads_document, sections_of
 from headcount.reports.sentences import absent, model_and_data, nothing_sentence, nothing_words
 from headcount.results import Analysis, Result, head_rows, read_run
 from headcount.vocabulary import ROLES, TRAITS, RoleEntry, TraitEntry, kind_of_role, roles_named
@@ -62,7 +62,7 @@ class Report:
     roles: Mapping[str, RoleEntry]
     kinds: Mapping[str, TraitEntry]
     """What leads heads, by key."""
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     """What stands below the map."""
 
     @property
@@ -251,7 +251,7 @@ def document_page(document: Document, found: Result[Any] | None = None) -> str:
         model=model,
         data_names=data,
         document=document,
-        sections=(Section("numbers", "", heads_document(rows)),) if rows else (),
+        sections=(PageSection("numbers", "", heads_document(rows)),) if rows else (),
         swatches=swatches(TRAITS.values(), ROLES.values()),
     )
 

@@ -10,7 +10,7 @@ from headcount import numbers
 from headcount.reports.documents.syntax import is_few, measured
 from headcount.reports.names import measures
 from headcount.reports.worth import SURE, effect_of
-from headcount.results import Analysis, RelationResult
+from headcount.results import Analysis, RelationResult, Skills
 from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, ColumnEntry, relation_words
 
 Key = tuple[str, str]
@@ -89,8 +89,9 @@ def head_map(column: ColumnEntry, values: Sequence[float], words: str) -> Map:
 
 def _skill_maps(run: Analysis) -> Iterator[Map]:
     """A map for each skill that was measured."""
+    skills = run.of(Skills)
     for skill in SKILLS.values():
-        ranked = [] if run.skills is None else run.skills.ranked(skill.key)
+        ranked = [] if skills is None else skills.ranked(skill.key)
         if not ranked:
             continue
         found = {row.head: row.score(skill.key) for row in ranked}

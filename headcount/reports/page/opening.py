@@ -20,7 +20,7 @@ from headcount.reports.sentences import (
     short_name,
 )
 from headcount.reports.worth import answer, effect_of, interval, mattering, ranked
-from headcount.results import METRICS, RANDOM, Analysis, CurvePoints, TraitStrength, finding
+from headcount.results import METRICS, RANDOM, Analysis, CurvePoints, Skills, TraitStrength, finding
 from headcount.vocabulary import ROLES, SKILLS, VOITA, TraitEntry
 
 BUDGETS = 4
@@ -88,8 +88,9 @@ def _worth_most(run: Analysis, found: Found) -> Start | None:
 
 def _skilled(run: Analysis, found: Found, chosen: set[str]) -> Start | None:
     """The best head by the first skill that some head surely has."""
+    skills = run.of(Skills)
     for skill in SKILLS.values():
-        for row in [] if run.skills is None else run.skills.ranked(skill.key)[:1]:
+        for row in [] if skills is None else skills.ranked(skill.key)[:1]:
             if row.head not in chosen and row.score(skill.key)[1] >= skill.least:
                 leads = found[row.head]
                 return Start(
@@ -267,7 +268,7 @@ def opening(run: Analysis, found: Found, given: Given | None = None) -> Opening:
         ("Pruned", pruned_answer(run)),
     )
     headline = headline_of(run, [*found.values()])
-    if (skills := run.skills) is not None:
+    if (skills := run.of(Skills)) is not None:
         looks = ("What heads look at", headline)
         answers = (("Best heads", best_heads(skills)), looks, *answers)
         headline = skills_headline(skills)

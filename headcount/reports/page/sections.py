@@ -1,51 +1,30 @@
-"""The sections of the page, in their order: numbers first, methods last.
+"""The sections of the page of an analysis, and the documents of results, by the manifests.
 
-To add one, write a function of the run that returns a document or None; then name it in `SECTIONS`.
+To add one, name it in the manifest of its capability (`headcount.core.Section`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.core import Document, Table, amount
-from headcount.importance import Assessment
-from headcount.reports.documents.alignment import alignment_document
-from headcount.reports.documents.cache import cache_document
-from headcount.reports.documents.clusters import clusters_document
-from headcount.reports.documents.confirmation import chance_document, confirmation_document
-from headcount.reports.documents.coreference import coreference_document
-from headcount.reports.documents.curve import curve_document
-from headcount.reports.documents.explanation import explanation_document
-from headcount.reports.documents.layers import layers_document
-from headcount.reports.documents.methods import methods_document
-from headcount.reports.documents.probes import probes_document
-from headcount.reports.documents.pruned import pruned_document
-from headcount.reports.documents.sensitivity import sensitivity_document
-from headcount.reports.documents.skills import skills_document
-from headcount.reports.documents.syntax import syntax_document
-from headcount.reports.documents.worth import worth_document
-from headcount.reports.names import measures
-from headcount.reports.page.grid_view import curve_shown
-from headcount.results import (
-    Alignment,
-    Analysis,
-    Clusters,
-    Coreference,
-    Curve,
-    Explained,
-    HeadRow,
-    PlannedCache,
-    Probed,
-    Result,
-    Sensitivity,
-    Skills,
-    confirm,
+from headcount.core import (
+    Document,
+    InputError,
+    Table,
+    amount,
+    capabilities,
+    capability_of,
+    part,
 )
+from headcount.importance import Assessment
+from headcount.reports.documents.confirmation import confirmation_document
+from headcount.reports.names import measures
+from headcount.results import Analysis, HeadRow, Result, confirm
 
 
 @final
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """One section below the map, with its entry in the contents list."""
 
     key: str
@@ -70,73 +49,60 @@ def heads_document(heads: Sequence[HeadRow]) -> Document:
     return Document("All numbers", (table,))
 
 
-DOCUMENTS: Mapping[type[Result[Any]], Callable[..., Document]] = {
-    Alignment: alignment_document,
-    Assessment: worth_document,
-    Clusters: clusters_document,
-    Coreference: coreference_document,
-    Curve: curve_document,
-    Explained: explanation_document,
-    PlannedCache: cache_document,
-    Probed: probes_document,
-    Sensitivity: sensitivity_document,
-    Skills: skills_document,
-}
-"""What each result shows."""
+def has_document(found: Result[Any]) -> bool:
+    """Whether a result has a document, as those of commands have."""
+    its = capability_of(type(found))
+    return its is not None and bool(its.document)
 
 
-def document_of(found: Result[Any], *more: object) -> Document:
+def document_of(found: Result[Any], roles: Mapping[str, Sequence[str]] | None = None) -> Document:
     """What a result shows, with its warnings and signature.
 
     Args:
         found: the result.
-        more: what else its document takes: of clusters and curves, the roles of the heads.
+        roles: the roles of every head, for documents that show them (of clusters and curves).
+
+    Raises:
+        InputError: for a result without a document.
     """
-    shown = DOCUMENTS[type(found)](found, *more)
+    its = capability_of(type(found))
+    if its is None or not its.document:
+        raise InputError(f"Expected a result of a command, got a {type(found).__name__}.")
+    given = (roles,) if its.takes_roles else ()
+    shown: Document = part(its.document)(found, *given)
     return shown.ending(found.record.warnings, found.record.signature)
 
 
-def _result(found: Result[Any] | None, *more: object) -> Document | None:
-    """The document of a result beside the analysis; None without it."""
-    return None if found is None else document_of(found, *more)
-
-
-def _confirmed(run: Analysis) -> Document | None:
+def confirmed_shown(run: Analysis) -> Document | None:
     """Roles on other texts; None unless an analysis of such was named."""
     if run.confirming is None:
         return None
     return confirmation_document(confirm(run, run.confirming))
 
 
-def _worth(run: Analysis) -> Document | None:
-    return _result(run.importance and Assessment(run.importance, run.heads))
+def worth_shown(run: Analysis) -> Document | None:
+    """What heads are worth; None without an assessment."""
+    if run.importance is None:
+        return None
+    return document_of(Assessment(run.importance, run.heads))
 
 
-def _clusters(run: Analysis) -> Document | None:
-    return _result(run.clusters, {row.head: row.roles for row in run.rows})
+def numbers_shown(run: Analysis) -> Document:
+    """Every number of every head."""
+    return heads_document(run.rows)
 
 
-SECTIONS: tuple[tuple[str, str, Callable[[Analysis], Document | None]], ...] = (
-    ("skills", "skills", lambda run: _result(run.skills)),
-    ("explained", "prediction", lambda run: _result(run.explained)),
-    ("worth", "worth", _worth),
-    ("curve", "pruning", curve_shown),
-    ("pruned", "before and after", pruned_document),
-    ("confirmed", "other texts", _confirmed),
-    ("syntax", "syntax", syntax_document),
-    ("probes", "probes", lambda run: _result(run.probes)),
-    ("clusters", "same places", _clusters),
-    ("coreference", "antecedents", lambda run: _result(run.coreference)),
-    ("alignment", "translations", lambda run: _result(run.alignment)),
-    ("layers", "layers", layers_document),
-    ("null", "chance", chance_document),
-    ("numbers", "all numbers", lambda run: heads_document(run.rows)),
-    ("methods", "methods", methods_document),
-)
-"""Id and short name of each section, and its document; None where the run holds nothing of it."""
-
-
-def sections_of(run: Analysis) -> tuple[Section, ...]:
-    """The sections for which the run holds something."""
-    found = ((key, short, document(run)) for key, short, document in SECTIONS)
-    return tuple(Section(key, short, shown) for key, short, shown in found if shown)
+def sections_of(run: Analysis) -> tuple[PageSection, ...]:
+    """The sections for which the run holds something, in their order."""
+    listed = ((its, section) for its in capabilities() for section in its.sections)
+    found = []
+    for its, section in sorted(listed, key=lambda pair: pair[1].place):
+        if section.document:
+            shown = part(section.document)(run)
+        else:
+            beside = run.of(its.result_type)
+            roles = {row.head: row.roles for row in run.rows}
+            shown = None if beside is None else document_of(beside, roles)
+        if shown is not None:
+            found.append(PageSection(section.key, section.short, shown))
+    return tuple(found)

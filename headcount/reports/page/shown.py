@@ -21,7 +21,7 @@ from headcount.reports.figures.curves import score_curve
 from headcount.reports.names import SITE_TITLES
 from headcount.reports.page.assets import fill_template
 from headcount.reports.page.html import document_page, render, render_card, report_view
-from headcount.reports.page.sections import DOCUMENTS, document_of
+from headcount.reports.page.sections import document_of, has_document
 from headcount.reports.sentences import short_name
 from headcount.results import Analysis, CurvePoints, Explained, Result, read_run
 
@@ -260,7 +260,7 @@ def notebook_html(result: object) -> str:
     if isinstance(result, CurvePoints):
         shown = _curve(result)
         return framed(shown.title, document_page(shown), HEIGHT)
-    if isinstance(result, Result) and type(result) in DOCUMENTS:
+    if isinstance(result, Result) and has_document(result):
         shown = document_of(result)
         return framed(shown.title, document_page(shown, result), HEIGHT)
     if isinstance(result, Result):  # a paper's

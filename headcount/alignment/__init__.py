@@ -1,0 +1,5 @@
+"""Links between words and their translations by heads."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

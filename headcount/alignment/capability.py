@@ -1,0 +1,15 @@
+"""The manifest of `headcount align`."""
+
+from headcount.core import Capability, Section
+
+ALIGN = Capability(
+    name="align",
+    group="Look at what heads do",
+    sentence="Measure how well every head links words to their translations.",
+    command="headcount.cli.look:Align",
+    result="headcount.results.alignment:Alignment",
+    document="headcount.reports.documents.alignment:alignment_document",
+    beside=True,
+    sections=(Section("alignment", "translations", 110),),
+    shares_work=True,
+)

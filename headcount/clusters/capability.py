@@ -1,0 +1,16 @@
+"""The manifest of `headcount cluster`."""
+
+from headcount.core import Capability, Section
+
+CLUSTER = Capability(
+    name="cluster",
+    group="Look at what heads do",
+    sentence="Group heads that look at the same places.",
+    command="headcount.cli.look:Cluster",
+    result="headcount.results.clusters:Clusters",
+    document="headcount.reports.documents.clusters:clusters_document",
+    takes_roles=True,
+    beside=True,
+    sections=(Section("clusters", "same places", 90),),
+    shares_work=True,
+)

@@ -1,0 +1,10 @@
+"""The manifest of `headcount compare`."""
+
+from headcount.core import Capability
+
+COMPARE = Capability(
+    name="compare",
+    group="More",
+    sentence="Compare two runs on one page.",
+    command="headcount.cli.more:Compare",
+)

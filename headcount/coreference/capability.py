@@ -1,0 +1,15 @@
+"""The manifest of `headcount coreference`."""
+
+from headcount.core import Capability, Section
+
+COREFERENCE = Capability(
+    name="coreference",
+    group="Look at what heads do",
+    sentence="Measure how often heads point from a mention at its antecedent.",
+    command="headcount.cli.look:Coreference",
+    result="headcount.results.coreference:Coreference",
+    document="headcount.reports.documents.coreference:coreference_document",
+    beside=True,
+    sections=(Section("coreference", "antecedents", 100),),
+    shares_work=True,
+)

@@ -1,0 +1,38 @@
+"""The manifests of the commands in this package."""
+
+from headcount.core import Capability
+
+EVOLVE = Capability(
+    name="evolve",
+    group="Look at what heads do",
+    sentence="Compare what each layer keeps of a token and its neighbours.",
+    command="headcount.cli.paper_commands:Evolve",
+    result="headcount.papers.evolution.record:Evolution",
+    document="headcount.papers.evolution.document:evolution_document",
+    shares_work=True,
+)
+
+TRAIN = Capability(
+    name="train",
+    group="Train",
+    sentence="Train a translation, masked or causal language model.",
+    command="headcount.cli.train:Train",
+    shares_work=True,
+)
+
+FOLLOW = Capability(
+    name="follow",
+    group="Train",
+    sentence="Follow heads along a training: importance, roles, prunability.",
+    command="headcount.cli.train:Follow",
+    result="headcount.papers.following.record:Followed",
+    document="headcount.papers.following.document:followed_document",
+    shares_work=True,
+)
+
+REPRODUCE = Capability(
+    name="reproduce",
+    group="More",
+    sentence="Print a paper's tables and figures beside our numbers.",
+    command="headcount.cli.reproduce:Reproduce",
+)

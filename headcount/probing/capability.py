@@ -1,0 +1,15 @@
+"""The manifest of `headcount probe`."""
+
+from headcount.core import Capability, Section
+
+PROBE = Capability(
+    name="probe",
+    group="Look at what heads do",
+    sentence="Train probes of trees on attention and hidden states.",
+    command="headcount.cli.look:Probe",
+    result="headcount.results.probe:Probed",
+    document="headcount.reports.documents.probes:probes_document",
+    beside=True,
+    sections=(Section("probes", "probes", 80),),
+    shares_work=True,
+)

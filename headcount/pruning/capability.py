@@ -1,0 +1,15 @@
+"""The manifest of `headcount curve`."""
+
+from headcount.core import Capability, Section
+
+CURVE = Capability(
+    name="curve",
+    group="Make the cache or the model smaller",
+    sentence="Plot score against kept heads for every method, and random.",
+    command="headcount.cli.prune:Curve",
+    result="headcount.results.curve:Curve",
+    document="headcount.reports.documents.curve:curve_document",
+    takes_roles=True,
+    sections=(Section("curve", "pruning", 40, "headcount.reports.page.grid_view:curve_shown"),),
+    shares_work=True,
+)

@@ -1,0 +1,5 @@
+"""The page and the figures of finished runs, the demo and our sample data."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,31 @@
+"""The manifests of the commands in this package."""
+
+from headcount.core import Capability
+
+REPORT = Capability(
+    name="report",
+    group="More",
+    sentence="Rewrite the report of a finished run, and its figures.",
+    command="headcount.cli.more:Report",
+)
+
+DOCTOR = Capability(
+    name="doctor",
+    group="More",
+    sentence="Report what works for a model, before anything runs.",
+    command="headcount.cli.more:Doctor",
+)
+
+DEMO = Capability(
+    name="demo",
+    group="More",
+    sentence="Analyse our English-German model on our sample, offline.",
+    command="headcount.cli.more:Demo",
+)
+
+SAMPLE = Capability(
+    name="sample",
+    group="More",
+    sentence="Write our own small data sets as files.",
+    command="headcount.cli.more:Sample",
+)

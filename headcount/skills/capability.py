@@ -1,0 +1,15 @@
+"""The manifest of `headcount skills`."""
+
+from headcount.core import Capability, Section
+
+SKILLS = Capability(
+    name="skills",
+    group="Explain a prediction or a skill",
+    sentence="Measure which heads retrieve facts or carry few-shot tasks.",
+    command="headcount.cli.explain:SkillsCommand",
+    result="headcount.results.skills:Skills",
+    document="headcount.reports.documents.skills:skills_document",
+    beside=True,
+    sections=(Section("skills", "skills", 10),),
+    shares_work=True,
+)

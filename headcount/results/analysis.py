@@ -139,10 +139,7 @@ class Analysis(Result[RunRecord]):
         return drawn_card(self, head)
 
     def of(self, kind: type[Res]) -> Res | None:
-        """The result of another command beside the analysis, by its type; None without one.
-
-        >>> headcount.results.read_run(folder).of(headcount.Clusters)  # doctest: +SKIP
-        """
+        """The result of another command beside the analysis, by its type; None without one."""
         return next((each for each in self.beside if isinstance(each, kind)), None)
 
     @cached_property

@@ -12,6 +12,7 @@ from headcount import importance, reports
 from headcount.capabilities import CAPABILITIES as COMMANDS
 from headcount.cli.command import command_class, main
 from headcount.cli.frame import Command, ResultCommand
+from headcount.core import capabilities
 from headcount.models import load, revision
 from headcount.results import PROFILE_COLUMNS
 from tests.cli.conftest import PARALLEL, ROOT, SAMPLE, headcount, start

@@ -61,5 +61,5 @@ def test_links_are_ordered_by_error(run: Analysis) -> None:
 def test_the_page_has_a_section_for_each(key: str, run: Analysis) -> None:
     assert f'id="{key}"' not in render(report_view(run))
     found = {"clusters": clusters(0.01), "coreference": coreference(0.6), "alignment": alignment()}
-    page = render(report_view(replace(run, **{key: found[key]})))
+    page = render(report_view(replace(run, beside=(found[key],))))
     assert f'<section id="{key}"' in page and 'href="#enc.0.0"' in page

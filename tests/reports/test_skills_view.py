@@ -140,17 +140,11 @@ def test_skills_are_maps_with_the_heads_that_surely_have_them(run: Analysis) -> 
 def test_one_of_the_heads_to_start_with_has_a_skill(run: Analysis) -> None:
     """The best by the first skill that one surely has; the first is worth most already."""
     worth, *others = report_view(replace(run, beside=())).starts
-    assert run.of(Skills) is not None
-    rows = {row.head: row for row in run.of(Skills).heads}
+    found = run.of(Skills)
+    assert found is not None
+    rows = {row.head: row for row in found.heads}
     heads = sorted(rows, key=lambda head: (head == worth.head, head != others[0].head))
-    skilled = replace(
-        run,
-        beside=(
-            made_skills(
-                heads,
-            )
-        ),
-    )
+    skilled = replace(run, beside=(made_skills(heads),))
     first, second, third = report_view(skilled).starts
     assert first == worth and second.head == others[0].head and second.kind == others[0].kind
     assert second.why == "copies 0.97 (0.96 to 0.99) of a needle's answer"
@@ -160,8 +154,9 @@ def test_one_of_the_heads_to_start_with_has_a_skill(run: Analysis) -> None:
 
 
 def test_the_best_heads_are_one_table(run: Analysis) -> None:
-    assert run.of(Skills) is not None
-    text = _told(run.of(Skills))
+    found = run.of(Skills)
+    assert found is not None
+    text = _told(found)
     assert "| retrieval | share of an answer that the head copies" in text
     assert "| 0.1 | 6 of 6 |" in text and text.count("first half") == 1
     assert "| dec.0.0 | retrieval | 0.97 (0.96 to 0.99) | 0.97 | 0.97 |" in text
@@ -194,8 +189,9 @@ def test_scores_that_are_unknown_are_left_out(run: Analysis) -> None:
 
 
 def test_overlaps_are_a_matrix_with_halves_on_its_diagonal(run: Analysis) -> None:
-    assert run.of(Skills) is not None
-    text = _told(run.of(Skills))
+    found = run.of(Skills)
+    assert found is not None
+    text = _told(found)
     assert "| best by | retrieval | induction |" in text
     assert "| retrieval | 2 | 1 |" in text and "| induction | | 2 |" in text
     assert "Of the 3 best heads by each score, so many are the same; chance shares 0.8." in text

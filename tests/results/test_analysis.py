@@ -17,7 +17,7 @@ from headcount.results import (
     claim,
     start_over,
 )
-from headcount.results.analysis import OURS, beside_files
+from headcount.results.analysis import beside_files, our_files
 
 HEADS = Heads({"encoder.self": (2, 3)})
 RECORD = RunRecord(
@@ -47,7 +47,7 @@ def with_importance(folder: Path) -> Path:
 
 
 def test_importance_is_one_of_our_files(tmp_path: Path):
-    assert "importance.json" in OURS
+    assert "importance.json" in our_files()
     claim(with_importance(tmp_path), ResumePolicy.OVERWRITE)
 
 

@@ -103,9 +103,7 @@ def test_expected_scores_are_the_gains_of_both_halves_shrunken(one: Analysis) ->
     assert [found[row.key] for row in rows] == pytest.approx(by_hand)
     assert one.expected == found
     relative = replace(one.record.thresholds, syntactic_relative=True)
-    assert expected_scores(one.traits, relative)[rows[0].key] == pytest.approx(
-        by_hand[0] / 0.4
-    )
+    assert expected_scores(one.traits, relative)[rows[0].key] == pytest.approx(by_hand[0] / 0.4)
 
 
 def test_expected_scores_of_shares_are_in_the_unit_of_the_score(one: Analysis) -> None:
@@ -115,7 +113,9 @@ def test_expected_scores_of_shares_are_in_the_unit_of_the_score(one: Analysis) -
     alone = expected_scores({HEADS[0]: [row]}, one.record.thresholds)
     assert alone == {(HEADS[0], "previous", "positional"): pytest.approx(0.1 + (0.8 + 0.6) / 2)}
     sure = expected_scores({HEADS[0]: [replace(row, first_gain=1.1)]}, one.record.thresholds)
-    assert sure == {(HEADS[0], "previous", "positional"): 1.0}, "no score is above that of a perfect head"
+    assert sure == {(HEADS[0], "previous", "positional"): 1.0}, (
+        "no score is above that of a perfect head"
+    )
     block = replace(row, role="block", trait="segment")
     untested = replace(row, verdict="untested")
     assert not expected_scores({HEADS[0]: [block, untested]}, one.record.thresholds)
@@ -128,7 +128,9 @@ def test_a_sink_is_not_confirmed_by_a_relation_of_its_name(one: Analysis, other:
     relation = trait(head, 0.3, 0.3, trait="first", relation="first")
     one = with_trait(one, head, sink, relation)
     other = with_trait(other, head, weak, relation)
-    found = {each.trait.role: each for each in confirm(one, other).claims if each.trait.head == head}
+    found = {
+        each.trait.role: each for each in confirm(one, other).claims if each.trait.head == head
+    }
     assert {role: each.outcome for role, each in found.items()} == {
         "sink": "not found again",
         "syntactic": "found again",

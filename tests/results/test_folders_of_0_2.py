@@ -14,7 +14,17 @@ import pytest
 from headcount.core import InputError, ResumePolicy, claim
 from headcount.papers import ContributionTable, Evolution, Followed
 from headcount.reports import render, report_view, story
-from headcount.results import Clusters, EvaluationRecord, PruneRecord, Result, Sensitivity, read_run
+from headcount.results import (
+    Alignment,
+    Clusters,
+    Coreference,
+    EvaluationRecord,
+    Probed,
+    PruneRecord,
+    Result,
+    Sensitivity,
+    read_run,
+)
 
 DATA = Path(__file__).parent / "data" / "0.2"
 

@@ -198,7 +198,7 @@ def evolution_document(evolution: Evolution) -> Document:
             *_pictures(evolution),
             _stores(evolution),
         ),
-    ).ending(evolution.record.warnings, evolution.record.signature)
+    )
 
 
 def _curve(evolution: Evolution, curve: CurveFigure) -> Iterator[Block]:

@@ -171,7 +171,7 @@ def followed_document(followed: Followed) -> Document:
             Table.of(headers, rows, "The checkpoints"),
             *following_charts(record),
         ),
-    ).ending(record.warnings, record.signature)
+    )
 
 
 def _counts(counts: Mapping[str, int]) -> str:

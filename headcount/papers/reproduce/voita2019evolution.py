@@ -304,7 +304,8 @@ def trained_models(
 
 def voita2019evolution_document(evolution: Evolution) -> Document:
     """The paper's findings and what the models say, then what all comparisons of layers show."""
-    shown = evolution_document(evolution)
+    record = evolution.record
+    shown = evolution_document(evolution).ending(record.warnings, record.signature)
     tested = findings_table(evolution)
     blocks = (*((tested,) if tested.rows else ()), Text(ceiling_sentence(evolution)), *shown.blocks)
     return replace(shown, blocks=tuple(each for each in blocks if each != Text("")))

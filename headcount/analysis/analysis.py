@@ -99,7 +99,7 @@ def measure(
     work = Batches(corpus, encoder, census).units()
     its = chosen(kernel, loaded.model, loaded.anatomy, census.longest).kernel
     of_unit = partial(run, loaded.model, loaded.anatomy, measures=measures, kernel=its)
-    totals = sum(spread(of_unit, work), start=Totals())
+    totals = sum(spread(of_unit, work, "parts of the corpus"), start=Totals())
     return head_table(loaded.heads, totals, measures)
 
 

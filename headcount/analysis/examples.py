@@ -102,7 +102,7 @@ def find_examples(
         forward(model, anatomy, [batch], listener)
         return listener.drawn
 
-    parts, examples = [*spread(drawn, batches)], {}
+    parts, examples = [*spread(drawn, batches, "batches")], {}
     for number, (name, found) in enumerate(roles.items(), start=1):
         head = Head.parse(name)
         role = found[0] if found else None

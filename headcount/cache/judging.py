@@ -141,7 +141,7 @@ def answered(
     """
     masked = nullcontext() if plan is None else streaming_masks(loaded, plan)
     with evaluating(loaded.model), torch.inference_mode(), masked:
-        answers = spread(lambda text: [*_answers(loaded.model, text)], texts, steps)
+        answers = spread(lambda text: [*_answers(loaded.model, text)], texts, "texts", steps)
         found = [*chain.from_iterable(answers)]
     right, losses = zip(*found, strict=True)
     return Answered(right, losses)

@@ -61,7 +61,7 @@ def kvpress_scores(
         return torch.cat([rotated.scores[module].cpu() for module in rotated.modules])
 
     with rotated.hearing():
-        found = [*spread(of_text, texts, steps)]
+        found = [*spread(of_text, texts, "texts", steps)]
     return rotated.holding.of_groups(torch.stack(found).mean(0).double().numpy())
 
 

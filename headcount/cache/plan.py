@@ -204,9 +204,9 @@ class CacheOptions:
             )
         if min(self.lengths, default=sum(self.window) + 1) <= sum(self.window):
             raise InputError(
-                f"Expected lengths above the {self.sink} + {amount(self.recent, 'token')} that a "
-                f"streaming group keeps, got {min(self.lengths)}. A plan can't be judged on what "
-                "it keeps: give longer texts and --lengths, or a smaller --recent."
+                f"Expected lengths above the {self.sink:,} + {amount(self.recent, 'token')} that a "
+                f"streaming group keeps, got {min(self.lengths):,}. A plan can't be judged on what "
+                "it keeps: give longer texts and --lengths, or a smaller --sink or --recent."
             )
 
     @property

@@ -188,7 +188,7 @@ def distance_scores(
             read_text(loaded, ids_N)
         return torch.cat([moved.sums[each].cpu() for each in moved.num_read])
 
-    found = spread(of_text, texts, steps)
+    found = spread(of_text, texts, "texts", steps)
     score_R = sum(found, torch.tensor(0.0)).numpy() / sum(map(len, texts))
     return moved.holding.of_groups(score_R)
 

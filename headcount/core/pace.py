@@ -39,9 +39,7 @@ class Pace:
         clock: Returns seconds; `time.monotonic` by default.
     """
 
-    def __init__(
-        self, total: int, what: str = "units", clock: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, total: int, what: str, clock: Callable[[], float] | None = None) -> None:
         self._total, self._what, self._clock = total, what, clock or monotonic
         self._done, self._started = 0, 0.0
         self.is_judged = not is_main_process()

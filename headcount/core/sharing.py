@@ -88,12 +88,15 @@ def _holders(held: Held[Any]) -> dict[str, int]:
     return {name: process for process, names in reversed(every) for name in names}
 
 
-def spread(do: Callable[[T], R], items: Iterable[T], steps: Steps | None = None) -> Iterator[R]:
+def spread(
+    do: Callable[[T], R], items: Iterable[T], what: str, steps: Steps | None = None
+) -> Iterator[R]:
     """What is computed of each item, in their order; processes share the items.
 
     Args:
         do: what is computed of an item.
         items: the items, which all processes list in the same order.
+        what: what they are, as a plural noun.
         steps: called with the number of results that were taken, and of all items.
 
     Raises:
@@ -102,7 +105,7 @@ def spread(do: Callable[[T], R], items: Iterable[T], steps: Steps | None = None)
     items = items if steps is None else [*items]
     units = ((str(number), partial(do, item)) for number, item in enumerate(items))
     if isinstance(items, Sized):
-        units = paced(units, len(items), "units")
+        units = paced(units, len(items), what)
     for number, (_, result) in enumerate(shared(units, Passing[R]()), start=1):
         yield result
         if steps is not None and isinstance(items, list):
@@ -140,7 +143,7 @@ def added(sums: Mapping[K, Sum], more: Mapping[K, Sum]) -> dict[K, Sum]:
 
 def by_one(do: Callable[[], R]) -> R:
     """What the first process that is free computes; the others wait for it without a limit."""
-    (found,) = spread(lambda _: do(), (None,))
+    (found,) = spread(lambda _: do(), (None,), "units")
     return found
 
 

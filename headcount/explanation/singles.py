@@ -41,7 +41,7 @@ class Singles:
     def measured(cls, plan: Plan, progress: Progress) -> "Singles":
         """Measure the effects; processes share the prompts."""
         found = list[_OfPrompt]()
-        for each in spread(lambda case: _of_prompt(plan, case), plan.cases):
+        for each in spread(lambda case: _of_prompt(plan, case), plan.cases, "prompts"):
             found.append(each)
             progress("prompts", len(found), len(plan.cases))
         value_N, second_N, log_N = np.array([each.numbers for each in found]).T

@@ -33,7 +33,9 @@ def joint_rows(singles: Singles, progress: Progress) -> Iterator[JointRow]:
         runs = plan.runs(plan.cases[n])
         return [each.effect.lost(runs, each.sets(n)) for each in sets]
 
-    for n, effects in enumerate(spread(of_prompt, range(len(plan.cases) if sets else 0))):
+    for n, effects in enumerate(
+        spread(of_prompt, range(len(plan.cases) if sets else 0), "prompts")
+    ):
         for each, effect_S in zip(sets, effects, strict=True):
             each.add(effect_S)
         progress("heads together", n + 1, len(plan.cases))

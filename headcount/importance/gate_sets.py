@@ -126,7 +126,7 @@ def gate_sets(
         return training.trained(halves[number], lambda done: task.steps(before + done, total))
 
     with evaluating(model), frozen(model), torch.enable_grad():
-        found = [*spread(trained, range(len(halves)))]
+        found = [*spread(trained, range(len(halves)), "halves")]
     opened_SH, closed_SH = (np.concatenate(each) for each in zip(*found, strict=True))
     return GateSets(anatomy.heads, options.starts, opened_SH, closed_SH)
 

@@ -110,7 +110,7 @@ def summed(
         return {place: part(each).cpu() for place, each in found.items()}, num
 
     with evaluating(model), frozen(model):
-        for parts, num in spread(of_batch, task.batches(max_tokens)):
+        for parts, num in spread(of_batch, task.batches(max_tokens), "batches"):
             sums = added(sums, parts)
             count += num
     return sums, count

@@ -94,7 +94,7 @@ class QueryListener(Listener):
 
         sums: dict[LayerId, QuerySums] = {}
         with evaluating(model), torch.inference_mode(), Tap(model, anatomy, self):
-            for parts in spread(of_batch, task.batches(max_tokens)):
+            for parts in spread(of_batch, task.batches(max_tokens), "batches"):
                 sums = added(sums, parts)
         return sums
 

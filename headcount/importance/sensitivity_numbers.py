@@ -137,7 +137,7 @@ def attention_gradients(
         return batch.index_E.cpu(), parts, *found
 
     with evaluating(model), frozen(model):
-        for index_E, parts, added, count in spread(of_batch, task.batches(max_tokens)):
+        for index_E, parts, added, count in spread(of_batch, task.batches(max_tokens), "batches"):
             for place, part in parts.items():
                 sums[place].put(index_E, part)
             loss, terms, number = loss + added, terms + count, number + len(index_E)

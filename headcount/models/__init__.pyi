@@ -32,6 +32,7 @@ from .memory import CUT as CUT
 from .memory import attention_bytes as attention_bytes
 from .memory import check_memory as check_memory
 from .memory import free_for as free_for
+from .memory import states_bytes as states_bytes
 from .model_files import NotLookedUpError as NotLookedUpError
 from .model_files import file_of as file_of
 from .model_files import place_of as place_of

@@ -22,6 +22,8 @@ from headcount.tap import input_device
 
 MASK, BIAS, OWN = 6, 12, 16
 """Bytes for each pair of tokens of a mask; for each pair and head of a bias, of own weights."""
+NUMBER = 8
+"""Bytes of a token's number."""
 
 WINDOW = "Read longer texts in windows, for example with --window 2048"
 """What to do about texts that do not fit, where they can be read in windows."""
@@ -53,6 +55,18 @@ def attention_bytes(
     if whole or is_own:
         each += OWN * heads * num_rows
     return each * length**2
+
+
+def states_bytes(loaded: Loaded, num_rows: int, length: int) -> int:
+    """Bytes of the hidden states that enter and leave a layer, and of the tokens' numbers.
+
+    Args:
+        loaded: the model.
+        num_rows: the number of texts.
+        length: tokens of each.
+    """
+    width: int = loaded.config.get_text_config().hidden_size
+    return num_rows * length * (2 * width * loaded.model.dtype.itemsize + NUMBER)
 
 
 def check_memory(

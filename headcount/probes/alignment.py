@@ -313,7 +313,7 @@ def _find(
     groups = groups_by_length(range(len(lengths)), lengths.__getitem__, options.max_tokens)
     with evaluating(model), torch.inference_mode():
         with Tap(model, anatomy, finder, block=2**62):  # a layer is one block
-            for places, links in spread(of_batch, groups):
+            for places, links in spread(of_batch, groups, "batches"):
                 counting.add(links, places)
                 done += len(places)
                 progress("aligning", done, len(work.tokens))

@@ -264,7 +264,7 @@ def _sums(
 
     sums = {site: Divergence(size) for site, size in sizes.items()}
     with evaluating(model), torch.inference_mode():
-        for part in spread(of_unit, work):
+        for part in spread(of_unit, work, "parts of the corpus"):
             sums = {site: each + part[site] for site, each in sums.items()}
     return sums
 

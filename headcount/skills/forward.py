@@ -59,7 +59,7 @@ def mean_outputs(loaded: Loaded, ids_BT: Int64[Tensor, "text token"]) -> Outputs
         return {**here}
 
     with running(loaded, returned=hear):
-        for found in spread(of_text, ids_BT.to(input_device(loaded.model))):
+        for found in spread(of_text, ids_BT.to(input_device(loaded.model)), "texts"):
             sums = added(sums, found)
     return {layer: sum_HD / ids_BT.numel() for layer, sum_HD in sums.items()}
 

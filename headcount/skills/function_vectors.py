@@ -240,7 +240,7 @@ def answer(
         probability = float(logits_V.float().softmax(-1)[prompt.answer])
         return int(logits_V.argmax()) == prompt.answer, probability, kept
 
-    found = [*spread(of_prompt, prompts, steps)]
+    found = [*spread(of_prompt, prompts, "prompts", steps)]
     right_N, probability_N = (np.array([each[part] for each in found]) for part in (0, 1))
     return Answered(right_N, probability_N, tuple(kept for *_, kept in found))
 
@@ -283,7 +283,7 @@ def indirect_effects(
         }
         return _probabilities(loaded, prompt, means)
 
-    found = [*spread(of_prompt, range(len(prompts)), steps)]
+    found = [*spread(of_prompt, range(len(prompts)), "prompts", steps)]
     probability_NR = np.stack(found) if found else np.zeros((0, 1 + len(loaded.heads)))
     return Effects(probability_NR[:, 1:] - probability_NR[:, :1], probability_NR[:, 0])
 

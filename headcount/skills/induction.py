@@ -217,7 +217,7 @@ def pattern_means(
             loaded.model(input_ids=ids_BN, use_cache=False, **last_logits(loaded.model))
         return torch.cat([diagonals.means[each].double().cpu() for each in places], dim=-1)
 
-    for mean_PBH in spread(of_batch, tokens.ids_BN.split(ROWS)):
+    for mean_PBH in spread(of_batch, tokens.ids_BN.split(ROWS), "batches"):
         parts.append(mean_PBH)
         steps(done := done + mean_PBH.shape[1], len(tokens.ids_BN))
     repeated_PBH, other_PBH = np.split(torch.cat(parts, dim=1).numpy(), 2, axis=1)

@@ -153,7 +153,7 @@ class Removals:
         yield recalled(self._asked.name, "none", 0, "", self._asked.dense_NR)
         sets = [chosen for size in self._sizes for chosen in self._sets(size)]
         pairs = [(*chosen, value) for chosen in sets for value in self._options.replace]
-        yield from spread(self._row, pairs, steps)
+        yield from spread(self._row, pairs, "sets of removed heads", steps)
 
     def _row(self, removed: tuple[str, Chosen, str]) -> RecallRow:
         """The row of some heads that are removed from both halves of the cases."""

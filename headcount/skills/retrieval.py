@@ -116,7 +116,7 @@ def retrieve(
     def of_batch(batch: Sequence[int]) -> list[_Produced]:
         return _produced(loaded, [needles[each] for each in batch], removal)
 
-    for batch, rows in zip(batches, spread(of_batch, batches), strict=True):
+    for batch, rows in zip(batches, spread(of_batch, batches, "batches of needles"), strict=True):
         found |= zip(batch, rows, strict=True)
         steps(len(found), len(needles))
     in_order = [found[number] for number in range(len(needles))]

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from headcount.core import InputError, Progress, amount, silent, size_in_words
 from headcount.corpora import Corpus
-from headcount.models import Loaded, as_loaded, attention_bytes, free_for
+from headcount.models import Loaded, as_loaded, attention_bytes, free_for, states_bytes
 from headcount.numbers import percent
 from headcount.speed.costs import Size, Work, flops, peak_bytes
 from headcount.speed.inputs import MODES, TokenRows, check_fits, fitting
@@ -244,6 +244,7 @@ def _cases(dense: Loaded, pruned: Loaded, options: Options) -> tuple[list[Case],
         for case in (Case(mode, batch, length, added) for batch in options.batch):
             # Masks are those of the models' own kernels, which may need none.
             needed_bytes = attention_bytes(dense, case.batch, length, measured=True)
+            needed_bytes += states_bytes(dense, case.batch, length)
             if free is None or needed_bytes <= free:
                 cases.append(case)
             else:

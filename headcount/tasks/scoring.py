@@ -53,7 +53,7 @@ def evaluate(
         return index_E, *(each.cpu().numpy() for each in numbers)
 
     with evaluating(model), torch.inference_mode():
-        for index_E, *numbers in spread(of_batch, task.batches(max_tokens)):
+        for index_E, *numbers in spread(of_batch, task.batches(max_tokens), "batches"):
             loss_N[index_E], count_N[index_E], outcome_N[index_E] = numbers
     assert not np.isnan(loss_N).any(), "a task's batches leave no example out"
     evaluation = Evaluation(loss_N, count_N, outcome_N)

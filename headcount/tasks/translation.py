@@ -191,7 +191,7 @@ class Translation(TokenTask):
             return search[0], self._generated(model, *search)
 
         with evaluating(model), torch.inference_mode():
-            for index_E, generated in spread(of_batch, self._searches(max_tokens)):
+            for index_E, generated in spread(of_batch, self._searches(max_tokens), "batches"):
                 for index, text in zip(index_E, generated, strict=True):
                     texts[index] = text
                 self.steps(done := done + len(index_E), self.num_examples)

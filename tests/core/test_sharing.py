@@ -26,7 +26,7 @@ def unit(number):
     if rank == 1 and not done:
         time.sleep(1)  # a long unit, for which the others do not wait
     done.append(number)
-    return (*spread(lambda item: item, [number, os.getpid()]),)  # in a unit nothing is shared
+    return (*spread(lambda item: item, [number, os.getpid()], "items"),)  # shared with nobody
 
 
 def refused(facts):
@@ -36,7 +36,8 @@ def refused(facts):
         return str(error)
 
 
-said = {"squares": [*spread(lambda number: number**2, range(5))], "alike": refused({"model": "a"})}
+said = {"squares": [*spread(lambda number: number**2, range(5), "squares")]}
+said["alike"] = refused({"model": "a"})
 said["bytes"] = [each.untyped_storage().nbytes() for each in told_by_all(torch.zeros(1000, 9)[:1])]
 said["half"] = [each.tolist() for each in told_by_all(torch.ones(2, dtype=torch.bfloat16))]
 said["one"] = by_one(os.getpid)
@@ -49,7 +50,7 @@ if rank == 2:
     os.kill(os.getpid(), signal.SIGKILL)
 start = time.monotonic()
 try:
-    [*spread(lambda number: number, range(2))]
+    [*spread(lambda number: number, range(2), "numbers")]
 except InputError as error:
     print(error, time.monotonic() - start < 20, flush=True)
 """

@@ -209,7 +209,7 @@ def relevance(
         there = batch.to(input_device(model))
         return [*_of_batch(model, anatomy, there, rules=rules, start=start, per_step=per_step)]
 
-    for steps in spread(of_batch, task.batches(max_tokens)):
+    for steps in spread(of_batch, task.batches(max_tokens), "batches"):
         for weight_E, parts in steps:
             for place, part_EH in parts.items():
                 summed_H = (_normalised(part_EH) * weight_E[:, None]).sum(0)

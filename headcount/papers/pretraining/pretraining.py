@@ -183,10 +183,12 @@ def train(
 
     Raises:
         CorpusError: if the data can't be used.
-        InputError: if `out` can't be written or resumed, or the device does not exist.
+        InputError: if `out` can't be written or resumed, the device does not exist, or the model
+            can't fit into memory.
         ModelError: if the tokenizer can't be used, or the loss is no longer finite.
     """
     started = time.monotonic()
+    job.recipe.check_memory(has_pieces=bool(job.pieces or job.start))
     # The arguments come first, since creating them connects the processes on the training device.
     arguments = _arguments(job, out)
     if policy is ResumePolicy.OVERWRITE:

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, final
 
-from headcount.core import InputError, amount, check_seed, name_of
+from headcount.core import InputError, amount, check_memory, check_seed, name_of
 from headcount.corpora import Columns, Data
 from headcount.papers.pretraining.rows import Rows
 from headcount.training import Optimization, Precision
@@ -95,6 +95,26 @@ class ModelRecipe(Optimization):
                 f"{self.width}. Use a multiple of {2 * self.heads}."
             )
 
+
+    def check_memory(self, has_pieces: bool) -> None:
+        """Check that the weights, and what learns the vocabulary, fit into main memory.
+
+        Args:
+            has_pieces: whether the vocabulary is that of another model.
+
+        Raises:
+            InputError: if they do not.
+        """
+        if not has_pieces:
+            check_memory(PIECE_BYTES * self.pieces, f"learning {self.pieces:,} pieces")
+        layer = 4 * self.width**2 + 2 * self.width * self.feed_forward
+        pieces = 0 if has_pieces else self.pieces
+        weights = self.layers * layer + self.width * (pieces + self.max_length)
+        check_memory(4 * weights, "the weights of this recipe in float32")
+
+
+PIECE_BYTES = 71
+"""Bytes for each piece that a vocabulary may have, which tokenizers takes before it learns any."""
 
 RECIPES = {
     "tiny": ModelRecipe(

@@ -95,7 +95,6 @@ class ModelRecipe(Optimization):
                 f"{self.width}. Use a multiple of {2 * self.heads}."
             )
 
-
     def check_memory(self, has_pieces: bool) -> None:
         """Check that the weights, and what learns the vocabulary, fit into main memory.
 

@@ -32,7 +32,7 @@ LAYERS = (
     ("artifact",),
     ("serve",),
     ("papers",),
-    ("doctor",),
+    ("doctor", "testing"),
     ("cli",),
     ("alignment", "clusters", "compare", "coreference", "probing", "reporting"),
     ("capabilities",),

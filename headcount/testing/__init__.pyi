@@ -1,0 +1,11 @@
+from .architectures import Family as Family
+from .planted import planted_model as planted_model
+from .programs import Kind as Kind
+from .programs import Planted as Planted
+from .programs import Program as Program
+from .programs import Purpose as Purpose
+from .programs import counts as counts
+from .programs import sigmoid as sigmoid
+from .programs import softplus as softplus
+from .programs import vocabulary as vocabulary
+from .programs import written as written

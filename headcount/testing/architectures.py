@@ -1,0 +1,141 @@
+"""Architectures that planted models have: how they are built, and where their weights are."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import transformers as hf
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from headcount.testing.programs import BITS, Program
+
+Family = Literal["gpt2", "llama", "grouped", "encoder"]
+"""GPT-2; Llama, with and without grouped queries; RoBERTa with normalisation before attention."""
+
+HEAD_DIM = 64
+POSITIONS = 64
+"""Number of positions of the models that embed them."""
+TURN = 10.0**-0.25
+"""Radians that a pair of dimensions turns from one position to the next, over those of the pair
+before it; the first turns by 1."""
+
+
+@final
+@dataclass(frozen=True)
+class Projections:
+    """The weights of one attention module, [feature out, feature in]."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+
+
+class Architecture(ABC):
+    """A stock architecture of transformers."""
+
+    is_turned: bool = False
+    """Whether places are turns of queries and keys, not embedded."""
+
+    @abstractmethod
+    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:
+        """A model for a program, of any weights, with some sizes that all architectures name so."""
+
+    @abstractmethod
+    def attention(self, model: Any) -> Iterator[Projections]:
+        """The attention modules, layer by layer."""
+
+    def places(self, model: Any) -> tuple[Tensor, int] | None:
+        """The table of positions, and the row of the first one; None if places are turns."""
+        return None
+
+
+@final
+class Gpt2(Architecture):
+    """GPT-2, whose weights are transposed and in one."""
+
+    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes))
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        for block in model.transformer.h:
+            query, key, value = block.attn.c_attn.weight.T.chunk(3)
+            yield Projections(query, key, value, block.attn.c_proj.weight.T)
+
+    def places(self, model: Any) -> tuple[Tensor, int]:  # noqa: D102
+        return model.transformer.wpe.weight, 0
+
+
+@final
+@dataclass(frozen=True)
+class Llama(Architecture):
+    """Llama, in which some heads share keys and values."""
+
+    sharing: int = 1
+    """Number of heads that share them."""
+    is_turned: bool = True
+
+    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        turned = {"rope_type": "default", "rope_theta": TURN ** -(HEAD_DIM // 2)}
+        groups = program.heads // self.sharing
+        sizes = sizes | {"num_key_value_heads": groups, "rope_parameters": turned}
+        return hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, head_dim=HEAD_DIM))
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        for block in model.model.layers:
+            own = block.self_attn
+            parts = (own.q_proj, own.k_proj, own.v_proj, own.o_proj)
+            yield Projections(*(each.weight for each in parts))
+
+
+@final
+class Encoder(Architecture):
+    """RoBERTa with normalisation before attention, which labels tokens."""
+
+    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        sizes = sizes | {"num_labels": 1 << len(program.labels), "type_vocab_size": 1}
+        config = hf.RobertaPreLayerNormConfig(**sizes)
+        return hf.RobertaPreLayerNormForTokenClassification(config)
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        for block in model.roberta_prelayernorm.encoder.layer:
+            own, output = block.attention.self, block.attention.output.dense
+            parts = (own.query, own.key, own.value, output)
+            yield Projections(*(each.weight for each in parts))
+
+    def places(self, model: Any) -> tuple[Tensor, int]:  # noqa: D102
+        table = model.roberta_prelayernorm.embeddings.position_embeddings
+        return table.weight, table.padding_idx + 1
+
+
+ARCHITECTURES: Mapping[Family, Architecture] = {
+    "gpt2": Gpt2(),
+    "llama": Llama(),
+    "grouped": Llama(sharing=2),
+    "encoder": Encoder(),
+}
+"""Every architecture by its name."""
+
+
+def sizes_of(program: Program) -> dict[str, Any]:
+    """The sizes of a model for a program, which has no MLP to speak of.
+
+    Raises:
+        ValueError: For layers of too few heads to hold the stream.
+    """
+    if program.heads < 2:
+        raise ValueError(f"Expected at least 2 heads in a layer, got {program.heads}.")
+    return {
+        "vocab_size": 1 + (1 << BITS),
+        "hidden_size": HEAD_DIM * program.heads,
+        "num_hidden_layers": program.layers,
+        "num_attention_heads": program.heads,
+        "intermediate_size": 1,
+        "max_position_embeddings": POSITIONS,
+        "tie_word_embeddings": False,
+        "pad_token_id": 0,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }

@@ -1,0 +1,283 @@
+r"""Tiny models whose weights are set by hand, so that each head does what a program says.
+
+The residual stream holds every number x twice, as x and -x, beside a large constant. So its mean is
+zero and its size constant, and normalisation changes nothing. All heads write keys and values of
+one form (bits of the token, its place, what heads that tell have written), also where heads share
+them; a head is its query, and the bit that its output projection passes on. Places are cosines and
+sines, in the position embeddings of a model that has them, and in the rotation of one that rotates.
+There are no MLPs: their weights are zero.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, final
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from headcount.core import Head
+from headcount.models import Loaded
+from headcount.testing.architectures import (
+    ARCHITECTURES,
+    HEAD_DIM,
+    POSITIONS,
+    TURN,
+    Family,
+    Projections,
+    sizes_of,
+)
+from headcount.testing.programs import (
+    BITS,
+    GATE,
+    PUNCTUATION,
+    RARITY,
+    SHARE,
+    Planted,
+    Program,
+    vocabulary,
+    word,
+)
+
+FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
+"""Radians that each pair of dimensions turns from one position to the next."""
+_OFFSET, _RECENT, _CONTENT = 4, 8, HEAD_DIM // 4
+"""The pair by which an offset is found, whose cosine falls over 30 positions; the one by which a
+later key is told from an earlier one; and the first that hardly turns."""
+CONSTANT = 1e4
+"""Constant of the residual stream, beside which all other numbers are small."""
+SHARP = 2000.0
+"""Score of the offset that a head looks at, by 10 more than of the offsets beside it."""
+DECIDES = 1280.0
+"""Score of a bit, which decides before what is later."""
+STEP, FAR = 10.0, 400.0
+"""Least difference in score of a key and the one before it, where the last one counts; and where
+the last one counts more than an offset."""
+
+_PLACES = ("constant", "recent", "cos", "sin")
+_FEATURES = (
+    *_PLACES,
+    *(f"{kind}{bit}" for kind in ("bit", "told", "label", "trash") for bit in range(BITS)),
+)
+_AT = {name: number for number, name in enumerate(_FEATURES)}
+_Rows = Mapping[str, tuple[int, str]]
+"""The row of each key, and the number of the stream that it is."""
+
+
+def planted_model(program: Program, family: Family = "gpt2", seed: int = 0) -> Loaded:
+    """A model that runs a program, with its tokenizer.
+
+    Args:
+        program: What the heads do.
+        family: Architecture.
+        seed: Seed of what idle heads look at.
+
+    Raises:
+        ValueError: If the model is no encoder, and the program one of an encoder, or the reverse.
+    """
+    if program.is_causal == (family == "encoder"):
+        raise ValueError(f"Expected a program for {family}, got is_causal={program.is_causal}.")
+    sizes, kind = sizes_of(program), ARCHITECTURES[family]
+    model = kind.built(program, sizes)
+    rng = np.random.default_rng((3, seed))
+    with torch.no_grad():
+        for each in model.parameters():
+            each.zero_()
+        for module in model.modules():
+            if type(module).__name__.endswith("Norm"):
+                scale = CONSTANT * (2 / sizes["hidden_size"]) ** 0.5
+                module.get_parameter("weight").fill_(scale)
+        _embed(model, kind.places(model))
+        _read_out(model, program)
+        rows = _ROWS[kind.is_turned]
+        for layer, module in enumerate(kind.attention(model)):
+            _set_shared(module, rows)
+            for index in range(program.heads):
+                planted = program.of(Head(program.site, layer, index))
+                _set_head(module, planted, _Query(rows, kind.is_turned), rng)
+    return Loaded(model.eval(), tokenizer(), f"planted {family}")
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """The tokenizer of all planted models: a token is a word."""
+    words = ["<pad>", *map(word, vocabulary())]
+    backend = Tokenizer(models.WordLevel({each: n for n, each in enumerate(words)}, "<pad>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", model_max_length=POSITIONS - 2
+    )
+
+
+# ---------------------------------------------------------------- input and output
+
+
+def _embed(model: Any, places: tuple[torch.Tensor, int] | None) -> None:
+    """Bits of tokens, places of positions, and the constant."""
+    tokens: nn.Embedding = model.get_input_embeddings()
+    bits_VK = torch.tensor(vocabulary(), dtype=torch.float32)
+    for bit in range(BITS):
+        _write(tokens.weight[1:], f"bit{bit}", bits_VK[:, bit])
+    _write(tokens.weight, "constant", torch.full((len(tokens.weight),), CONSTANT))
+    if places is None:
+        return
+    table, start = places
+    at_N = torch.arange(len(table)) - start
+    _write(table, "recent", at_N / POSITIONS)
+    _write(table, "cos", torch.cos(FREQUENCY[_OFFSET] * at_N))
+    _write(table, "sin", torch.sin(FREQUENCY[_OFFSET] * at_N))
+
+
+def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
+    """Write a number into the stream, as it is and negative."""
+    rows[:, 2 * _AT[name]], rows[:, 2 * _AT[name] + 1] = column, -column
+
+
+def _read_out(model: Any, program: Program) -> None:
+    """Log-odds of each bit of the label; of classes they are constant, and padding has low ones."""
+    bits_VK = vocabulary()
+    if not program.is_causal:
+        weight = model.classifier.weight
+        codes = np.arange(len(weight))
+        for number, label in enumerate(program.labels):
+            sign = torch.tensor(codes >> number & 1) * 2.0 - 1
+            weight[:, 2 * _AT[f"label{label}"]] = sign / 2
+        return
+    weight = model.get_output_embeddings().weight
+    for label in program.labels:
+        weight[1:, 2 * _AT[f"label{label}"]] = torch.tensor(bits_VK[:, label] / 2).float()
+    odds = {bit: np.log(share / (1 - share)) for bit, share in SHARE.items()}
+    usual = sum(bits_VK[:, bit] * each / 2 for bit, each in odds.items())
+    weight[1:, 0] = torch.tensor(usual / CONSTANT).float()
+    weight[0, 0] = -30 / CONSTANT
+
+
+# ---------------------------------------------------------------- heads
+
+
+def _key_rows() -> _Rows:
+    """The rows where places are embedded."""
+    names = [*_PLACES, *(f"{kind}{bit}" for kind in ("bit", "told") for bit in range(BITS))]
+    return {name: (row, name) for row, name in enumerate(names)}
+
+
+def _content_rows() -> _Rows:
+    """The rows where places are turns: pairs that turn have a constant key, others content."""
+    half = HEAD_DIM // 2
+    free = [*range(_CONTENT, half), *range(half + _CONTENT, HEAD_DIM)]
+    names = [f"{kind}{bit}" for kind in ("bit", "told") for bit in range(BITS)]
+    turned = {"place": (_OFFSET, "constant"), "recent": (_RECENT, "constant")}
+    return turned | {name: (row, name) for row, name in zip(free, names, strict=False)}
+
+
+_ROWS = {False: _key_rows(), True: _content_rows()}
+
+
+def _read(name: str) -> torch.Tensor:
+    """A row that reads a number of the stream; the constant as 1."""
+    row = torch.zeros(2 * len(_FEATURES))
+    row[2 * _AT[name]] = 1 / CONSTANT if name == "constant" else 1
+    return row
+
+
+CONSTANTLY = _read("constant")
+"""Reads 1."""
+
+
+def _set_shared(module: Projections, rows: _Rows) -> None:
+    """Keys and values, which are the same in all heads."""
+    width = 2 * len(_FEATURES)
+    for start in range(0, len(module.key), HEAD_DIM):
+        for row, name in rows.values():
+            module.key[start + row, :width] = _read(name)
+        for bit in range(BITS):
+            module.value[start + bit, :width] = _read(f"bit{bit}")
+
+
+def _set_head(
+    module: Projections, planted: Planted, query: "_Query", rng: np.random.Generator
+) -> None:
+    """The query of a head, and what its output writes."""
+    start, width = HEAD_DIM * planted.head.index, 2 * len(_FEATURES)
+    query.look(planted, rng)
+    for row, reads in query.found.items():
+        module.query[start + row, :width] = HEAD_DIM**0.5 * reads
+    for feature, bit, size in _writes(planted):
+        module.output[2 * _AT[feature], start + bit] = size
+        module.output[2 * _AT[feature] + 1, start + bit] = -size
+
+
+def _writes(planted: Planted) -> Iterator[tuple[str, int, float]]:
+    """What a head writes: a feature, the bit that it is, and its size."""
+    if planted.kind == "tell":
+        yield from ((f"told{bit}", bit, 1.0) for bit in range(BITS))
+    elif planted.label is not None:
+        yield f"label{planted.label}", planted.bit, planted.evidence
+    else:
+        yield f"trash{planted.bit}", planted.bit, 1.0
+
+
+@final
+@dataclass(frozen=True)
+class _Query:
+    """The rows of a query, by the row of the key that each is multiplied with."""
+
+    rows: _Rows
+    is_turned: bool
+    found: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def add(self, key: str, reads: torch.Tensor, imaginary: bool = False) -> None:
+        """Add what is read, times a key, to the score."""
+        row = self.rows[key][0] + (HEAD_DIM // 2 if imaginary else 0)
+        self.found[row] = self.found.get(row, 0) + reads
+
+    def add_later(self, step: float, reads: torch.Tensor) -> None:
+        """Prefer later keys: each has a score larger by at least `step` times what is read."""
+        if not self.is_turned:
+            return self.add("recent", step * POSITIONS * reads)
+        omega = float(FREQUENCY[_RECENT])
+        least = omega * np.cos(omega * POSITIONS)
+        self.add("recent", step / least * reads, imaginary=True)
+
+    def add_offset(self, offset: int) -> None:
+        """Prefer the key at an offset, and others the closer they are to it."""
+        cos, sin = (SHARP * f(FREQUENCY[_OFFSET] * offset) for f in (np.cos, np.sin))
+        if self.is_turned:
+            self.add("place", cos * CONSTANTLY)
+            self.add("place", sin * CONSTANTLY, imaginary=True)
+        else:
+            c, s = _read("cos"), _read("sin")
+            self.add("cos", cos * c - sin * s)
+            self.add("sin", cos * s + sin * c)
+
+    def look(self, planted: Planted, rng: np.random.Generator) -> None:
+        """Look at what the kind of a head says."""
+        match planted.kind:
+            case "offset":
+                self.add_offset(planted.offset)
+            case "tell":
+                self.add_offset(-1)
+            case "first":
+                self.add_later(-STEP, CONSTANTLY)
+            case "punctuation":
+                self.add_later(STEP, CONSTANTLY)
+                self.add(f"bit{PUNCTUATION}", DECIDES * CONSTANTLY)
+            case "rare":
+                self.add_later(-STEP, CONSTANTLY)
+                for bit, weight in RARITY.items():
+                    self.add(f"bit{bit}", DECIDES * weight * CONSTANTLY)
+            case "copy":
+                self.add_later(STEP, CONSTANTLY)
+                for bit in range(BITS):
+                    self.add(f"told{bit}", DECIDES * _read(f"bit{bit}"))
+            case "idle":
+                for bit, other in product(range(BITS), repeat=2):
+                    self.add(f"bit{bit}", rng.normal() / BITS * _read(f"bit{other}"))
+            case "mean":
+                pass
+            case other:
+                raise ValueError(f"Expected a kind of head, got {other}.")
+        if planted.is_gated:
+            self.add_later(FAR, (CONSTANTLY - _read(f"bit{GATE}")) / 2)

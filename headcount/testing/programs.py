@@ -1,0 +1,304 @@
+r"""Programs of attention heads whose every effect is known, and texts that follow them.
+
+A text is a sequence of tokens, and a token is a row of bits. A planted head looks at one token, by
+its kind, and reads a bit v of it, 1 or -1. What it reads is evidence for a bit of the label, which
+is the next token in a causal model and the class of the word in an encoder:
+
+$$\log \frac{p(y_l = 1)}{p(y_l = -1)} = \sum_{h \text{ writes } l} e_h v_h$$
+
+So the loss with any set of heads removed follows from the program alone, without a model.
+
+- *needed*: the label agrees with the bit with probability sigmoid(e), which the model knows.
+- *backup*: two heads write the same. The label agrees with a probability for which the loss is the
+  same with one of them as with both.
+- *noise*: the label agrees so rarely that the loss is the same, in the mean, with and without the
+  head, although most predictions change.
+- *undo*: two heads write the opposite, and the label is independent of both.
+- *silent*: the head looks where its kind says, and nothing reads what it writes.
+- *idle*: the head looks at nothing that has a name, and nothing reads what it writes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from headcount.core import Head
+
+Kind = Literal["offset", "first", "punctuation", "rare", "mean", "copy", "tell", "idle"]
+"""What a head looks at: the key at an offset; the first token; the last punctuation mark; the
+rarest token, of several the first; all tokens alike; the token after the earlier one that is most
+like its own, by what a head that tells has written there; the previous token, for one that copies;
+nothing with a name."""
+Purpose = Literal["needed", "backup", "noise", "undo", "silent", "idle"]
+
+PAYLOAD = 7
+"""Number of bits of a token that are even at random."""
+PUNCTUATION, RARE, GATE = PAYLOAD, PAYLOAD + 1, PAYLOAD + 2
+"""Bits that name a class of tokens."""
+BITS = PAYLOAD + 3
+SHARE = {PUNCTUATION: 0.15, RARE: 0.1, GATE: 0.7}
+"""Share of the tokens that have each of these bits."""
+RARITY = {RARE: 8.0, PUNCTUATION: -8.0, GATE: 2.0, 0: 1.0, 1: 0.5}
+"""How much rarer a token is with each bit: punctuation marks are frequent."""
+_OWN: dict[str, Any] = {"kind": "offset", "offset": 0}
+_LETTERS = ("bp", "ae", "dt", "io", "gk", "uy", "lr", "mn", "sz")
+_MARKS = (".,", ";:", "!?", "-_", "()", "[]", "{}", "/\\", "*&")
+
+
+@final
+@dataclass(frozen=True)
+class Planted:
+    """One head of a program."""
+
+    head: Head
+    kind: Kind
+    purpose: Purpose
+    bit: int = 0
+    """Bit of the token that is read."""
+    label: int | None = None
+    """Bit of the label that is written; None if nothing reads what is written."""
+    evidence: float = 0.0
+    """Log-odds that are written; negative for the opposite of the bit."""
+    offset: int = 0
+    """Key less query of the kind `offset`."""
+    is_gated: bool = False
+    """Whether only tokens with the bit `GATE` look there; the others look at the last token."""
+
+
+@final
+@dataclass(frozen=True)
+class Program:
+    """Heads of a model, what they look at, and what that is worth."""
+
+    planted: tuple[Planted, ...]
+    """Every head that is not idle by default."""
+    layers: int = 4
+    heads: int = 4
+    is_causal: bool = True
+    site: str = "decoder.self"
+
+    @cached_property
+    def labels(self) -> tuple[int, ...]:
+        """Bits of the label that some head writes."""
+        return tuple(sorted({each.label for each in self.planted if each.label is not None}))
+
+    def writers(self, label: int) -> tuple[Planted, ...]:
+        """The heads that write a bit of the label."""
+        return tuple(each for each in self.planted if each.label == label)
+
+    def of(self, head: Head) -> Planted:
+        """What a head does; a head that is not planted is idle."""
+        found = [each for each in self.planted if each.head == head]
+        return found[0] if found else Planted(head, "idle", "idle")
+
+    @property
+    def needed(self) -> frozenset[Head]:
+        """The heads without any one of which the loss rises."""
+        alone = (each for each in self.planted if each.purpose in ("needed", "undo"))
+        return frozenset(each.head for each in alone)
+
+    # ------------------------------------------------------------ what heads look at
+
+    def looked_at(
+        self, planted: Planted, bits_NTK: Int[np.ndarray, "text token bit"], at: int
+    ) -> Int[np.ndarray, " text"]:
+        """The key that a head looks at from one query, in each of some texts of one length.
+
+        Raises:
+            ValueError: for a kind that looks at several keys.
+        """
+        num_texts, length, _ = bits_NTK.shape
+        end = at + 1 if self.is_causal else length
+        key_T, last = np.arange(end), end - 1
+        match planted.kind:
+            case "offset" | "tell":
+                offset = -1 if planted.kind == "tell" else planted.offset
+                found = np.full(num_texts, min(max(at + offset, 0), last))
+            case "first":
+                found = np.zeros(num_texts, int)
+            case "punctuation":
+                found = (bits_NTK[:, :end, PUNCTUATION] * length + key_T).argmax(1)
+            case "rare":
+                found = rarity(bits_NTK[:, :end]).argmax(1)
+            case "copy":
+                told_NTK = bits_NTK[:, np.maximum(key_T - 1, 0)]
+                like_NT = (told_NTK * bits_NTK[:, at, None]).sum(-1)
+                found = (like_NT * length + key_T).argmax(1)
+            case other:
+                raise ValueError(f"Expected a kind that looks at one key, got {other}.")
+        return np.where(bits_NTK[:, at, GATE] > 0, found, last) if planted.is_gated else found
+
+    def read(
+        self, planted: Planted, bits_NTK: Int[np.ndarray, "text token bit"], at: int
+    ) -> Float[np.ndarray, " text"]:
+        """What a head reads at one query: the bit of the key that it looks at, or the mean."""
+        if planted.kind == "mean":
+            end = at + 1 if self.is_causal else bits_NTK.shape[1]
+            return bits_NTK[:, :end, planted.bit].mean(1)
+        keys = self.looked_at(planted, bits_NTK, at)
+        return bits_NTK[np.arange(len(bits_NTK)), keys, planted.bit].astype(float)
+
+    # ------------------------------------------------------------ labels and losses
+
+    def likely(self, label: int, read_N: Float[np.ndarray, " text"]) -> Float[np.ndarray, " text"]:
+        """Probability that a bit of the label is 1, by what the first of its writers reads."""
+        first = self.writers(label)[0]
+        evidence = first.evidence
+        match first.purpose:
+            case "needed":
+                return sigmoid(evidence * read_N)
+            case "undo":
+                return np.full(len(read_N), 0.5)
+            case "noise":
+                agrees = (softplus(evidence) - np.log(2)) / evidence
+            case "backup":
+                agrees = 1 - (softplus(-evidence) - softplus(-2 * evidence)) / evidence
+            case other:
+                raise ValueError(f"Expected a purpose that writes, got {other}.")
+        return 0.5 + (agrees - 0.5) * read_N
+
+    def reads(
+        self, planted: Planted, texts: Sequence[Int[np.ndarray, "token bit"]]
+    ) -> list[Float[np.ndarray, " token"]]:
+        """What a head reads at every token of some texts."""
+        found: dict[int, np.ndarray] = {}
+        for length in {len(each) for each in texts}:
+            group = [number for number, each in enumerate(texts) if len(each) == length]
+            bits_NTK = np.stack([texts[number] for number in group])
+            read_TN = [self.read(planted, bits_NTK, at) for at in range(length)]
+            found |= dict(zip(group, np.stack(read_TN, 1), strict=True))
+        return [found[number] for number in range(len(texts))]
+
+    def effects(
+        self, texts: Sequence[Int[np.ndarray, "token bit"]], sets: Sequence[Iterable[Head]]
+    ) -> list[float]:
+        """By how much the mean loss of a token rises in nats without each of some sets of heads.
+
+        The loss is expected over labels. A head that copies reads its own token if nobody tells.
+
+        Args:
+            texts: Bits of the tokens of each text.
+            sets: Heads whose outputs are zero together.
+        """
+        last = -1 if self.is_causal else None  # whose label is not in the text
+        writers = [each for each in self.planted if each.label is not None]
+        told, untold = (
+            {
+                each.head: np.concatenate([one[:last] for one in self.reads(read, texts)])
+                for each in writers
+                for read in [each if is_told or each.kind != "copy" else replace(each, **_OWN)]
+            }
+            for is_told in (True, False)
+        )
+        telling = {each.head for each in self.planted if each.kind == "tell"}
+        dense, *others = (
+            self._loss(told, untold if telling & without else told, without)
+            for without in ({*each} for each in ((), *sets))
+        )
+        return [each - dense for each in others]
+
+    def _loss(
+        self,
+        true: Mapping[Head, Float[np.ndarray, " token"]],
+        reads: Mapping[Head, Float[np.ndarray, " token"]],
+        without: set[Head],
+    ) -> float:
+        """Mean loss of a token by what heads read, where labels are by what they truly read."""
+        total = 0.0
+        for label in self.labels:
+            writers = self.writers(label)
+            likely_T = self.likely(label, true[writers[0].head])
+            odds_T = np.zeros_like(likely_T)
+            for each in writers:
+                odds_T += each.evidence * reads[each.head] * (each.head not in without)
+            losses_T = likely_T * softplus(-odds_T) + (1 - likely_T) * softplus(odds_T)
+            total += float(losses_T.mean())
+        return total
+
+    # ------------------------------------------------------------ texts
+
+    def texts(
+        self, number: int, seed: int, shortest: int = 12, longest: int = 24
+    ) -> list[Int[np.ndarray, "token bit"]]:
+        """Bits of the tokens of some texts; in a causal model, each token is the label before."""
+        rng = np.random.default_rng((1, seed))
+        bits_NTK = drawn(rng, (number, longest))
+        if self.is_causal:
+            for at in range(longest - 1):
+                bits_NTK[:, at + 1, list(self.labels)] = self.drawn_labels(bits_NTK, at, rng)
+        return [bits_TK[:length] for bits_TK, length in self._cut(bits_NTK, rng, shortest)]
+
+    def _cut(self, bits_NTK: np.ndarray, rng: np.random.Generator, shortest: int):
+        lengths = rng.integers(shortest, bits_NTK.shape[1] + 1, len(bits_NTK))
+        return zip(bits_NTK, lengths.tolist(), strict=True)
+
+    def drawn_labels(
+        self, bits_NTK: Int[np.ndarray, "text token bit"], at: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "text label"]:
+        """The bits of one token's label that heads write, drawn for texts of one length."""
+        found = [
+            np.where(rng.random(len(bits_NTK)) < self.likely(label, read_N), 1, -1)
+            for label in self.labels
+            for read_N in [self.read(self.writers(label)[0], bits_NTK, at)]
+        ]
+        return np.stack(found, 1) if found else np.zeros((len(bits_NTK), 0), int)
+
+    def classes(self, bits_TK: Int[np.ndarray, "token bit"], seed: int) -> list[int]:
+        """The class of every word of a text, whose bits are those that heads write."""
+        rng = np.random.default_rng((2, seed))
+        drawn_TL = np.stack(
+            [self.drawn_labels(bits_TK[None], at, rng)[0] for at in range(len(bits_TK))]
+        )
+        return ((drawn_TL > 0) @ (1 << np.arange(drawn_TL.shape[1]))).tolist()
+
+
+def rarity(bits: Int[np.ndarray, "*shape bit"]) -> Float[np.ndarray, "*shape"]:
+    """How rare tokens are in other texts, for which see `counts`."""
+    return bits[..., [*RARITY]] @ np.array([*RARITY.values()])
+
+
+def counts() -> dict[str, int]:
+    """How often each token occurs in other texts, less often by `rarity`."""
+    each_V = np.round(1e6 * np.exp(-rarity(vocabulary()) / 4)).astype(int)
+    return dict(zip(map(word, vocabulary()), each_V.tolist(), strict=True))
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Int[np.ndarray, "*shape bit"]:
+    """Bits of random tokens."""
+    share_K = np.array([SHARE.get(bit, 0.5) for bit in range(BITS)])
+    return np.where(rng.random((*shape, BITS)) < share_K, 1, -1)
+
+
+def word(bits_K: Int[np.ndarray, " bit"]) -> str:
+    r"""How a token is written: letters, or punctuation marks.
+
+    >>> word(np.ones(BITS, int)), word(-np.ones(BITS, int))
+    (',:?_)]}\\&', 'badigulms')
+    """
+    others = [bool(bit > 0) for number, bit in enumerate(bits_K) if number != PUNCTUATION]
+    spelled = _MARKS if bits_K[PUNCTUATION] > 0 else _LETTERS
+    return "".join(pair[is_one] for pair, is_one in zip(spelled, others, strict=True))
+
+
+def vocabulary() -> Int[np.ndarray, "token bit"]:
+    """The bits of every token, in the order of their numbers."""
+    return 2 * (np.arange(1 << BITS)[:, None] >> np.arange(BITS) & 1) - 1
+
+
+def written(bits_TK: Int[np.ndarray, "token bit"]) -> str:
+    """A text as it is written, with a blank between tokens."""
+    return " ".join(map(word, bits_TK))
+
+
+def sigmoid(x: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), of a number or of an array."""
+    return np.logaddexp(0, x)

@@ -26,6 +26,7 @@ from headcount.corpora import (
     Encoded,
     EncodedPair,
     Encoder,
+    ReadAs,
     groups_by_length,
 )
 from headcount.models import CUT, Loaded, as_loaded, check_memory
@@ -96,7 +97,7 @@ class Data:
 
 def certificate_corpus(
     loaded: Loaded | PreTrainedModel,
-    data: Sequence[str | Path] = (),
+    data: Sequence[str | Path] | ReadAs = (),
     limit: int | None = None,
     columns: Columns | None = None,
 ) -> Corpus | None:

@@ -7,7 +7,7 @@ from typing import final
 
 from headcount import analysis
 from headcount.core import Head, Heads, InputError, Plan, Progress, brief_repr, silent
-from headcount.corpora import Corpus, Frequencies, HowRead, named_columns, reading_as
+from headcount.corpora import Corpus, Frequencies, HowRead, ReadAs, named_columns
 from headcount.importance import check_same_model
 from headcount.models import Loaded, revision
 from headcount.pruning import Pruned
@@ -116,8 +116,7 @@ def analysed_corpus(folder: Path, files: Sequence[str | Path]) -> Corpus:
     """
     record = RunRecord.read(folder)
     signed = Signature.parse(record.signature)
-    with reading_as(_how_read(record)):
-        corpus = _corpus(record, files, signed)
+    corpus = _corpus(record, files, signed)
     if corpus is None or (found := corpus.sha256()[:12]) != signed.get("corpus"):
         came = " ".join(map(str, files)) if corpus is None else f"another one, {found}"
         raise InputError(
@@ -178,15 +177,16 @@ def _corpus(record: RunRecord, files: Sequence[str | Path], signed: Signature) -
     as_words = signed.get("treebank") != "as-written"  # earlier versions always did
     sides = [side for side in ("source", "target") if record.arguments.get(side) is not None]
     columns = named_columns(record.arguments.get("columns", ()))
-    limit = record.counts.sentences
+    limit, how = record.counts.sentences, _how_read(record)
     if not sides:
         stream = bool(record.arguments.get("stream"))
-        how = {"pairs": pairs, "columns": columns, "as_words": as_words, "stream": stream}
-        return Corpus(files, limit=limit, **how)
+        more = {"pairs": pairs, "columns": columns, "as_words": as_words, "stream": stream}
+        return Corpus(ReadAs(files, how), limit=limit, **more)
     if [Path(name).suffix for name in files] != [Path(name).suffix for name in record.corpora]:
         return None
     alone = len(files) - len(sides)
-    return Corpus(files[:alone], *files[alone:], limit=limit, pairs=pairs, as_words=as_words)
+    named = ReadAs(files[:alone], how)
+    return Corpus(named, *files[alone:], limit=limit, pairs=pairs, as_words=as_words)
 
 
 @final

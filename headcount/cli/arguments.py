@@ -13,6 +13,7 @@ from headcount.core import CorpusError, InputError, ModelError, name_of
 from headcount.corpora import (
     Corpus,
     HowRead,
+    ReadAs,
     are_chats,
     check_columns,
     check_limit,
@@ -30,6 +31,15 @@ CorpusFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(met
 """Files of a corpus, which are given without an option's name."""
 TextFiles = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT ...")]
 """Files of texts, likewise."""
+
+
+def group(title: str) -> tuple[Any, ...]:
+    """Annotations of a dataclass whose fields are options without a prefix, in a box of help."""
+    return tyro.conf.arg(name=title), tyro.conf.OmitArgPrefixes
+
+
+Reading = Annotated[HowRead, *group("more")]
+"""How files are read, in a box of help for what is rarely used."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +80,10 @@ class ModelArguments(LoadOptions, DeviceArguments):
 
 
 @dataclass(frozen=True)
-class ColumnArguments(HowRead):
+class ColumnArguments:
     """The columns of a table of texts, and how files are read."""
 
+    reading: Reading = field(default_factory=HowRead, kw_only=True)
     columns: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns of a table as text=NAME, words=NAME, target=NAME or second=NAME, or with a NUMBER
     (from 0) where the file has no header; with them a .tsv is a table."""
@@ -86,7 +97,7 @@ class ColumnArguments(HowRead):
         """
         # As paths, for a name that is mistyped would be taken for a text.
         named = [each if is_data_set(each) else Path(each) for each in files]
-        return Corpus(named, *sides, columns=self.text_columns, **how)
+        return Corpus(ReadAs(named, self.reading), *sides, columns=self.text_columns, **how)
 
     @property
     def text_columns(self) -> dict[str, str | int] | None:
@@ -135,8 +146,10 @@ class ParallelArguments(CorpusArguments):
 
 
 @dataclass(frozen=True)
-class TaskArguments(HowRead, TaskOptions, ModelArguments):
+class TaskArguments(TaskOptions, ModelArguments):
     """A model and the task to score it on."""
+
+    reading: Reading = field(default_factory=HowRead, kw_only=True)
 
     def shared(self, **changed: Any) -> dict[str, Any]:
         """These arguments, some changed, for another command on the same model and task."""
@@ -196,15 +209,19 @@ class TaskArguments(HowRead, TaskOptions, ModelArguments):
         if self._reads_images and any(Path(file).is_dir() for file in files):
             return
         columns, roles = named_columns(self.columns), COLUMNS[self.task]
-        named = named_files(files)
-        check_columns(named, columns, roles, pairs)
+        data = self.given(files)
+        check_columns(data, columns, roles, pairs)
         if self.roles:
-            check_roles(self.roles, are_chats(named, columns, roles))
+            check_roles(self.roles, are_chats(data, columns, roles))
+
+    def given(self, files: Sequence[str]) -> ReadAs:
+        """Files, and how they are read."""
+        return ReadAs(files, self.reading)
 
     def built(self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0) -> "tasks.Task":
         """Build the task on some files, with masks drawn by a seed."""
         columns = named_columns(self.columns)
-        return tasks.build(self.task, loaded, files, columns, **self.options(seed))
+        return tasks.build(self.task, loaded, self.given(files), columns, **self.options(seed))
 
     def task_on(
         self, loaded: "models.Loaded", files: tuple[str, ...], seed: int = 0
@@ -316,7 +333,7 @@ def recorded(command: Any) -> dict[str, Any]:
     return found
 
 
-_BESIDE = ("how", "budget", "compensation", "survival")
+_BESIDE = ("how", "budget", "compensation", "survival", "reading")
 """Fields of commands that are groups of options."""
 
 

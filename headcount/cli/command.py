@@ -40,7 +40,6 @@ from headcount.core import (
     taking_over,
     visible,
 )
-from headcount.corpora import HowRead, reading_as
 
 MAY_BE_EMPTY = ("--prefix",)
 """Options whose text may be empty."""
@@ -359,8 +358,7 @@ def _finish(command: Command) -> tuple[int, bool]:
     """Run a command to its end; returns its status, and whether this is the main process."""
     _silence_transformers()
     meet()
-    with reading_as(command if isinstance(command, HowRead) else HowRead()):
-        status, is_main = command.run(), is_main_process()
+    status, is_main = command.run(), is_main_process()
     if not is_alone():
         processes().destroy_process_group()
     return status, is_main

@@ -120,9 +120,9 @@ class LearningArguments(TaskArguments):
         found = tasks.TaskSplits.build(
             self.task,
             loaded,
-            train=self.data,
-            dev=self.dev,
-            test=self.test or None,
+            train=self.given(self.data),
+            dev=self.given(self.dev),
+            test=self.given(self.test) if self.test else None,
             columns=named_columns(self.columns),
             names=("--data", "--dev", "--test"),
             **self.options(self.seed),

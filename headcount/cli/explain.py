@@ -14,7 +14,7 @@ from headcount.cli.console import Report, print_lines
 from headcount.cli.frame import BesideCommand, Flat
 from headcount.cli.next_steps import after_explain
 from headcount.core import DATA, Document, Head, InputError
-from headcount.corpora import Corpus, named_columns
+from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.explanation import ExplainOptions, Prompt
 from headcount.skills import SkillOptions
 
@@ -58,7 +58,8 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
                 raise InputError(
                     f"Expected a prompt or --prompts, got both ({given[0]!r}). Leave one out."
                 )
-            return explanation.read_prompts(self.prompts, self.prompt_columns)
+            data = ReadAs(self.prompts, self.reading)
+            return explanation.read_prompts(data, self.prompt_columns)
         if self.prompt is None or self.target is None:
             lacking = "prompt" if self.prompt is None else "--target"
             raise InputError(

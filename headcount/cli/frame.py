@@ -58,11 +58,6 @@ Flat = Annotated[Fields, tyro.conf.arg(name="")]
 """A dataclass whose fields are options of the command, without a prefix."""
 
 
-def group(title: str) -> tuple[Any, ...]:
-    """Annotations of a dataclass whose fields are options without a prefix, in a box of help."""
-    return tyro.conf.arg(name=title), tyro.conf.OmitArgPrefixes
-
-
 Read = TypeVar("Read")
 """What a command loads: a model, several, or a model and its task."""
 Found = TypeVar("Found")

@@ -1,7 +1,7 @@
 """What to do next, by the numbers just measured: a sentence and commands to paste."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ PLACEHOLDER_TEST = "TEST_FILE"
 """What stands in a command for test data, which the user has not named."""
 
 
-def given(arguments: DeviceArguments, kind: type[DeviceArguments]) -> dict[str, Any]:
+def given(arguments: Any, kind: type[Any]) -> dict[str, Any]:
     """The arguments that another command shares and whose values are not its defaults."""
-    found = {}
+    found = dict[str, Any]()
     for each in fields(kind):
         value = getattr(arguments, each.name, each.default)
-        if each.name != "model" and value != each.default:
+        if is_dataclass(value):
+            found |= given(value, type(value))
+        elif each.name != "model" and value != each.default:
             found[each.name] = value
     return found
 

@@ -202,7 +202,7 @@ class Kovaleva2019(OutArguments, TaskArguments, PaperCommand["papers.TunedCase"]
             before,
             after,
             self.task_on(after, self.data),
-            self.data,
+            self.given(self.data),
             columns=named_columns(self.columns),
             limit=self.limit,
             treebank=self.treebank,

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from headcount import artifact, pruning, reports, results, speed
-from headcount.cli.arguments import ResumableArguments, check_data, recorded
+from headcount.cli.arguments import ResumableArguments, check_data, group, recorded
 from headcount.cli.console import Report, plain_console, print_lines, print_warnings
 from headcount.cli.data_arguments import (
     Inputs,
@@ -19,7 +19,7 @@ from headcount.cli.data_arguments import (
     values_of,
     with_options,
 )
-from headcount.cli.frame import Measuring, ResultCommand, group
+from headcount.cli.frame import Measuring, ResultCommand
 from headcount.cli.next_steps import after_curve, after_prune, group_size
 from headcount.core import (
     Heads,

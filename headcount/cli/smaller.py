@@ -26,7 +26,7 @@ from headcount.cli.console import Report, is_quiet, plain_console, print_documen
 from headcount.cli.explain import SAMPLE
 from headcount.cli.frame import Flat, Measuring, ResultCommand
 from headcount.core import InputError, Plan, amount, check_is_folder, check_not_read, name_of
-from headcount.corpora import Corpus, named_columns
+from headcount.corpora import Corpus, ReadAs, named_columns
 from headcount.models import TrustOptions
 from headcount.speed import Options
 
@@ -117,8 +117,9 @@ class Compact(ColumnArguments, ModelArguments, Measuring["models.Loaded", "resul
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Certificate":
         """Compact the model, compare it with the gated one, and save it."""
+        data = ReadAs(self.data, self.reading) if self.data else ()
         columns = named_columns(self.columns)
-        corpus = artifact.certificate_corpus(read, self.data, self.limit, columns)
+        corpus = artifact.certificate_corpus(read, data, self.limit, columns)
         return artifact.save_compact(read, self.given, self.out, corpus, self.overwrite, progress)
 
     def show(self, read: "models.Loaded", found: "results.Certificate") -> None:
@@ -178,8 +179,9 @@ class Export(ColumnArguments, TrustOptions, Measuring["models.Loaded", "results.
 
     def measure(self, read: "models.Loaded", progress: Report) -> "results.Certificate":
         """Export the model, compare it, and save it."""
+        data = ReadAs(self.data, self.reading) if self.data else ()
         columns = named_columns(self.columns)
-        corpus = artifact.certificate_corpus(read, self.data, self.limit, columns)
+        corpus = artifact.certificate_corpus(read, data, self.limit, columns)
         return artifact.export(read, self.model, corpus, self.cache)
 
     def show(self, read: "models.Loaded", found: "results.Certificate") -> None:

@@ -248,11 +248,11 @@ class Follow(ResumableArguments, TaskArguments, ResultCommand[None, "papers.Foll
                 "Expected --corpus TREEBANK.conllu for --as-words, got none. Leave it out."
             )
         if self.corpus:
-            corpus = Corpus(self.corpus, limit=self.limit, as_words=self.as_words)
+            corpus = Corpus(self.given(self.corpus), limit=self.limit, as_words=self.as_words)
             check_reading(corpus)
             return corpus
         columns = named_columns(self.columns)
-        return papers.texts_of(self.task, self.data, columns, self.limit)
+        return papers.texts_of(self.task, self.given(self.data), columns, self.limit)
 
     def check(self) -> None:
         """Check everything that needs no model, the corpus included."""

@@ -66,10 +66,10 @@ from .languages import check_languages_set as check_languages_set
 from .languages import has_languages as has_languages
 from .languages import language_in_generation as language_in_generation
 from .languages import set_languages as set_languages
+from .lines import USUAL as USUAL
 from .lines import HowRead as HowRead
 from .lines import json_of as json_of
 from .lines import numbered_lines as numbered_lines
-from .lines import reading_as as reading_as
 from .links import Link as Link
 from .links import Links as Links
 from .links import read_links as read_links
@@ -103,6 +103,7 @@ from .table import Column as Column
 from .table import Columns as Columns
 from .table import ColumnSpec as ColumnSpec
 from .table import Data as Data
+from .table import ReadAs as ReadAs
 from .table import Table as Table
 from .table import check_limit as check_limit
 from .table import is_numbered as is_numbered

@@ -10,15 +10,15 @@ from typing import final
 
 from headcount.core import CorpusError
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import FORMATS, check_ending, quoted_columns
+from headcount.corpora.formats import FORMATS, File, check_ending, quoted_columns
 from headcount.corpora.held import Held, Source, sources_of
 from headcount.corpora.images import image_files, is_image, read_image
-from headcount.corpora.lines import ending, numbered_lines, reading_as, reading_here
+from headcount.corpora.lines import ending, numbered_lines
 from headcount.corpora.media import media_of, without_media
 from headcount.corpora.paragraphs import is_joined
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
-from headcount.corpora.table import Columns, Data, check_limit, keys_of
+from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of
 from headcount.vocabulary import IMAGES, TEXTS, Inputs
 
 SUFFIXES = (".txt", *FORMATS, ".conllu")
@@ -86,11 +86,11 @@ class Corpus:
         check_fields(columns)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
-        self._reading = reading_here()
+        self._how = ReadAs.of(paths).how
         self._is_part = False
         self._named = sources_of(paths, stream=stream)
         self._sources = [each for named in self._named for each in _each_of(named, columns)]
-        self._paths = [each for each in self._sources if isinstance(each, Path)]
+        self._paths = [each.path for each in self._sources if isinstance(each, File)]
         self._held = [each for each in self._sources if isinstance(each, Held)]
         self._pair = _pair_of_files(source, target)
         self._check_one_kind()
@@ -148,7 +148,7 @@ class Corpus:
     def names(self) -> tuple[str, ...]:
         """The names of the files and of data sets of the hub, source before target."""
         if self.inputs is IMAGES:
-            return tuple(path.resolve().name for path in self._named if isinstance(path, Path))
+            return tuple(each.name for each in self._named if isinstance(each, File))
         return tuple(each.name for each in (*self._sources, *self._sides) if each.name)
 
     @property
@@ -176,7 +176,7 @@ class Corpus:
 
     def _check_one_kind(self) -> None:
         """Check that images are alone, and that columns are named of nothing without columns."""
-        others = [each for each in self._sources if isinstance(each, Held) or not is_image(each)]
+        others = [*self._held, *(path for path in self._paths if not is_image(path))]
         given = self._pair is not None or self.pairs or others
         if any(map(is_image, self._paths)) and given:
             got = str(others[0]) if others else "a source, a target or --pairs"
@@ -207,7 +207,8 @@ class Corpus:
         yield from map(self._read, self._sources)
         if self._pair is not None:
             source, target = self._pair
-            yield _read_file(source) if target is None else read_pair(source, target)
+            alone = File(source, self._how)
+            yield _read_file(alone) if target is None else read_pair(source, target)
 
     def _read(self, source: Source) -> Iterator[Sentence]:
         if isinstance(source, Held):
@@ -217,8 +218,8 @@ class Corpus:
     def __iter__(self) -> Iterator[Sentence]:
         """Read the sentences from the beginning; an empty corpus is an error."""
         found = False
-        kept = without_media(chain.from_iterable(self._readers()), media_of)
-        sentences = islice(self._reading.through(kept), self.limit)
+        read = chain.from_iterable(self._readers())
+        sentences = islice(without_media(read, media_of, self._how, self.where), self.limit)
         for sentence in self._with_their_targets(sentences):
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
@@ -239,10 +240,10 @@ class Corpus:
             return hash_of_stream(sum(map(number_of, self)))
         digest = hashlib.sha256()
         are_sides = len(self._sides) == 2
-        with reading_as(self._reading):
-            for path in self._files():
-                _add_file(digest, path, is_text=not (are_sides and path in self._sides))
-        if self._reading.how.without_media:
+        for path in self._files():
+            is_text = not (are_sides and path in self._sides)
+            _add_file(digest, File(path, self._how), is_text)
+        if self._how.without_media:
             digest.update(b"without media")
         if self._paths and self.columns:
             digest.update(repr(sorted(keys_of(self.columns).items())).encode())
@@ -272,20 +273,20 @@ class Corpus:
         return ", ".join(filter(None, map(str, (*self._sources, *self._sides)))) or "the data"
 
 
-def _add_file(digest: "hashlib._Hash", path: Path, is_text: bool) -> None:
+def _add_file(digest: "hashlib._Hash", file: File, is_text: bool) -> None:
     """Add the bytes of a file to a hash, and what is read otherwise than as it is.
 
     Args:
         digest: the hash.
-        path: the file.
+        file: the file.
         is_text: whether its lines are texts; otherwise they are one side of parallel text.
     """
-    with path.open("rb") as file:
-        while block := file.read(HASH_BLOCK):
+    with file.path.open("rb") as opened:
+        while block := opened.read(HASH_BLOCK):
             digest.update(block)
-    if ending(path) == ".tsv" and quoted_columns(path):
+    if file.ending == ".tsv" and quoted_columns(file):
         digest.update(b"unquoted")
-    if is_text and ending(path) == ".txt" and is_joined(path):
+    if is_text and file.ending == ".txt" and is_joined(file.path, file.how):
         digest.update(b"paragraphs")
 
 
@@ -313,15 +314,15 @@ def chunks(corpus: Iterable[Sentence], size: int) -> Iterator[list[Sentence]]:
         yield chunk
 
 
-def _read_file(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
+def _read_file(file: File, columns: Columns | None = None) -> Iterator[Sentence]:
     """The sentences of a file, or an image."""
-    if is_image(path):
-        return read_image(path)
-    if is_treebank(path):
-        return read_conllu(path)
-    if ending(path) == ".tsv" and not columns:
-        return read_tsv(path)
-    return read_rows(path, columns)
+    if is_image(file.path):
+        return read_image(file.path)
+    if is_treebank(file.path):
+        return read_conllu(file.path)
+    if file.ending == ".tsv" and not columns:
+        return read_tsv(file)
+    return read_rows(file, columns)
 
 
 def _as_pair(sentence: Sentence) -> Sentence:
@@ -349,10 +350,13 @@ def _pair_of_files(
 def _each_of(source: Source, columns: Columns | None) -> Sequence[Source]:
     """A file, the images in a folder, or what is held; the items of a list are read at once."""
     if isinstance(source, Held):
-        return [Held(tuple(read_held(source, columns)), source.name) if source.is_list else source]
-    if source.is_dir():
-        return image_files(source)
-    return [_file(source, None if is_image(source) else SUFFIXES)]
+        read = tuple(read_held(source, columns)) if source.is_list else source.data
+        return [replace(source, data=read)]
+    assert isinstance(source, File)
+    if source.path.is_dir():
+        return [replace(source, path=path) for path in image_files(source.path)]
+    _file(source.path, None if is_image(source.path) else SUFFIXES)
+    return [source]
 
 
 def _file(path: str | Path, suffixes: Sequence[str] | None) -> Path:

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, amount, reason
-from headcount.corpora.lines import COMPRESSED, ending, how_read, json_of, note, numbered_lines
+from headcount.corpora.lines import (
+    COMPRESSED,
+    USUAL,
+    HowRead,
+    ending,
+    json_of,
+    note,
+    numbered_lines,
+)
 from headcount.corpora.messages import told
 from headcount.corpora.paragraphs import texts_of
 from headcount.corpora.pictures import picture_of, tar_rows, with_its_folder
@@ -50,13 +58,89 @@ Row = tuple[str, Mapping[Any, object]]
 
 @final
 @dataclass(frozen=True)
+class File:
+    """A file of rows."""
+
+    path: Path
+    how: HowRead = USUAL
+    """How it is read where there is a choice."""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """Its name, without the folder."""
+        return self.path.resolve().name
+
+    @property
+    def ending(self) -> str:
+        """Its ending that says what it holds."""
+        return ending(self.path)
+
+    @property
+    def format(self) -> "Format":
+        """How its rows are read, by its ending."""
+        return FORMATS.get(self.ending, LINES)
+
+    def rows(
+        self,
+        columns: Columns | None = None,
+        wanted: Wanted | None = None,
+        expected: str = "a JSON object",
+    ) -> Iterator[Row]:
+        """Yield the origin and the cells of every row.
+
+        Args:
+            columns: the columns that will be read, with their names or numbers.
+            wanted: chooses among columns that need not be read; all are read if None.
+            expected: what a line of a `.jsonl` must be, for errors.
+
+        Raises:
+            CorpusError: if it can't be read, or for a bad line.
+            InputError: if columns are numbered that have names only, or some are named and some are
+                numbered.
+        """
+        form, path = self.format, self.path
+        numbers = [int(each) for each in (columns or {}).values()] if is_numbered(columns) else []
+        if numbers and not form.has_numbers:
+            raise InputError(
+                f"{path}: expected names for fields of a {self.ending}, got column {numbers[0]}"
+            )
+        check_ending(path)
+        if form is LINES and self.ending != ".txt" and not numbers:
+            raise CorpusError(
+                f"{path}: expected a {', '.join(FORMATS)} or .txt file, got the ending "
+                f"{path.suffix!r}. Rename the file, or, if one blank separates its columns, number "
+                "them from 0: label=0 text=1, or text=0 if each line is a text."
+            )
+        if wanted is not None and form.some_rows is not None:
+            found = form.some_rows(self, wanted)
+        else:
+            found = form.rows(self, max(numbers) + 1 if numbers else None)
+        for origin, row in found:
+            if not isinstance(row, Mapping):
+                raise CorpusError(
+                    f"{origin}: expected {expected}, got a {type(row).__name__}. Write "
+                    '{"text": ...}.'
+                )
+            yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
+
+    def class_names(self, column: str | int) -> Sequence[str]:
+        """Class names of a column that numbers its classes: a file has none."""
+        del column
+        return ()
+
+
+@final
+@dataclass(frozen=True)
 class Format:
     """How files of one kind are read."""
 
-    rows: Callable[[Path, int | None], Iterator[tuple[str, Any]]]
+    rows: Callable[[File, int | None], Iterator[tuple[str, Any]]]
     """Yields the origin and the cells of every row. Told how many columns there must be if columns
     are numbered, else None."""
-    some_rows: Callable[[Path, Wanted], Iterator[tuple[str, Any]]] | None = None
+    some_rows: Callable[[File, Wanted], Iterator[tuple[str, Any]]] | None = None
     """The same of some columns only; None if a file is read as a whole."""
     has_numbers: bool = True
     """Whether columns may be numbered."""
@@ -66,50 +150,6 @@ class Format:
     """Whether every object has all fields that another one has, empty ones included."""
     may_be_blank: bool = True
     """Whether a corpus skips a row whose text is blank, which is an error otherwise."""
-
-
-def rows_of(
-    path: Path,
-    columns: Columns | None,
-    expected: str = "a JSON object",
-    wanted: Wanted | None = None,
-) -> Iterator[Row]:
-    """Yield the rows of a file.
-
-    Args:
-        path: the file.
-        columns: the columns that will be read, with their names or numbers.
-        expected: what a line of a `.jsonl` must be, for errors.
-        wanted: chooses among the columns of a file that need not be read as a whole; all if None.
-
-    Raises:
-        CorpusError: if the file can't be read, or for a bad line.
-        InputError: if columns are numbered that have names only, or some are named and some are
-            numbered.
-    """
-    form = format_of(path)
-    numbers = [int(number) for number in (columns or {}).values()] if is_numbered(columns) else []
-    if numbers and not form.has_numbers:
-        raise InputError(
-            f"{path}: expected names for fields of a {ending(path)}, got column {numbers[0]}"
-        )
-    check_ending(path)
-    if form is LINES and ending(path) != ".txt" and not numbers:
-        raise CorpusError(
-            f"{path}: expected a {', '.join(FORMATS)} or .txt file, got the ending "
-            f"{path.suffix!r}. Rename the file, or, if one blank separates its columns, number "
-            "them from 0: label=0 text=1, or text=0 if each line is a text."
-        )
-    if wanted is not None and form.some_rows is not None:
-        found = form.some_rows(path, wanted)
-    else:
-        found = form.rows(path, max(numbers) + 1 if numbers else None)
-    for origin, row in found:
-        if not isinstance(row, Mapping):
-            raise CorpusError(
-                f'{origin}: expected {expected}, got a {type(row).__name__}. Write {{"text": ...}}.'
-            )
-        yield origin, cells_of(with_its_folder(row, path), origin, columns, form.fills)
 
 
 def check_ending(path: Path) -> None:
@@ -125,11 +165,6 @@ def check_ending(path: Path) -> None:
             f"{path}: expected a {', '.join(FORMATS)}, .txt or .conllu file, got the ending "
             f"{kind}. {advice}"
         )
-
-
-def format_of(path: Path) -> Format:
-    """How a file is read, by its ending."""
-    return FORMATS.get(ending(path), LINES)
 
 
 def is_blank(row: Mapping[Any, object], name: str | int) -> bool:
@@ -174,9 +209,9 @@ def _without_arrays(cell: Any) -> Any:
     return [*map(_without_arrays, cell)] if isinstance(cell, list) else cell
 
 
-def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
+def split_at_tabs(file: File) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line, without quotes that a whole column has."""
-    quoted = quoted_columns(path)
+    quoted, path = quoted_columns(file), file.path
     if quoted:
         which = f"column{'s' * (len(quoted) > 1)} {', '.join(map(str, quoted))}"
         note(
@@ -191,14 +226,14 @@ def split_at_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield number, cells
 
 
-def quoted_columns(path: Path) -> list[int]:
+def quoted_columns(file: File) -> list[int]:
     """The columns of a `.tsv` whose first cells are all in quotes.
 
     Spreadsheets and pandas write them so; TSV has no quotes.
     """
-    if how_read().as_is:
+    if file.how.as_is:
         return []
-    lines = (line for _, line in numbered_lines(path) if line.strip())
+    lines = (line for _, line in numbered_lines(file.path) if line.strip())
     rows = [line.split("\t") for line in islice(lines, SAMPLE)]
     width = min(map(len, rows), default=0)
     return [each for each in range(width) if all(_is_quoted(row[each]) for row in rows)]
@@ -231,7 +266,8 @@ def delimiter_of(path: Path) -> str:
     return ","
 
 
-def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _split_as_csv(file: File) -> Iterator[tuple[int, list[str]]]:
+    path = file.path
     lines = (f"{line}\n" for _, line in numbered_lines(path))
     reader = csv.reader(lines, delimiter=delimiter_of(path), strict=True)
     is_stated = any(_STATED.fullmatch(line) for _, line in islice(numbered_lines(path), 1))
@@ -252,7 +288,7 @@ def _split_as_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _of_width(
-    split: Callable[[Path], Iterator[tuple[int, list[str]]]], path: Path, least: int | None
+    split: Callable[[File], Iterator[tuple[int, list[str]]]], file: File, least: int | None
 ) -> Iterator[Row]:
     """Rows with as many cells as the first one, which is the header if columns are named.
 
@@ -260,8 +296,8 @@ def _of_width(
     which spreadsheets write, are dropped, and so are columns without a name.
     """
     header: list[str] | None = None
-    width = first = 0
-    for number, cells in split(path):
+    width, first, path = 0, 0, file.path
+    for number, cells in split(file):
         if len(cells) < 2 and not "".join(cells).strip():
             continue
         if not width:
@@ -294,10 +330,11 @@ def _check_distinct(names: list[str], origin: str, advice: str) -> None:
         )
 
 
-def _lines(path: Path, width: int | None) -> Iterator[Row]:
+def _lines(file: File, width: int | None) -> Iterator[Row]:
     """Texts, each a line or a paragraph, or the cells of every line."""
+    path = file.path
     if width is None:
-        for number, text in texts_of(path):
+        for number, text in texts_of(path, file.how):
             yield f"{path}:{number}", {"text": text}
         return
     separator = None
@@ -314,22 +351,22 @@ def _lines(path: Path, width: int | None) -> Iterator[Row]:
         yield f"{path}:{number}", dict(enumerate(cells))
 
 
-def _objects(path: Path, _: int | None) -> Iterator[tuple[str, Any]]:
-    for number, line in numbered_lines(path):
+def _objects(file: File, _: int | None) -> Iterator[tuple[str, Any]]:
+    for number, line in numbered_lines(file.path):
         if line.strip():
-            yield f"{path}:{number}", json_of(line, f"{path}:{number}")
+            yield f"{file}:{number}", json_of(line, f"{file}:{number}")
 
 
-def _parquet(path: Path, wanted: Wanted = lambda names: names) -> Iterator[Row]:
+def _parquet(file: File, wanted: Wanted = lambda names: names) -> Iterator[Row]:
     from pyarrow import ArrowException, parquet
 
-    number = 0
+    number, path = 0, file.path
     try:
-        with parquet.ParquetFile(path) as file:
-            _check_distinct(file.schema_arrow.names, str(path), "Rename a column.")
-            chosen = [str(each) for each in wanted([*_leaves(file.schema_arrow)])]
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(PARQUET_ROWS, [group], chosen or None):
+        with parquet.ParquetFile(path) as opened:
+            _check_distinct(opened.schema_arrow.names, str(path), "Rename a column.")
+            chosen = [str(each) for each in wanted([*_leaves(opened.schema_arrow)])]
+            for group in range(opened.num_row_groups):
+                for batch in opened.iter_batches(PARQUET_ROWS, [group], chosen or None):
                     for row in batch.to_pylist():
                         number += 1
                         yield f"{path} row {number}", row
@@ -374,7 +411,7 @@ FORMATS: Mapping[str, Format] = {
     ".tsv": Format(partial(_of_width, split_at_tabs), has_types=False),
     ".csv": Format(partial(_of_width, _split_as_csv), has_types=False),
     ".jsonl": Format(_objects, has_numbers=False, may_be_blank=False),
-    ".parquet": Format(lambda path, _: _parquet(path), _parquet, has_numbers=False, fills=True),
-    ".tar": Format(lambda path, _: tar_rows(path), has_numbers=False),
+    ".parquet": Format(lambda file, _: _parquet(file), _parquet, has_numbers=False, fills=True),
+    ".tar": Format(lambda file, _: tar_rows(file.path), has_numbers=False),
 }
 """Tables, by their endings."""

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from headcount.core import CorpusError, InputError, reason
 from headcount.corpora.folders import is_data_folder, load_folder, package_datasets
-from headcount.corpora.formats import FORMATS, Row, cells_of
-from headcount.corpora.lines import COMPRESSED
+from headcount.corpora.formats import FORMATS, File, Row, Wanted, cells_of
+from headcount.corpora.lines import COMPRESSED, USUAL, HowRead
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, Data
+from headcount.corpora.table import Columns, Data, ReadAs
 from headcount.vocabulary import INPUTS
 
 HUB = "hf://"
@@ -49,6 +49,7 @@ class Held:
     """Name of the data, for errors; empty for what a user passes."""
     part: str = ""
     """Which part of a stream this is, for errors."""
+    how: HowRead = USUAL
 
     @property
     def is_list(self) -> bool:
@@ -100,8 +101,14 @@ class Held:
                 item = cells_of(item, origin, columns, hasattr(self.data, "features"))
             yield origin, item
 
-    def rows(self, columns: Columns | None = None) -> Iterator[Row]:
-        """The origin and the cells of each row; a text is the field `text`."""
+    def rows(
+        self,
+        columns: Columns | None = None,
+        wanted: Wanted | None = None,
+        expected: str = "a dict",
+    ) -> Iterator[Row]:
+        """The origin and the cells of each row, as of a `File`; a text is the field `text`."""
+        del wanted, expected
         for origin, item in self.items(columns):
             if isinstance(item, Sentence):
                 raise CorpusError(
@@ -110,7 +117,7 @@ class Held:
                 )
             yield origin, {"text": item} if isinstance(item, str) else item
 
-    def class_names(self, column: str | int) -> list[str]:
+    def class_names(self, column: str | int) -> Sequence[str]:
         """Class names of a column that numbers its classes, alone or in lists; else none."""
         features = getattr(self.data, "features", None) or {}
         feature = features.get(column)
@@ -118,11 +125,11 @@ class Held:
         return list(getattr(feature, "names", None) or ())
 
 
-Source = Path | Held
+Source = File | Held
 """What rows are read from, again and again: a file, a data set of the hub, or data in memory."""
 
 
-def is_held(data: object) -> bool:
+def is_held(data: Any) -> bool:
     """Whether data are held in memory, and are not names of files.
 
     A list of strings names files if each of them exists, is `hf://...` or ends as a file of data
@@ -132,6 +139,7 @@ def is_held(data: object) -> bool:
         CorpusError: for a list that has both, or names of missing files with other endings; for an
             object with several splits; and for what can't be read twice or at all.
     """
+    data = ReadAs.of(data).data
     if isinstance(data, str | Path):
         return False
     _check_readable(data)
@@ -169,7 +177,8 @@ def named_files(data: Data) -> list[str | Path]:
     Raises:
         CorpusError: for a pattern that no file has.
     """
-    named = [data] if isinstance(data, str | Path) else list(data)
+    given = ReadAs.of(data).data
+    named = [given] if isinstance(given, str | Path) else list(given)
     return [each for name in named for each in _matching(name)]
 
 
@@ -196,7 +205,8 @@ def sources_of(data: Data, *, stream: bool = False) -> list[Source]:
         CorpusError: as `is_held` does, or if a data set can't be loaded.
         InputError: for a stream of something that is not on the hub.
     """
-    named = None if is_held(data) else named_files(data)
+    given = ReadAs.of(data)
+    named = None if is_held(given) else named_files(given)
     others = ["data in memory"] if named is None else [*filterfalse(is_on_hub, named)]
     if stream and (others or not named):
         raise InputError(
@@ -205,16 +215,19 @@ def sources_of(data: Data, *, stream: bool = False) -> list[Source]:
             "by piece."
         )
     if named is None:
-        return [Held(data)]
+        return [Held(given.data, how=given.how)]
     found = list[Source]()
     for each in named:
         if is_on_hub(each):
-            found.append(hub_data(str(each), stream))
+            found.append(replace(hub_data(str(each), stream), how=given.how))
         elif is_data_folder(each):
             rows = load_folder(each)
-            found += rows if isinstance(rows, list) else [Held(rows, Path(each).name)]
+            if isinstance(rows, list):
+                found += [File(path, given.how) for path in rows]
+            else:
+                found.append(Held(rows, Path(each).name, how=given.how))
         else:
-            found.append(Path(each))
+            found.append(File(Path(each), given.how))
     return found
 
 

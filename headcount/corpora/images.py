@@ -16,7 +16,7 @@ from headcount.corpora.held import is_held, named_files
 from headcount.corpora.pictures import METADATA, image_digest, is_metadata, refuse_picture
 from headcount.corpora.reading import read_data
 from headcount.corpora.sentence import Sentence
-from headcount.corpora.table import Columns, ColumnSpec, Data, Table
+from headcount.corpora.table import Columns, ColumnSpec, Data, ReadAs, Table
 from headcount.vocabulary import IMAGES
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def read_labelled_images(data: Data, columns: Columns | None, roles: ColumnSpec)
     if not any(Path(place).is_dir() for place in places):
         return read_data(data, columns, roles)
     if tables := [each for place in places for each in sorted(Path(place).glob(f"{METADATA}.*"))]:
-        return read_data(tables, columns, roles)
+        return read_data(ReadAs(tables, ReadAs.of(data).how), columns, roles)
     if columns:
         raise CorpusError(
             f"Expected columns of a table, got {', '.join(columns)} for a folder of images. Leave "

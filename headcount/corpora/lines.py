@@ -12,15 +12,12 @@ import lzma
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast, final
+from typing import Any
 
 from headcount.core import CorpusError, check_is_no_pipe, reason
-
-T = TypeVar("T")
 
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 LONGEST = 2**28
@@ -31,67 +28,24 @@ LONGEST = 2**28
 class HowRead:
     """How files are read, where there is a choice."""
 
-    as_is: bool = field(default=False, kw_only=True)
+    as_is: bool = False
     """Keep the quotes around the cells of a .tsv; by default they are left out where all cells of a
     column have them."""
-    lines: bool = field(default=False, kw_only=True)
+    lines: bool = False
     """Read each line of a .txt as a text of its own; by default, lines of running text that were
     wrapped are joined to paragraphs."""
-    without_media: bool = field(default=False, kw_only=True)
+    without_media: bool = False
     """Leave out rows that stand for pictures, sound or video, which are refused otherwise."""
 
 
-@final
-@dataclass(frozen=True)
-class Reading:
-    """How files are read, and the sentences about them that the user was shown."""
-
-    how: HowRead = HowRead()
-    told: set[str] = field(default_factory=set[str])
-
-    def through(self, rows: Iterator[T]) -> Iterator[T]:
-        """Rows of a file, each read in this way, whatever way holds where it is asked for."""
-        context = copy_context()
-        context.run(_READING.set, self)
-        end = object()
-        while (row := context.run(next, rows, end)) is not end:
-            yield cast("T", row)
+USUAL = HowRead()
+"""How files are read unless the user asks for something else."""
 
 
-_READING: ContextVar[Reading | None] = ContextVar("_READING", default=None)
-
-
-def reading_here() -> Reading:
-    """The way that holds here."""
-    return _READING.get() or Reading()
-
-
-def how_read() -> HowRead:
-    """How files are read here."""
-    return reading_here().how
-
-
-@contextmanager
-def reading_as(how: HowRead | Reading) -> Iterator[None]:
-    """Read files inside the block in this way, and tell the user each thing about them once.
-
-    >>> with reading_as(HowRead(as_is=True)):
-    ...     how_read().as_is
-    True
-    """
-    token = _READING.set(Reading(how) if isinstance(how, HowRead) else how)
-    try:
-        yield
-    finally:
-        _READING.reset(token)
-
-
+@cache
 def note(sentence: str) -> None:
     """Tell the user how a file is read: once, although every pass reads it again."""
-    told = reading_here().told
-    if sentence not in told:
-        told.add(sentence)
-        warnings.warn(sentence, stacklevel=2)
+    warnings.warn(sentence, stacklevel=2)
 
 
 def _zstd(path: Path, _: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from headcount.core import CorpusError
-from headcount.corpora.lines import how_read, note
+from headcount.corpora.lines import HowRead, note
 from headcount.corpora.messages import Chat, chat_of
 from headcount.corpora.sentence import Sentence
 
@@ -57,8 +57,8 @@ def media_of(sentence: Sentence) -> str | None:
 
 
 LEFT_OUT = (
-    "Leave such rows out with --without-media (in Python, name the data inside "
-    "headcount.corpora.reading_as(HowRead(without_media=True)))."
+    "Leave such rows out with --without-media (in Python, give the data as "
+    "headcount.corpora.ReadAs(DATA, HowRead(without_media=True)))."
 )
 """What to do about rows with media."""
 
@@ -76,21 +76,25 @@ def check_media(found: str | None, origin: str, advice: str = LEFT_OUT) -> None:
         )
 
 
-def without_media(rows: Iterable[Row], stands: Callable[[Row], str | None]) -> Iterator[Row]:
+def without_media(
+    rows: Iterable[Row], stands: Callable[[Row], str | None], how: HowRead, where: object
+) -> Iterator[Row]:
     """The rows, without those that have media if the user leaves them out.
 
     Args:
         rows: the rows.
         stands: says what stands for media in a row.
+        how: whether such rows are left out.
+        where: what the rows are of, for the note that counts them.
     """
-    if not how_read().without_media:
+    if not how.without_media:
         yield from rows
         return
     left = 0
     for row in rows:
-        if stands(row) is not None:
-            left += 1
-        else:
+        if stands(row) is None:
             yield row
+        else:
+            left += 1
     if left:
-        note(f"rows that stand for pictures, sound or video are left out: {left:,}")
+        note(f"{where}: rows that stand for pictures, sound or video are left out: {left:,}")

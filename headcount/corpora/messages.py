@@ -4,7 +4,8 @@ Chats are found in the columns that data sets have for them, whatever a cell is:
 Python's own spelling of it, as csv files hold them.
 
 - `messages` (or `conversations`): a role and a content each, or ShareGPT's `from` and `value`.
-- `prompt` and `completion`, or `prompt` and `chosen`, each a list of messages: one chat.
+- `prompt` and `completion`, or `prompt` and `chosen`, each a list of messages: one chat. Where both
+  are texts they are one text, one behind the other, as models are trained on them.
 - `tools`, `documents` and `chat_template_kwargs` are given to the template.
 
 Needs no tokenizer.
@@ -17,13 +18,17 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from headcount.core import CorpusError, InputError, is_unicode
+from headcount.corpora.lines import note
 
+PLAIN_NAMES = ("text", "sentence", "content")
+"""Names of columns of texts."""
 CHAT_NAMES = ("messages", "conversations", "conversation")
 """Names of columns of chats."""
 BESIDE_NAMES = ("tools", "documents", "chat_template_kwargs")
 """Names of columns that are given to the template beside the messages."""
 PART_NAMES = ("prompt", "completion", "chosen")
 """Names of columns of parts of chats."""
+_REPLIES = PART_NAMES[1:]
 SYSTEM = "system"
 """Name of the column of ShareGPT's system message."""
 _ROLES = {
@@ -66,13 +71,13 @@ def told(
     names = [name for name in (*CHAT_NAMES, *PART_NAMES, *named) if name in row]
     found = {name: turns for name in names if (turns := _turns(row[name])) is not None}
     if not found:
-        return row
+        return _with_reply(row)
     beside = _beside(row, origin, filled)
     if filled:
         found = {name: [*map(_without_gaps, turns)] for name, turns in found.items()}
     cells = {**row, **{name: Chat(turns, beside) for name, turns in found.items()}}
     prompt = found.get("prompt", [])
-    rest = next((found[each] for each in ("completion", "chosen") if each in found), None)
+    rest = next((found[each] for each in _REPLIES if each in found), None)
     if rest is not None and not {*CHAT_NAMES} & {*found}:
         turns = rest if rest[: len(prompt)] == prompt else [*prompt, *rest]
         cells["messages"] = Chat(turns, beside)
@@ -82,6 +87,15 @@ def told(
             opening = {"role": SYSTEM, "content": said}
             cells[first] = Chat([opening, *found[first]], beside)
     return cells
+
+
+def _with_reply(row: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The row with the text of its prompt and reply, if these are texts and it has no other."""
+    prompt, reply = row.get("prompt"), next((row[each] for each in _REPLIES if each in row), None)
+    if not (isinstance(prompt, str) and isinstance(reply, str)) or {*PLAIN_NAMES} & {*row}:
+        return row
+    note("a prompt and its completion are read as one text, without anything between them")
+    return {**row, PLAIN_NAMES[0]: prompt + reply}
 
 
 def _turns(cell: object) -> list[Any] | None:

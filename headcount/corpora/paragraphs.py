@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from headcount.core import CorpusError
-from headcount.corpora.lines import how_read, note, numbered_lines
+from headcount.corpora.lines import HowRead, note, numbered_lines
 
 Line = tuple[int, str]
 """Number of a line in its file, from 1, and its text."""
@@ -38,12 +38,12 @@ _ENDS = tuple(".!?…。！？")
 _CLOSING = "\"'”’»)]_*"
 
 
-def texts_of(path: Path) -> Iterator[Line]:
+def texts_of(path: Path, how: HowRead) -> Iterator[Line]:
     """The texts of a file that are not blank: its lines or, if they were wrapped, its paragraphs.
 
     Each has the number of its first line.
     """
-    joins = is_joined(path)
+    joins = is_joined(path, how)
     if joins:
         note(f"{path}: its lines were wrapped, and are joined to paragraphs; --lines keeps them")
     groups = groupby(numbered_lines(path), lambda line: bool(line[1].strip()))
@@ -55,9 +55,9 @@ def texts_of(path: Path) -> Iterator[Line]:
             yield from ((number, line.strip()) for number, line in lines)
 
 
-def is_joined(path: Path) -> bool:
+def is_joined(path: Path, how: HowRead) -> bool:
     """Whether a file's lines are joined: they look wrapped, and the user does not keep them."""
-    if how_read().lines:
+    if how.lines:
         return False
     first = list[str]()
     with suppress(CorpusError):  # a line that can't be read is an error when its turn comes

@@ -18,8 +18,8 @@ from typing import Any
 
 from headcount.core import CorpusError, InputError, amount
 from headcount.corpora.conllu import check_word, is_treebank, sentence_lines
-from headcount.corpora.formats import FORMATS, Row, is_blank, rows_of, split_at_tabs
-from headcount.corpora.held import Held, Source, is_data_set, is_held, named_files, sources_of
+from headcount.corpora.formats import FORMATS, File, Row, is_blank, split_at_tabs
+from headcount.corpora.held import Source, is_data_set, is_held, named_files, sources_of
 from headcount.corpora.lines import ending
 from headcount.corpora.media import media_in, without_media
 from headcount.corpora.messages import CHAT_NAMES, PART_NAMES
@@ -31,6 +31,7 @@ from headcount.corpora.table import (
     Columns,
     ColumnSpec,
     Data,
+    ReadAs,
     Table,
     choose,
 )
@@ -70,8 +71,11 @@ def read_rows_of(
         CorpusError: as in `read_data`.
     """
     for source in sources_of(data):
-        held = isinstance(source, Held)
-        yield from source.rows(columns) if held else rows_of(source, columns, expected)
+        yield from _without_media(source, source.rows(columns, expected=expected))
+
+
+def _without_media(source: Source, rows: Iterator[Row]) -> Iterator[Row]:
+    return without_media(rows, lambda row: media_in([*row[1].values()]), source.how, source)
 
 
 def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec) -> Table:
@@ -82,8 +86,7 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
     for source, columns in sources:
         chosen: dict[str, str | int] | None = None
         where = str(source) or "the data"
-        rows = source.rows(columns) if isinstance(source, Held) else _rows(source, columns, roles)
-        for origin, cells in without_media(rows, lambda row: media_in([*row[1].values()])):
+        for origin, cells in _without_media(source, _rows(source, columns, roles)):
             if chosen is None:
                 chosen = choose([str(name) for name in cells], columns, roles, where)
             is_text = len(chosen) == 1 and not roles[next(iter(chosen))].may_be_empty
@@ -97,8 +100,8 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
             table.origins.append(origin)
         if chosen is None or not table.origins:
             raise CorpusError(f"{where}: expected at least one example, got none")
-        if isinstance(source, Held) and len(sources) == 1:
-            named = {role: source.class_names(name) for role, name in chosen.items()}
+        if len(sources) == 1:
+            named = {role: [*source.class_names(name)] for role, name in chosen.items()}
             table.class_names.update({role: names for role, names in named.items() if names})
     if uneven := [role for role, cells in table.columns.items() if len(cells) < len(table)]:
         raise CorpusError(
@@ -108,8 +111,8 @@ def table_of(sources: Sequence[tuple[Source, Columns | None]], roles: ColumnSpec
     return table
 
 
-def _rows(file: Path, columns: Columns | None, roles: ColumnSpec) -> Iterator[Row]:
-    """The rows of a file, of one that need not be read as a whole with the task's columns only."""
+def _rows(source: Source, columns: Columns | None, roles: ColumnSpec) -> Iterator[Row]:
+    """Rows with the task's columns, of a source that need not be read as a whole with no others."""
 
     def wanted(found: Sequence[str]) -> Collection[str | int]:
         if any(role.may_be_chat for role in roles.values()) and {*PART_NAMES, *CHAT_NAMES} & {
@@ -117,9 +120,9 @@ def _rows(file: Path, columns: Columns | None, roles: ColumnSpec) -> Iterator[Ro
         }:
             return found  # what stands beside the messages, or in parts, counts too
         tops = (name.partition(".")[0] for name in found)  # of pictures, which are objects
-        return choose([*found, *tops], columns, roles, str(file)).values()
+        return choose([*found, *tops], columns, roles, str(source)).values()
 
-    return rows_of(file, columns, wanted=wanted)
+    return source.rows(columns, wanted)
 
 
 def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
@@ -129,14 +132,14 @@ def _cell(cells: Mapping[Any, object], name: str | int, origin: str) -> object:
     return cells[name]
 
 
-def _is_bare(file: str | Source, roles: ColumnSpec) -> bool:
+def _is_bare(file: Source, roles: ColumnSpec) -> bool:
     """Whether a file is a `.tsv` with two columns and no header.
 
     A first line with the name of a column, or of two words such as `en` and `de`, is a header.
     """
-    if isinstance(file, Held) or ending(file) != ".tsv":
+    if not isinstance(file, File) or file.ending != ".tsv":
         return False
-    rows = ([cell.strip() for cell in cells] for _, cells in split_at_tabs(Path(file)))
+    rows = ([cell.strip() for cell in cells] for _, cells in split_at_tabs(file))
     first = next((cells for cells in rows if any(cells)), [])
     known = {name for role, column in roles.items() for name in (role, *column.names)}
     is_header = bool(known & {*first}) or all(map(_NAME.fullmatch, first))
@@ -174,12 +177,12 @@ def are_two_texts(data: Data) -> bool:
 
 
 def check_columns(
-    files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec, pairs: bool = False
+    data: Data, columns: Columns | None, roles: ColumnSpec, pairs: bool = False
 ) -> None:
     """Check that files have the columns of a task, by their first rows; the hub is not asked.
 
     Args:
-        files: existing files, or names of data sets on the hub.
+        data: existing files, or names of data sets on the hub.
         columns: as in `read_data`.
         roles: the columns that the task reads.
         pairs: whether the files are read by `read_parallel`.
@@ -188,36 +191,41 @@ def check_columns(
         CorpusError: if a file has no row, or lacks a column; says which it has.
         InputError: if `columns` are not the task's, or some are named and some numbered.
     """
-    if pairs and not columns and are_two_texts(files):
+    if pairs and not columns and are_two_texts(data):
         return
-    for file in files:
-        if is_data_set(file) or (pairs and not columns and _is_bare(file, roles)):
-            continue
-        _first(file, columns, roles)
+    for file in _files(data):
+        if not (pairs and not columns and _is_bare(file, roles)):
+            _first(file, columns, roles)
 
 
-def are_chats(files: Sequence[str | Path], columns: Columns | None, roles: ColumnSpec) -> bool:
+def are_chats(data: Data, columns: Columns | None, roles: ColumnSpec) -> bool:
     """Whether some file holds chats by its first row, or is on the hub, which is not asked.
 
     Args:
-        files: files that passed `check_columns`.
+        data: files that passed `check_columns`.
         columns: as in `read_data`.
         roles: the columns that the task reads.
     """
-    for file in files:
-        if is_data_set(file):
-            return True
+    if any(map(is_data_set, named_files(data))):
+        return True
+    for file in _files(data):
         (origin, cells), chosen = _first(file, columns, roles)
         if any(roles[role].is_chat(_cell(cells, name, origin)) for role, name in chosen.items()):
             return True
     return False
 
 
+def _files(data: Data) -> Iterator[File]:
+    """The files of data that are no data sets."""
+    how = ReadAs.of(data).how
+    yield from (File(Path(each), how) for each in named_files(data) if not is_data_set(each))
+
+
 def _first(
-    file: str | Path, columns: Columns | None, roles: ColumnSpec
+    file: File, columns: Columns | None, roles: ColumnSpec
 ) -> tuple[Row, dict[str, str | int]]:
     """The first row of a file, and its column for each role."""
-    first = next(_rows(Path(file), columns, roles), None)
+    first = next(_rows(file, columns, roles), None)
     if first is None:
         raise CorpusError(f"{file}: expected at least one example, got none")
     return first, choose([str(name) for name in first[1]], columns, roles, str(file))
@@ -236,7 +244,7 @@ def read_word_labels(data: Data, columns: Columns | None, roles: ColumnSpec) -> 
         InputError: for an unknown column.
     """
     sources = sources_of(data)
-    files = [each for each in sources if isinstance(each, Path) and is_treebank(each)]
+    files = [each.path for each in sources if isinstance(each, File) and is_treebank(each.path)]
     if files and len(files) < len(sources):
         raise CorpusError(
             f"Expected treebanks only or tables only, got {', '.join(map(str, sources))}. Give one "

@@ -8,24 +8,26 @@ Parallel text: `.tsv` with source<TAB>target, or two files with one example per 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from headcount.core import CorpusError, InputError, amount, is_unicode
 from headcount.corpora.conllu import is_treebank, read_conllu
-from headcount.corpora.formats import format_of, is_blank, rows_of, split_at_tabs
+from headcount.corpora.formats import File, is_blank, split_at_tabs
 from headcount.corpora.held import Held
 from headcount.corpora.lines import numbered_lines
 from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, messages_of, text_of
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
-from headcount.corpora.table import TEXT_NAMES, Columns, keys_of
+from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
 
 
-def read_tsv(path: Path) -> Iterator[Sentence]:
+def read_tsv(file: File) -> Iterator[Sentence]:
     """Yield the pairs of a file with source<TAB>target; blank lines are skipped."""
-    for number, columns in split_at_tabs(path):
+    path = file.path
+    for number, columns in split_at_tabs(file):
         if not "".join(columns).strip() and len(columns) == 1:
             continue
         if len(columns) != 2:
@@ -87,22 +89,21 @@ def _pair(sentence: Sentence, target: str, target_origin: str) -> Sentence | Non
     return replace(sentence, target=target)
 
 
-FIELDS: Mapping[str, type] = {
-    "text": object,
-    "words": list,
-    "target": str,
-    "second": str,
-    "image": Picture,
+FIELDS: ColumnSpec = {
+    "text": Column(TEXT_NAMES, may_be_chat=True),
+    "words": Column((), kind=list),
+    "target": Column((), kind=str),  # a number elsewhere
+    "second": Column((), kind=str),
+    "image": Column((FILE_NAME,), kind=Picture),
 }
-"""The fields of a row that a sentence is made of, and the type by which one that nobody named is
-recognized (`target` is a number elsewhere)."""
+"""The columns of a row that a sentence is made of."""
 
 
-def read_rows(path: Path, columns: Columns | None = None) -> Iterator[Sentence]:
+def read_rows(file: File, columns: Columns | None = None) -> Iterator[Sentence]:
     """Yield the sentences of a file of rows."""
-    form, names = format_of(path), keys_of(columns)
-    expected = "a JSON object with a field 'text'"
-    for origin, row in rows_of(path, columns, expected, lambda found: _read_of(found, names)):
+    form, names = file.format, keys_of(columns)
+    wanted, expected = partial(_read_of, columns=names), "a JSON object with a field 'text'"
+    for origin, row in file.rows(columns, wanted, expected):
         if not (form.may_be_blank and _is_blank(row, names)):
             yield sentence_of(row, names, origin, form.has_types)
 
@@ -153,34 +154,18 @@ def sentence_of(
     Raises:
         CorpusError: if it has no text, or a field that can't be used.
     """
-    names = {field: columns.get(field, field) for field in (FIELDS if has_types else columns)}
-    if "text" not in columns:
-        known = [name for name in TEXT_NAMES if name in row]
-        full = [name for name in known if row[name] is not None]
-        names["text"] = next(iter(full + known), "text")
-    if has_types and "image" not in columns and isinstance(row.get(FILE_NAME), Picture):
-        names["image"] = FILE_NAME
-    cells = {
-        field: row[name]
-        for field, name in names.items()
-        if row.get(name) is not None and (field in columns or isinstance(row[name], FIELDS[field]))
-    }
+    filled = {name: cell for name, cell in row.items() if cell is not None}
+    cells, names = dict[str, object](), dict[str, str | int]()
+    for field in FIELDS if has_types else {"text", *columns}:
+        name = columns.get(field, FIELDS[field].name_among(field, filled))
+        if name is not None and (cell := filled.get(name)) is not None:
+            if field in columns or isinstance(cell, FIELDS[field].kind):
+                cells[field], names[field] = cell, name
     if "image" in cells and ("image" in columns or not {"text", "words"} & {*cells}):
         path = Path(str(cells["image"]))
         return Sentence(image_digest(path), origin=origin, image=path)
-    missing = [name for name in columns.values() if name not in row]
-    empty = [each for each in (names["text"], names.get("words")) if row.get(each, 0) is None]
-    if empty and not (missing or "text" in cells or "words" in cells):
-        raise CorpusError(
-            f"{origin}: expected some text in field {empty[0]!r}, got none. Fix or remove the line."
-        )
-    if missing or not ("text" in cells or "words" in cells):
-        fields, name = ", ".join(map(repr, row)) or "none", _part_of_a_chat(row)
-        raise CorpusError(
-            f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {fields}. "
-            f"Rename the field, or name it: --columns text={name}, in Python Corpus(..., "
-            "columns={'text': NAME})."
-        )
+    if not {*columns.values()} <= {*row} or not {"text", "words"} & {*cells}:
+        raise _without_text(row, columns, origin)
     words = None if "words" not in cells else _words(cells["words"], names["words"], origin)
     target, second = (
         None if field not in cells else _text(cells[field], names[field], origin)
@@ -193,6 +178,25 @@ def sentence_of(
         return Sentence(text_of(messages), origin=origin, messages=messages)
     text = _text(cells["text"], names["text"], origin)
     return as_written(Sentence(text, words, target=target, second=second, origin=origin))
+
+
+def _without_text(
+    row: Mapping[Any, object], columns: Mapping[str, str | int], origin: str
+) -> CorpusError:
+    """The error that a row lacks a text or a named column; says which columns it has."""
+    missing = [name for name in columns.values() if name not in row]
+    asked = [columns[field] for field in ("text", "words") if field in columns]
+    empty = [name for name in asked or (*TEXT_NAMES, "words") if row.get(name, 0) is None]
+    if empty and not missing:
+        return CorpusError(
+            f"{origin}: expected some text in field {empty[0]!r}, got none. Fix or remove the line."
+        )
+    fields, name = ", ".join(map(repr, row)) or "none", _part_of_a_chat(row)
+    return CorpusError(
+        f"{origin}: expected a field {(missing or ['text'])[0]!r}, got the fields: {fields}. "
+        f"Rename the field, or name it: --columns text={name}, in Python Corpus(..., "
+        "columns={'text': NAME})."
+    )
 
 
 def _part_of_a_chat(row: Mapping[Any, object]) -> str:

@@ -6,20 +6,43 @@ Needs no tokenizer.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
 from headcount.core import CorpusError, InputError, is_unicode
-from headcount.corpora.messages import CHAT_NAMES, Chat, messages_of, text_of
+from headcount.corpora.lines import USUAL, HowRead
+from headcount.corpora.messages import CHAT_NAMES, PLAIN_NAMES, Chat, messages_of, text_of
 from headcount.corpora.sentence import Sentence
 
 Columns = Mapping[str, str | int]
 """The task's name of a column, mapped to its name in the file or its number from 0."""
-Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any]
+
+
+@final
+@dataclass(frozen=True)
+class ReadAs:
+    """Data, and how they are read where there is a choice.
+
+    >>> ReadAs("book.txt", HowRead(lines=True)).how.lines
+    True
+    """
+
+    data: Any
+    """Files or data in memory."""
+    how: HowRead = USUAL
+    """How they are read."""
+
+    @classmethod
+    def of(cls, data: Any) -> "ReadAs":
+        """Data as they are usually read, unless they say how."""
+        return data if isinstance(data, cls) else cls(data)
+
+
+Data = str | Path | Mapping[str, Sequence[Any]] | Iterable[Any] | ReadAs
 """One file or several, `hf://...`, or data in memory: columns, texts, rows as dicts, an object of
-`datasets` or a data frame."""
+`datasets` or a data frame; or any of these with how they are read."""
 
 MOST_DIGITS = 9
 """Largest number of digits of a column's number; more are a name."""
@@ -47,6 +70,23 @@ class Column:
     """More names to try, by the name that the column of the first role has."""
     may_be_chat: bool = False
     """Whether a cell may be a list of messages, which is kept as JSON."""
+    kind: type = object
+    """Type by which a cell of a sentence that nobody named is recognized."""
+
+    def name_among(self, role: str, found: Container[object], first: object = None) -> str | None:
+        """The name of the column among those found; None if it is not there.
+
+        Args:
+            role: the task's name of the column.
+            found: names of the existing columns.
+            first: the name that the column of the first role has.
+        """
+        names = self.tried(role, first)
+        return next((name for name in names if name in found), None)
+
+    def tried(self, role: str, first: object = None) -> tuple[str, ...]:
+        """The names that are looked for, as in `name_among`."""
+        return tuple(dict.fromkeys((role, *self.names, *self.beside.get(str(first), ()))))
 
     def is_chat(self, cell: object) -> bool:
         """Whether a cell is a list of messages."""
@@ -84,7 +124,7 @@ NO_LABEL = "_"
 """Label of a word that has none, as in CoNLL-U."""
 WORDS, LABELS = "words", "labels"
 """The columns of words and their labels, by the task's names."""
-TEXT_NAMES = ("text", "sentence", "content", *CHAT_NAMES)
+TEXT_NAMES = (*PLAIN_NAMES, *CHAT_NAMES)
 """Names of the column of a text or a chat."""
 
 
@@ -223,11 +263,11 @@ def choose(
             if column.needed:
                 raise InputError(f"column {role!r} has no number. Number all columns or none.")
         elif column.needed or (column.after or next(iter(roles))) not in columns:
-            more = column.beside.get(str(next(iter(chosen.values()), None)), ())
-            names = tuple(dict.fromkeys((role, *column.names, *more)))
-            name = next((name for name in names if name in found), None)
+            first = next(iter(chosen.values()), None)
+            name = column.name_among(role, found, first)
             if name is not None or column.needed:
-                chosen[role] = _existing(name, names, found, role, where, roles)
+                tried = column.tried(role, first)
+                chosen[role] = _existing(name, tried, found, role, where, roles)
     for role, name in chosen.items():
         if isinstance(name, str) and not is_numbered(columns):
             _existing(name if name in found else None, (name,), found, role, where, roles)

@@ -8,7 +8,7 @@ have such columns.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isnan
 from pathlib import Path
 from typing import Any, final
@@ -22,8 +22,9 @@ from headcount.core import (
 from headcount.corpora import (
     Columns,
     Data,
+    ReadAs,
+    is_data_set,
     is_numbered,
-    is_on_hub,
     keys_of,
     named_files,
     read_rows_of,
@@ -86,12 +87,13 @@ def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ..
         InputError: for data without prompts, or a row that is no prompt.
     """
     ours = {path.stem: path for path in sorted(OURS.glob("*.jsonl"))}
-    if isinstance(data, str | Path):
-        data = ours.get(str(data), data)
-        if not (Path(data).exists() or is_on_hub(data) or len(named_files(data)) > 1):
+    given = ReadAs.of(data)
+    if isinstance(name := given.data, str | Path):
+        given = replace(given, data=ours.get(str(name), name))
+        if not (Path(given.data).exists() or is_data_set(name) or len(named_files(given)) > 1):
             raise InputError(
                 f"Expected a file of prompts (.jsonl, .csv, .tsv, .parquet), or one of "
-                f"{', '.join(ours)}, got {data}, which is neither. Check the name."
+                f"{', '.join(ours)}, got {name}, which is neither. Check the name."
             )
     if unknown := [name for name in columns or {} if name not in _NAMES]:
         raise InputError(
@@ -99,10 +101,10 @@ def read_prompts(data: Data, columns: Columns | None = None) -> tuple[Prompt, ..
             "prompt=NAME and prompt.target=NAME."
         )
     named = {name: name for name in _NAMES} | keys_of(columns)
-    rows = read_rows_of(data, named if not is_numbered(columns) else columns, _EXPECTED)
+    rows = read_rows_of(given, named if not is_numbered(columns) else columns, _EXPECTED)
     found = tuple(_prompt(row, named, origin, bool(columns)) for origin, row in rows)
     if not found:
-        raise InputError(f"Expected prompts in {data}, one a row, got none. Add some.")
+        raise InputError(f"Expected prompts in {given.data}, one a row, got none. Add some.")
     return found
 
 

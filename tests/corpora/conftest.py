@@ -3,6 +3,7 @@
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from headcount.corpora.lines import note
 from tests import tiny_tokenizers as tiny
 
 TREEBANK = """\
@@ -66,3 +67,9 @@ def tokenizer(
 def treebank() -> str:
     """Three sentences in three languages, with ranges, an empty node and a space in a word."""
     return TREEBANK
+
+
+@pytest.fixture(autouse=True)
+def untold() -> None:
+    """Forget what earlier tests were told about their files, which nobody is told twice."""
+    note.cache_clear()

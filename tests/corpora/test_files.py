@@ -13,9 +13,9 @@ import pyarrow
 import pytest
 
 from headcount.core import CorpusError
-from headcount.corpora import Corpus, HowRead, numbered_lines, reading_as
+from headcount.corpora import Corpus, HowRead, ReadAs, numbered_lines
 from headcount.corpora import lines as reading_lines
-from headcount.corpora.formats import rows_of
+from headcount.corpora.formats import File
 from headcount.tasks import build, read_examples
 from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
@@ -29,7 +29,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def texts(path: Path | str, **how: Any) -> list[str]:
+def texts(path: Any, **how: Any) -> list[str]:
     return [each.text for each in Corpus(path, **how)]
 
 
@@ -39,15 +39,14 @@ def test_quotes_around_every_cell_of_a_column_are_left_out(tmp_path: Path) -> No
     named = {"text": "text"}
     with pytest.warns(UserWarning, match=r"columns 0, 1 \(from 0\) are in quotes.*--as-is keeps"):
         assert texts(path, columns=named) == [*FRAME["text"]]
-    with pytest.warns(UserWarning, match="in quotes"):
-        table = read_examples("classification", path)
+    table = read_examples("classification", path)
     assert table["text"] == [*FRAME["text"]] and table["label"] == ["1", "0"]
-    with pytest.warns(UserWarning, match="in quotes"):
-        found = Corpus(path, columns=named).sha256()
-    with reading_as(HowRead(as_is=True)):
-        kept = Corpus(path, columns={"text": 0})
-        assert [each.text for each in kept][0] == '"text"' and kept.sha256() != found
-        assert texts(path, columns=named)[0] == '"A dog; it barked."', "names are no texts"
+    found = Corpus(path, columns=named).sha256()
+    as_is = ReadAs(path, HowRead(as_is=True))
+    kept = Corpus(as_is, columns={"text": 0})
+    assert [each.text for each in kept][0] == '"text"' and kept.sha256() != found
+    assert texts(as_is, columns=named)[0] == '"A dog; it barked."', "names are no texts"
+    assert read_examples("classification", as_is)["text"][0] == '"A dog; it barked."'
     path.write_text('"A dog."\tHund\n"B."\tnein\n')
     with pytest.warns(UserWarning, match="column 0 "):
         assert [(each.text, each.target) for each in Corpus(path)] == [
@@ -161,4 +160,4 @@ def test_no_note_where_nothing_is_changed(tmp_path: Path) -> None:
     FRAME.to_csv(path, index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len([*rows_of(path, None)]) == 2
+        assert len([*File(path).rows()]) == 2

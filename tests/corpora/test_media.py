@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from headcount.core import CorpusError
-from headcount.corpora import Corpus, Encoder, HowRead, reading_as
+from headcount.corpora import Corpus, Encoder, HowRead, ReadAs
 from headcount.skills import Hay
 from headcount.tasks import build
 from tests import tiny_tokenizers
@@ -16,6 +16,7 @@ from tests.corpora.test_chats import CHATML
 from tests.explanation.test_reader import GPT2, case
 from tests.tasks.loaded import loaded
 
+LEFT_OUT = HowRead(without_media=True)
 LINE = "Look at <image> there."
 PICTURE = [{"type": "image"}, {"type": "text", "text": "What is it?"}]
 CHAT: list[dict[str, Any]] = [
@@ -36,10 +37,9 @@ def test_rows_with_media_are_refused_or_left_out(row: Any) -> None:
     with pytest.raises(CorpusError, match=r"row 2: expected text alone, got .*--without-media"):
         encoder.encode([*corpus])
     whole = corpus.sha256()
-    with reading_as(HowRead(without_media=True)):
-        rest = Corpus(["A dog.", row])
+    rest = Corpus(ReadAs(["A dog.", row], LEFT_OUT))
     with pytest.warns(UserWarning, match="sound or video are left out: 1"):
-        assert [each.text for each in rest] == ["A dog."], "a corpus is read as where it was made"
+        assert [each.text for each in rest] == ["A dog."]
     assert rest.sha256() != whole
 
 
@@ -50,9 +50,8 @@ def test_tasks_refuse_them_or_leave_them_out() -> None:
         build("causal-lm", held, data)
     with pytest.raises(CorpusError, match="row 1: expected text alone, got a part of the type"):
         build("causal-lm", held, [{"messages": CHAT}])
-    with reading_as(HowRead(without_media=True)):
-        with pytest.warns(UserWarning, match="left out: 1"):
-            task = build("causal-lm", held, data)
+    with pytest.warns(UserWarning, match="left out: 1"):
+        task = build("causal-lm", held, ReadAs(data, LEFT_OUT))
     assert task.num_examples == 2 and json.dumps(data)
     with pytest.raises(CorpusError, match="The prompt: expected text alone.* out of the prompt.$"):
         case(held, LINE, " dog")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headcount.corpora import Column, Corpus, HowRead, read_data, reading_as
+from headcount.corpora import USUAL, Column, Corpus, HowRead, ReadAs, read_data
 from headcount.corpora.paragraphs import LOOKED_AT, are_wrapped
 
 DRAW = random.Random(1)
@@ -23,11 +23,11 @@ def wrapped(paragraphs: list[str], width: int = 70) -> list[str]:
     return [line for each in paragraphs for line in (*textwrap.wrap(each, width), "")]
 
 
-def read(lines: list[str], folder: Path) -> list[tuple[int, str]]:
+def read(lines: list[str], folder: Path, how: HowRead = USUAL) -> list[tuple[int, str]]:
     """Number and text of each example of a file."""
     file = folder / "texts.txt"
     file.write_text("\n".join([*lines, ""]))
-    examples = [*Corpus(file)]
+    examples = [*Corpus(ReadAs(file, how))]
     return [(int(each.origin.rsplit(":", 1)[1]), each.text) for each in examples]
 
 
@@ -45,9 +45,9 @@ def test_the_user_is_told_and_may_keep_lines_which_is_another_corpus(tmp_path: P
     with pytest.warns(UserWarning, match="are joined to paragraphs; --lines keeps them"):
         read(lines, tmp_path)
         joined = Corpus(file).sha256()
-    with reading_as(HowRead(lines=True)):
-        assert [text for _, text in read(lines, tmp_path)] == [each for each in lines if each]
-        assert Corpus(file).sha256() != joined
+    kept = HowRead(lines=True)
+    assert [text for _, text in read(lines, tmp_path, kept)] == [each for each in lines if each]
+    assert Corpus(ReadAs(file, kept)).sha256() != joined
 
 
 @pytest.mark.filterwarnings("ignore:.*lines were wrapped")
@@ -58,7 +58,7 @@ def test_tasks_read_the_same_texts(tmp_path: Path):
 
 
 def test_the_user_is_told_once_in_a_run(tmp_path: Path):
-    with reading_as(HowRead()), pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as told:
         read(wrapped(PARAGRAPHS), tmp_path)
     assert len(told) == 1
 

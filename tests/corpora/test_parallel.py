@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headcount.core import CorpusError
+from headcount.corpora.formats import File
 from headcount.corpora.records import read_pair, read_tsv
 
 
@@ -16,7 +17,7 @@ def write(path: Path, content: str) -> Path:
 
 def test_tsv(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "A dog.\tEin Hund.\n\nОн спит.\t Er schläft. \n")
-    found = [(pair.text, pair.target, pair.origin) for pair in read_tsv(path)]
+    found = [(pair.text, pair.target, pair.origin) for pair in read_tsv(File(path))]
     assert found == [
         ("A dog.", "Ein Hund.", f"{path}:1"),
         ("Он спит.", "Er schläft.", f"{path}:3"),
@@ -39,7 +40,7 @@ def test_tsv(tmp_path: Path) -> None:
 def test_a_broken_row_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
     path = write(tmp_path / "a.tsv", f"A dog.\tEin Hund.\n{row}\n")
     with pytest.raises(CorpusError, match=re.escape(f"{path}:2: {message}")):
-        list(read_tsv(path))
+        list(read_tsv(File(path)))
 
 
 def test_two_files_line_by_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from headcount.core import CorpusError
 from headcount.corpora import Corpus
+from headcount.corpora.formats import File
 from headcount.corpora.records import read_rows
 
 
@@ -17,7 +18,7 @@ def write(path: Path, content: str) -> Path:
 
 def test_one_example_a_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "\ufeffThe dog.\r\n\n  \nÜber uns \nСобака.")
-    found = [(sentence.text, sentence.origin) for sentence in read_rows(path)]
+    found = [(sentence.text, sentence.origin) for sentence in read_rows(File(path))]
     assert found == [("The dog.", f"{path}:1"), ("Über uns", f"{path}:4"), ("Собака.", f"{path}:5")]
 
 
@@ -30,7 +31,7 @@ def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.jsonl", '{"id": 1, "text": "Ein Hund."}\n\n{"text": "\\u041e\\u043d"}\n'
     )
-    found = [(sentence.text, sentence.origin) for sentence in read_rows(path)]
+    found = [(sentence.text, sentence.origin) for sentence in read_rows(File(path))]
     assert found == [("Ein Hund.", f"{path}:1"), ("Он", f"{path}:3")]
 
 
@@ -52,4 +53,4 @@ def test_jsonl_takes_the_field_text(tmp_path: Path) -> None:
 def test_a_broken_row_names_file_and_line(tmp_path: Path, row: str, message: str) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + row)
     with pytest.raises(CorpusError, match=re.escape(f"{path}{message}")):
-        list(read_rows(path))
+        list(read_rows(File(path)))

@@ -10,7 +10,7 @@ import pytest
 
 from headcount.core import CorpusError, InputError, ModelError
 from headcount.corpora import Corpus, Encoder, chat_tokens, template_values, user_prompt
-from headcount.tasks import build
+from headcount.tasks import build, read_examples
 from tests import tiny_tokenizers
 from tests.corpora.test_chats import said
 from tests.explanation.test_reader import GPT2
@@ -158,12 +158,26 @@ def test_sharegpt_has_a_system_message_beside_the_others() -> None:
     assert json.loads(found.messages or "") == [{"role": "system", "content": "Be brief."}, *CHAT]
 
 
-def test_texts_in_parts_are_refused_with_a_field_that_works() -> None:
-    row = {"prompt": "Hi", "chosen": "Yes, a dog.", "rejected": "No"}
+@pytest.mark.parametrize("reply", ["completion", "chosen"])
+def test_a_prompt_and_its_reply_are_one_text(reply: str, tmp_path: Path) -> None:
+    """As trainers read them: without the prompt it would be another text."""
+    row = {"prompt": "The sky is", reply: " blue.", "rejected": " green."}
+    pd.DataFrame([row]).to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    pd.DataFrame([row]).to_parquet(tmp_path / "a.parquet")
+    pd.DataFrame([row]).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="a prompt and its completion are read as one text"):
+        (found,) = Corpus([row])
+    assert found.text == "The sky is blue."
+    for name in ("a.jsonl", "a.parquet", "a.csv"):
+        (read,) = Corpus(tmp_path / name)
+        assert read.text == found.text
+        assert read_examples("causal-lm", tmp_path / name)["text"] == [found.text]
+    (named,) = Corpus([row], columns={"text": reply})
+    assert named.text == row[reply].strip()
+    (other,) = Corpus([row | {"text": "A dog."}])
+    assert other.text == "A dog.", "a row's own text"
     with pytest.raises(CorpusError, match="--columns text=chosen, in Python"):
-        Corpus([row])
-    (found,) = Corpus([row], columns={"text": "chosen"})
-    assert found.text == "Yes, a dog."
+        Corpus([{"chosen": "The sky is blue.", "rejected": "No."}])
 
 
 def test_json_in_a_text_stays_a_text() -> None:

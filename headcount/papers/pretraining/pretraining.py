@@ -27,6 +27,7 @@ from headcount.core import (
     processes,
     stored,
 )
+from headcount.corpora import is_held, named_files
 from headcount.models import Loaded, load, place_of, versions
 from headcount.papers.pretraining.examples import OBJECTIVES, encode
 from headcount.papers.pretraining.recipe import PretrainingConfig, as_today
@@ -257,8 +258,7 @@ def _arguments(job: PretrainingConfig, out: Path) -> TrainingArguments:
 def _files(job: PretrainingConfig) -> list[Path]:
     """Local files and folders that a training reads."""
     given = [job.data, *([] if job.dev is None else [job.dev])]
-    given = [[data] if isinstance(data, str | Path) else data for data in given]
-    files = [file for data in given if not isinstance(data, Mapping) for file in data]
+    files = [file for data in given if not is_held(data) for file in named_files(data)]
     pieces = [] if job.pieces is None else [place_of(job.pieces)]
     return [Path(each) for each in (*files, *pieces)]  # `read_start` checks the other model
 

@@ -30,7 +30,16 @@ from headcount.core import (
     plain_grid,
     silent,
 )
-from headcount.corpora import Batches, Columns, Corpus, Sentence, read_data, take_census
+from headcount.corpora import (
+    Batches,
+    Columns,
+    Corpus,
+    Data,
+    Sentence,
+    named_files,
+    read_data,
+    take_census,
+)
 from headcount.importance import Options, assess
 from headcount.models import Loaded, revision, signature
 from headcount.papers.document import cell, in_unit, names, scale, sites_of, verdict
@@ -65,7 +74,7 @@ class TunedCase:
     """The fine-tuned model."""
     task: Task
     """The task on the data, for the fine-tuned model."""
-    files: tuple[str, ...]
+    files: Data
     """The task's files."""
     columns: Columns | None = None
     """Columns of the files."""
@@ -142,7 +151,7 @@ def measure_tuned_maps(
         ),
         model=name_of(case.before.name),
         tuned=name_of(case.after.name),
-        data=tuple(name_of(file) for file in case.files),
+        data=tuple(map(name_of, named_files(case.files))),
         examples=case.task.num_examples,
         metric=case.task.metric,
         score=assessment.record.score,

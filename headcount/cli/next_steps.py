@@ -169,7 +169,8 @@ def after_importance(
     yield "Next: see how good the model is with fewer heads:"
     by_column = {each.column.key: each.name for each in SCORES.values()}
     methods = [by_column[score]] if score in by_column else ["fisher", "gradient"]
-    yield f"  {curve_command(on.model, vars(on), keep, 'CURVE', [*methods, results.RANDOM])}"
+    given = vars(on) | vars(on.reading)
+    yield f"  {curve_command(on.model, given, keep, 'CURVE', [*methods, results.RANDOM])}"
 
 
 def after_explain(

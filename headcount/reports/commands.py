@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from headcount.corpora import HowRead
 from headcount.models import LoadOptions
 from headcount.tasks import TaskOptions
 
@@ -12,7 +13,7 @@ PLACEHOLDER = "DEV_FILE"
 """What stands in a command for the development data, which the user has not named."""
 DEFAULTS: Mapping[str, object] = {
     each.name: None if each.default is MISSING else each.default
-    for each in (*fields(LoadOptions), *fields(TaskOptions))
+    for each in (*fields(LoadOptions), *fields(TaskOptions), *fields(HowRead))
 }
 """Arguments of a model and its task with their defaults, which a command does not name."""
 

@@ -16,6 +16,7 @@ from headcount.cli.prune import Curve, Prune
 from headcount.cli.smaller import SpeedCommand
 from headcount.cli.train import Finetune
 from headcount.core import Head
+from headcount.corpora import HowRead
 from headcount.reports import curve_command
 from headcount.results import (
     ALL,
@@ -40,6 +41,7 @@ ON = TrialArguments(
     limit=99,
     site=("encoder.self", "decoder.cross"),
     groups=False,
+    reading=HowRead(as_is=True),
 )
 NAMES = [f"enc.0.{index}" for index in range(8)]
 
@@ -195,7 +197,7 @@ def test_a_page_names_what_the_terminal_names() -> None:
     """The columns, and all else that is not the default, also from a record of the arguments."""
     keep, methods = (6, 4, 2), ("norm", "random")
     (line,) = (each for each in after_importance(ON, 8, "norm_score") if "headcount" in each)
-    assert "--columns source=en target=de" in line
+    assert "--columns source=en target=de" in line and "--as-is" in line
     assert curve_command(ON.model, recorded(ON), keep, "CURVE", methods) == line.strip()
 
 

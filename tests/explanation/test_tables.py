@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from headcount.core import InputError
+from headcount.corpora import HowRead, ReadAs
 from headcount.explanation import explain, read_prompts
 from tests.explanation.test_reader import GPT2, case
 from tests.tasks.loaded import loaded
@@ -42,6 +43,13 @@ def test_columns_may_be_numbered(tmp_path: Path) -> None:
     path.write_text("A dog\t barked\nThe\t moon\n")
     found = read_prompts(path, {"prompt": 0, "target": 1})
     assert [each.target for each in found] == [" barked", " moon"]
+
+
+def test_prompts_with_media_are_left_out_on_request() -> None:
+    rows = [{"prompt": "A dog", "target": " barked"}, {"prompt": "<image> is", "target": " moon"}]
+    with pytest.warns(UserWarning, match="left out: 1"):
+        found = read_prompts(ReadAs(rows, HowRead(without_media=True)))
+    assert [each.prompt for each in found] == ["A dog"] and len(read_prompts(rows)) == 2
 
 
 def test_tokens_that_target_and_rival_share_are_named() -> None:

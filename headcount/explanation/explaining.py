@@ -12,8 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headcount.core import Head, InputError, Progress, amount, name_of, short_hash, silent
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
-from headcount.explanation.circuits import Circuits
-from headcount.explanation.effects import EFFECTS, Mean
+from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, rankings
+from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompts import Prompt, prompts_of
@@ -86,15 +86,14 @@ def explain(
     at_once = rows_at_once(loaded, longest)
     check_memory(loaded, longest, advice="Give shorter prompts", at_once=at_once)
     plan = Plan.of(loaded, cases, options, read)
-    circuits = Circuits(plan, Mean()) if options.circuit else None
+    ends, faults = ends_of(plan) if options.circuit else ([], [])
     singles = Singles.measured(plan, progress)
     joint = tuple(joint_rows(singles, progress))
-    curves = [] if circuits is None else circuits.measured(singles.effects, given, progress)
-    nothing = float("nan") if circuits is None else float(circuits.nothing_N.mean())
+    curves = curves_of(ends, rankings(singles, given), progress) if ends else []
     rows = tuple(singles.rows())
     signed = signature(loaded, _hash(prompts), **_signed(options, texts, given))
     return Explained(
-        _record(singles, reader.kind, signed, nothing, time.time() - begun),
+        _record(singles, ends, faults, reader.kind, signed, time.time() - begun),
         rows,
         joint,
         tuple(singles.layers()),
@@ -102,7 +101,8 @@ def explain(
         tuple(_written(reader, loaded, cases, rows)),
         tuple(row for curve in curves for row in curve.rows()),
         tuple(row for curve in curves for row in curve.circuits()),
-        tuple(curve.area() for curve in curves),
+        tuple(areas_of(curves)),
+        tuple(end.row() for end in ends),
     )
 
 
@@ -139,6 +139,7 @@ def _signed(
         "heads": ",".join(options.heads) or None,
         "together": ",".join(map(str, options.together)),
         "circuit": options.circuit or None,
+        "others": ",".join(options.others) or None,
         "scores": short_hash(given, 8) if scores else None,
         "draws": options.draws,
         "query": options.query,
@@ -152,7 +153,12 @@ def _signed(
 
 
 def _record(
-    singles: Singles, kind: str, signed: str, nothing: float, seconds: float
+    singles: Singles,
+    ends: Sequence[Ends],
+    faults: Sequence[str],
+    kind: str,
+    signed: str,
+    seconds: float,
 ) -> ExplanationRecord:
     """What is predicted, and how that was measured."""
     plan = singles.plan
@@ -164,6 +170,7 @@ def _record(
             *Noted(repeated=sum(each.text.num_repeated > 0 for each in plan.cases)).warnings(),
             *_shared(plan.cases),
             *plan.blocks.warnings(),
+            *faults,
         ),
         timings={"all": seconds},
         model=name_of(plan.loaded.name),
@@ -176,7 +183,7 @@ def _record(
         logit=singles.logit,
         looks="" if plan.knockout is None else _looks(plan.options, plan.cases),
         means_over=amount(len(plan.texts), "text") if plan.texts else "prompts",
-        nothing=nothing,
+        nothing=ends[0].row().nothing if ends else float("nan"),
         words={name: EFFECTS[name].words() for name in singles.effects},
     )
 

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import final
 
-from headcount.core import Head, InputError, check_seed, check_unicode, names_a_head
+from headcount.core import Head, InputError, check_known, check_seed, check_unicode, names_a_head
 from headcount.corpora import check_template
 from headcount.explanation.effects import EFFECTS
+
+OTHERS = ("second", "mean", "zero", "resample")
+"""What the heads outside a circuit output (others.py), besides effects that replace heads."""
 
 
 @final
@@ -36,6 +39,10 @@ class ExplainOptions:
     """Numbers of the best heads that are replaced together."""
     circuit: bool = False
     """Find the smallest sets of heads that keep what is predicted; needs several prompts."""
+    others: tuple[str, ...] = ()
+    """What the heads outside a circuit give: second (what they give in the second prompt), mean,
+    zero, resample (what they give in other prompts); by default second where there is one, and
+    mean."""
     draws: int = 3
     """Number of sets of random heads beside the best ones."""
     seed: int = 0
@@ -55,6 +62,13 @@ class ExplainOptions:
             raise InputError(
                 f"Expected all heads for a circuit, got {' '.join(self.heads)} alone. Leave "
                 "--heads or --circuit out."
+            )
+        for name in self.others:
+            check_known("an output of other heads", name, (*OTHERS, *EFFECTS), "(one of {})")
+        if self.others and not self.circuit:
+            raise InputError(
+                f"Expected a circuit, outside which heads give something else, got --others "
+                f"{' '.join(self.others)} without one. Add --circuit, or leave --others out."
             )
         if min(self.draws, *self.together, 1) < 1:
             raise InputError(

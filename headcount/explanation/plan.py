@@ -29,6 +29,8 @@ class Plan:
     heads: Sequence[Head]
     """The heads to measure."""
     effects: Sequence[Effect]
+    others: Sequence[str]
+    """What the heads outside circuits output, by name; none without circuits."""
     means: Outputs | None
     """Mean outputs of all heads; None if nothing needs them."""
     blocks: Blocks
@@ -44,11 +46,11 @@ class Plan:
             InputError: for heads that the model lacks, or effects that the prompts don't allow.
         """
         heads, effects = _heads(loaded, options), _effects(loaded, cases, options)
-        means = None
-        if options.circuit or any("means" in each.needs for each in effects):
+        others, means = _others(cases, options), None
+        if "mean" in others or any("means" in each.needs for each in effects):
             means = mean_outputs(loaded, texts or [case.rows[0] for case in cases])
         blocks = Blocks.of([case.prompt for case in cases])
-        return cls(loaded, cases, options, texts, heads, effects, means, blocks)
+        return cls(loaded, cases, options, texts, heads, effects, others, means, blocks)
 
     def runs(self, case: Case) -> PromptRuns:
         """The runs of a prompt."""
@@ -109,6 +111,22 @@ def _effects(loaded: Loaded, cases: Sequence[Case], options: ExplainOptions) -> 
     lacking = {*_lacking(loaded, cases)}
     wanted = named or [each for each in EFFECTS.usable() if each.by_default]
     return [each() for each in wanted if not each.needs & lacking]
+
+
+def _others(cases: Sequence[Case], options: ExplainOptions) -> tuple[str, ...]:
+    """What heads outside circuits output: by default what the second prompt has, and means.
+
+    Raises:
+        InputError: for a second prompt that is lacking.
+    """
+    without = next((case.prompt for case in cases if case.corrupt is None), None)
+    if "second" in options.others and without is not None:
+        raise InputError(
+            f"{without.origin}: expected a second prompt, which gives the outputs of the heads "
+            "outside a circuit, got none. Give one, or choose --others mean."
+        )
+    default = ("mean",) if without is not None else ("second", "mean")
+    return (options.others or default) if options.circuit else ()
 
 
 def _lacking(loaded: Loaded, cases: Sequence[Case]) -> Iterator[str]:

@@ -273,6 +273,18 @@ def aligned(row: Row, outputs: Outputs) -> Outputs:
     }
 
 
+def from_end(like: Outputs, outputs: Outputs) -> Outputs:
+    """Outputs of heads in another row, each at the place of a token as far from the end.
+
+    The first token of a shorter row stands for all before it.
+    """
+    found = dict[LayerId, Tensor]()
+    for layer, like_QHD in like.items():
+        start = len(outputs[layer]) - len(like_QHD)
+        found[layer] = outputs[layer][[max(start + n, 0) for n in range(len(like_QHD))]]
+    return found
+
+
 @final
 class _Replacing:
     """Replaces in each row of a batch the outputs of some heads."""

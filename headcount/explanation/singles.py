@@ -7,13 +7,13 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.core import Progress, falling, spread
+from headcount.core import Progress, check_choice, falling, spread
 from headcount.explanation.attribution import Attribution
 from headcount.explanation.effects import EFFECTS, Direct, Effect, Replacement
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompt_runs import PromptRuns
 from headcount.explanation.runs import Case
-from headcount.results import SPLIT_FROM, EffectRow, LayersRow, PromptRow
+from headcount.results import SIGNED, SPLIT_FROM, EffectRow, LayersRow, Order, PromptRow
 
 
 @final
@@ -138,15 +138,19 @@ def _direct(effect: Effect, runs: PromptRuns) -> tuple[str, Attribution]:
     raise AssertionError(f"{effect.name} is neither a direct effect nor a replacement")
 
 
-Order = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
+Halves = tuple[Int[np.ndarray, " head"], Int[np.ndarray, " head"]]
 """Numbers of heads, the best first, for either half of the prompts."""
 
 
 def chosen(
     effect_NH: Float[np.ndarray, "prompt head"],
-) -> Order:
+    order: Order = SIGNED,
+) -> Halves:
     """Numbers of heads, the best first, for either half of the prompts by the other's effects."""
+    check_choice("an order", order, Order)
     is_split = len(effect_NH) >= SPLIT_FROM
     choosing = (effect_NH[1::2], effect_NH[::2]) if is_split else (effect_NH, effect_NH)
-    first_H, second_H = (falling(each.mean(0)) for each in choosing)
-    return first_H, second_H
+    score_H, other_H = (each.mean(0) for each in choosing)
+    if order == SIGNED:
+        return falling(score_H), falling(other_H)
+    return falling(abs(score_H)), falling(abs(other_H))

@@ -1,30 +1,40 @@
 r"""Explained: by how much every head raises what a model predicts, and several heads together.
 
-Circuits: how much of a prediction is left with some heads only, the others giving their means.
+Circuits: how much of a prediction is left with some heads only, the others giving what they give in
+the second prompt (or their means, zero, what they give in other prompts).
 
 $$f(S) = \frac{m(S) - m(\emptyset)}{m(H) - m(\emptyset)}, \qquad
-  \mathrm{CPR} = \int_0^1 f(S_k) \, dk, \qquad \mathrm{CMD} = \int_0^1 |1 - f(S_k)| \, dk$$
+  \mathrm{CPR} = \int_0^1 f(S_k) \, dk, \qquad \mathrm{CMD} = \int_0^1 |1 - f(S'_k)| \, dk$$
 
-m(S) is the mean prediction over prompts with the heads S as they are and all others replaced by
-their mean outputs, H all heads, f faithfulness, and S_k the best share k of the heads by a ranking.
-CPR is high and CMD low for a good ranking; CMD is 0 only if every size of circuit predicts what all
-heads do, and heads that work against the prediction raise CPR, not CMD. Integrals are by trapezoids
-between the sizes that were measured.
+m(S) is the mean prediction over prompts with the heads S as they are and all others replaced, H all
+heads, f faithfulness, S_k the share k of the heads with the highest scores, and S'_k that with the
+largest. CPR is high and CMD low for a good ranking; CMD is 0 only if every size of circuit predicts
+what all heads do, and heads that work against the prediction raise CPR above 1, not CMD. Integrals
+are by trapezoids between the sizes that were measured (`ours`), or from .1 to 100 % of the heads at
+ten sizes that are rounded down (`mib`); beside those over the share stand those over its logarithm,
+divided by its range.
 
 Reference: MIB: A Mechanistic Interpretability Benchmark (Mueller et al., 2025), section 3,
     https://arxiv.org/abs/2504.13151
-Departure: parts are heads, not edges or nodes of all kinds; the others give means, not what they
-    give in a second prompt; sizes go from none to all.
+Departure: parts are heads, not edges or nodes of all kinds.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final, get_args
 
 from headcount.core import SITES, sorted_by
 from headcount.results.signature import Signature
 from headcount.results.store import ModelRecord, Result, table
 
+Order = Literal["signed", "size"]
+"""Whether the best heads are those with the highest scores, or with the largest."""
+ORDERS: tuple[Order, ...] = get_args(Order)
+SIGNED: Order = "signed"
+Grid = Literal["ours", "mib"]
+"""Sizes of circuits over which areas are taken."""
+Scale = Literal["linear", "log"]
+"""Whether areas are over the share of heads, or over its logarithm."""
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Shares of the prediction that the smallest circuits keep."""
 
@@ -46,6 +56,10 @@ class FaithfulnessRow:
     shared: float
     """Number of these heads that both halves of the prompts chose; of random ones, a mean.
     NaN for scores of other data, which choose the same heads for both."""
+    others: str = field(default="mean", kw_only=True)
+    """What the other heads give, by name."""
+    order: str = field(default=SIGNED, kw_only=True)
+    """Whether the best heads have the highest scores (`signed`) or the largest (`size`)."""
 
 
 @final
@@ -59,6 +73,9 @@ class CircuitRow(FaithfulnessRow):
     """Number of heads that two random sets of this size share on average."""
     names: str
     """Names of the heads; those that either half of the prompts is measured with, between |."""
+    stays: int = field(default=-1, kw_only=True)
+    """Number of best heads from which on this share is kept by all larger sets, too; −1 in tables
+    of versions without."""
 
 
 @final
@@ -79,6 +96,31 @@ class AreaRow:
     cmd_low: float
     """Lower end of its 95 % interval over prompts."""
     cmd_high: float
+    """Upper end."""
+    others: str = field(default="mean", kw_only=True)
+    """What the other heads give, by name."""
+    sizes: str = field(default="ours", kw_only=True)
+    """Sizes of circuits over which the areas are taken: `ours`, or `mib`."""
+    scale: str = field(default="linear", kw_only=True)
+    """Whether they are over the share of heads (`linear`) or its logarithm (`log`)."""
+
+
+@final
+@dataclass(frozen=True)
+class ComplementRow:
+    """What is predicted if all heads give something else, as those outside a circuit do."""
+
+    others: str
+    """Its name."""
+    about: str
+    """What they give, as the end of a sentence."""
+    nothing: float
+    """What is predicted, in nats; the mean over prompts."""
+    gain: float
+    """By how much the heads as they are raise that, m(H) - m(∅)."""
+    low: float
+    """Lower end of its 95 % interval over prompts; NaN below 8 blocks."""
+    high: float
     """Upper end."""
 
 
@@ -261,7 +303,8 @@ class ExplanationRecord(ModelRecord):
     means_over: str
     """What the means of heads' outputs are over."""
     nothing: float = float("nan")
-    """What is predicted if all heads give their means, in nats; NaN without circuits."""
+    """What is predicted if all heads give what those outside a circuit give, by the first of the
+    complements, in nats; NaN without circuits."""
     words: Mapping[str, EffectWords] = field(default_factory=dict)
     """What effects are called, by name; none in records of versions without."""
 
@@ -298,7 +341,11 @@ class Explained(Result[ExplanationRecord]):
     )
     """A row for each ranking and share of the prediction that is kept."""
     areas: tuple[AreaRow, ...] = table("areas.parquet", "how good rankings are", default=())
-    """A row for each ranking."""
+    """A row for each ranking, with all others, sizes and scales."""
+    complements: tuple[ComplementRow, ...] = table(
+        "complements.parquet", "what heads outside circuits give", default=()
+    )
+    """A row for what heads outside circuits give; circuits are judged by the first one first."""
 
     def of(self, effect: str) -> dict[str, EffectRow]:
         """The rows of one effect, by part."""

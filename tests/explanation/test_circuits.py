@@ -1,6 +1,7 @@
 """Circuits: faithfulness and its areas by the book, planted heads, and what has no circuit."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -18,52 +19,97 @@ from headcount.explanation.blocks import Blocks
 from headcount.explanation.effects import Mean, Replacement, Restored, Zero
 from headcount.explanation.prompt_runs import PromptRuns, mean_outputs
 from headcount.explanation.reader import Reader
+from headcount.explanation.runs import Case
 from headcount.explanation.together import Together
 from headcount.models import Loaded
 from headcount.reports import document_of
-from headcount.results import RANDOM, Explained
+from headcount.results import ORDERS, RANDOM, SIGNED, AreaRow, Explained, select
 from tests.tasks.loaded import loaded
 from tests.textbook import explanation as book
 
 LLAMA = "LlamaForCausalLM"
 SIZES = [*range(11), 12]
+MIB = [0, 0, 0, 0, 0, 0, 1, 2, 6, 12]
+SHARES = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
 PROMPTS = [
-    Prompt("The old dog barked at the", " night", " cat"),
-    Prompt("She doesn't believe that her", " moon", " sister"),
-    Prompt("A painter bought two green", " moon", " sister"),
-    Prompt("Did you hear the rain", " train", " sister"),
+    Prompt(f"{text} {last}", target, against, f"{text} {other}")
+    for text, target, against, last, other in [
+        ("The old dog barked at", " his", " moon", "the", "children"),
+        ("She doesn't believe that", " his", " sister", "her", "trees"),
+        ("A painter bought two", " moon", " ran", "green", "tired"),
+        ("Did you hear the", " last", " his", "rain", "village"),
+        ("The old dog barked at", " his", " night", "old", "tall"),
+        ("She doesn't believe that", " his", " sister", "no", "some"),
+        ("A painter bought two", " moon", " cat", "wet", "brown"),
+        ("Did you hear the", " ran", " night", "wind", "river"),
+    ]
 ]
-PROMPTS += [replace(each, prompt=f"{each.prompt} old") for each in PROMPTS]
+"""No two replace the same word; heads raise each prediction, whatever takes their place."""
 
 
 @pytest.fixture(scope="module")
 def found() -> Explained:
-    options = ExplainOptions(effects=("gradient", "mean"), together=(), draws=2, circuit=True)
-    scores = {"norm": {head: float(n % 5) for n, head in enumerate(loaded(LLAMA).heads)}}
+    options = ExplainOptions(
+        effects=("gradient",),
+        together=(),
+        draws=1,
+        circuit=True,
+        others=("mean", "second", "resample"),
+    )
+    scores = {"norm": {head: float(n % 5 - 2) for n, head in enumerate(loaded(LLAMA).heads)}}
     return explain(loaded(LLAMA), PROMPTS, options=options, scores=scores)
 
 
-def _orders(found: Explained, ranking: str) -> list[list[str]]:
+def _orders(found: Explained, ranking: str, order: str = "signed") -> list[list[str]]:
     """The heads for both halves of the prompts, the best first by the other half."""
     names = [*map(str, loaded(LLAMA).heads)]
+    size = abs if order == "size" else float
     if ranking == "norm":
-        return [sorted(names, key=lambda name: -(names.index(name) % 5))] * 2
+        return [sorted(names, key=lambda name: -size(names.index(name) % 5 - 2))] * 2
     rows = found.of(ranking)
     return [
-        sorted(names, key=lambda name: -rows[name].second),
-        sorted(names, key=lambda name: -rows[name].first),
+        sorted(names, key=lambda name: -size(rows[name].second)),
+        sorted(names, key=lambda name: -size(rows[name].first)),
     ]
 
 
-def _predicted(held: Loaded, order: list[list[str]], means: Any) -> list[list[float]]:
+def _instead(held: Loaded, cases: list[Case], others: str, n: int) -> list[list[Any]]:
+    """What other heads give in each row of a prompt, by the draws over which a mean is taken."""
+    rows = cases[n].rows
+    clean = [book.head_inputs(held.model, row.inputs(held)) for row in rows]
+    if others == "mean":
+        seen = [book.head_inputs(held.model, case.rows[0].inputs(held)) for case in cases]
+        means = {key: torch.cat([each[key] for each in seen]).double().mean(0) for key in seen[0]}
+        return [[{key: means[key].float().expand_as(row[key]) for key in row} for row in clean]]
+    if others == "second":
+        second = [book.head_inputs(held.model, row.inputs(held)) for row in cases[n].corrupt or ()]
+        pairs = zip(rows, second, strict=True)
+        return [
+            [{key: each[[*row.in_other]] for key, each in there.items()} for row, there in pairs]
+        ]
+    rest = [case for case in cases if case is not cases[n]]
+    found = []
+    for number in np.random.default_rng((0, n)).permutation(len(rest))[:5]:
+        there = [book.head_inputs(held.model, row.inputs(held)) for row in rest[number].rows]
+        found.append([])
+        for place, row in enumerate(clean):
+            other = there[min(place, len(there) - 1)]
+            new = {key: torch.zeros_like(each) for key, each in row.items()}
+            for key, each in new.items():
+                for back in range(1, len(each) + 1):
+                    each[-back] = other[key][-min(back, len(other[key]))]
+            found[-1].append(new)
+    return found
+
+
+def _predicted(found: Explained, ranking: str, order: str, others: str) -> list[list[float]]:
     """What each prompt's best heads predict, by their number."""
-    found = list[list[float]]()
-    for n, prompt in enumerate(PROMPTS):
-        case, best = Reader(held, ExplainOptions()).case(prompt), order[n % 2]
+    held, orders, left = loaded(LLAMA), _orders(found, ranking, order), list[list[float]]()
+    cases = [Reader(held, ExplainOptions()).case(each) for each in PROMPTS]
+    for n, case in enumerate(cases):
+        best, draws = orders[n % 2], _instead(held, cases, others, n)
         totals = [0.0] * (len(best) + 1)
-        for row in case.rows:
-            inputs, num = row.inputs(held), len(row.ids)
-            instead = {key: mean.float().expand(num, -1) for key, mean in means.items()}
+        for number, row in enumerate(case.rows):
 
             def read(logits: torch.Tensor, row: Any = row) -> float:
                 log = logits.log_softmax(-1)
@@ -72,56 +118,80 @@ def _predicted(held: Loaded, order: list[list[str]], means: Any) -> list[list[fl
             for size in range(len(best) + 1):
                 gone = [Head.parse(name) for name in best[size:]]
                 heads = [(head.site, head.layer, head.index) for head in gone]
-                totals[size] += book.without(held.model, inputs, heads, instead, read)
-        found.append(totals)
-    return found
+                for draw in draws:
+                    got = book.without(held.model, row.inputs(held), heads, draw[number], read)
+                    totals[size] += got / len(draws)
+        left.append(totals)
+    return left
 
 
-@pytest.mark.parametrize("ranking", ["gradient", "norm"])
-def test_faithfulness_and_areas_are_those_of_the_book(found: Explained, ranking: str) -> None:
-    held = loaded(LLAMA)
-    cases = [Reader(held, ExplainOptions()).case(each) for each in PROMPTS]
-    seen = [book.head_inputs(held.model, case.rows[0].inputs(held)) for case in cases]
-    means = {key: torch.cat([each[key] for each in seen]).double().mean(0) for key in seen[0]}
-    order, rows = _orders(found, ranking), [r for r in found.faithfulness if r.ranking == ranking]
-    predicted, even = _predicted(held, order, means), [1.0] * len(PROMPTS)
-    predicted = [[each[size] for size in SIZES] for each in predicted]
-    assert [row.heads for row in rows] == SIZES
-    left = book.faithfulness(predicted, even)
-    assert [row.value for row in rows] == pytest.approx(left, abs=2e-4)
-    assert found.record.nothing == pytest.approx(np.mean([each[0] for each in predicted]), abs=1e-5)
-    for place, (size, row) in enumerate(zip(SIZES, rows, strict=True)):
-        shared = {*order[0][:size]} & {*order[1][:size]}
-        half = book.reach(
-            partial(_at, predicted, lambda left, place=place: left[place]), len(PROMPTS)
+@pytest.mark.parametrize(
+    ("ranking", "others"),
+    [("gradient", "mean"), ("gradient", "second"), ("norm", "resample")],
+)
+def test_faithfulness_and_areas_are_those_of_the_book(
+    found: Explained, ranking: str, others: str
+) -> None:
+    predicted, curves = {}, {}
+    for kind in ORDERS if others != "resample" else [SIGNED]:
+        predicted[kind] = _predicted(found, ranking, kind, others)
+        curves[kind] = select(found.faithfulness, ranking=ranking, others=others, order=kind)
+        order, here = _orders(found, ranking, kind), partial(_at, predicted[kind])
+        left = here(list, [1.0] * len(PROMPTS))
+        assert [row.heads for row in curves[kind]] == SIZES
+        assert [row.value for row in curves[kind]] == pytest.approx(
+            [left[size] for size in SIZES], abs=2e-4
         )
-        assert (row.low, row.high) == pytest.approx((row.value - half, row.value + half), abs=1e-3)
-        assert row.shared == len(shared) or ranking == "norm" and isnan(row.shared)
-    (area,) = [each for each in found.areas if each.ranking == ranking]
-    assert (area.cpr, area.cmd) == pytest.approx(book.areas(SIZES, left), abs=2e-4)
-    for which, width in enumerate([area.cpr_high - area.cpr_low, area.cmd_high - area.cmd_low]):
-        of = partial(_at, predicted, lambda left, n=which: book.areas(SIZES, left)[n])
-        assert width == pytest.approx(2 * book.reach(of, len(PROMPTS)), abs=1e-3)
+        for size, row in zip(SIZES, curves[kind], strict=True):
+            half = book.reach(partial(here, lambda left, n=size: left[n]), len(PROMPTS))
+            ends = row.value - half, row.value + half
+            assert (row.low, row.high) == pytest.approx(ends, abs=1e-3)
+            shared = {*order[0][:size]} & {*order[1][:size]}
+            assert row.shared == len(shared) or ranking == "norm" and isnan(row.shared)
+    (ends,) = select(found.complements, others=others)
+    assert ends.nothing == pytest.approx(np.mean([each[0] for each in predicted[SIGNED]]), abs=1e-5)
+    assert ends.gain == pytest.approx(found.record.value - ends.nothing, abs=1e-5)
+    for row in select(found.areas, ranking=ranking, others=others):
+        of_cpr, of_cmd = partial(_area, row, float), partial(_area, row, lambda f: abs(1 - f))
+        cpr, cmd = (row.cpr, row.cpr_low, row.cpr_high), (row.cmd, row.cmd_low, row.cmd_high)
+        for kind, of, ends in [(SIGNED, of_cpr, cpr), ("size", of_cmd, cmd)][: len(predicted)]:
+            value = _at(predicted[kind], of, [1.0] * len(PROMPTS))
+            half = book.reach(partial(_at, predicted[kind], of), len(PROMPTS))
+            assert ends == pytest.approx((value, value - half, value + half), abs=2e-3)
 
 
-def _at(predicted: list[list[float]], number: Any, weights: list[float]) -> float:
+def _area(row: AreaRow, number: Callable[[float], float], left: list[float]) -> float:
+    """The area of a number of faithfulness over the sizes and on the scale of a row."""
+    sizes = MIB if row.sizes == "mib" else [size for size in SIZES if row.scale == "linear" or size]
+    at = SHARES if row.sizes == "mib" else [size / 12 for size in sizes]
+    if row.scale == "log":
+        at = [1 - np.log(each) / np.log(at[0]) for each in at]
+    return book.area(at, [number(left[size]) for size in sizes])
+
+
+def _at(predicted: list[list[float]], number: Any, weights: list[float]) -> Any:
     """A number of the curve, if prompts count by some weights."""
     return number(book.faithfulness(predicted, weights))
 
 
 def test_the_smallest_circuits_are_read_off_the_curve(found: Explained) -> None:
     for row in found.circuits:
-        curve = [each for each in found.faithfulness if each.ranking == row.ranking]
+        known = {"ranking": row.ranking, "others": row.others, "order": row.order}
+        curve = select(found.faithfulness, **known)
         first = next(each for each in curve if each.value >= row.level)
         assert (row.heads, row.value, row.low) == (first.heads, first.value, first.low)
+        above = [all(each.value >= row.level for each in curve[n:]) for n in range(len(curve))]
+        assert row.stays == curve[above.index(True)].heads >= row.heads
         assert str(row.shared) == str(first.shared) and row.chance == row.heads**2 / 12
         if row.ranking == RANDOM:
             assert row.names == ""
             continue
-        best = [" ".join(each[: row.heads]) for each in _orders(found, row.ranking)]
+        best = [" ".join(each[: row.heads]) for each in _orders(found, row.ranking, row.order)]
         assert row.names == " | ".join(dict.fromkeys(best))
-    assert [row.ranking for row in found.areas] == ["gradient", "mean", "norm", RANDOM]
+    assert any(row.stays > row.heads for row in found.circuits)
+    assert {row.ranking for row in found.areas} == {"gradient", "norm", RANDOM}
     assert [row.level for row in found.circuits[:4]] == [0.5, 0.8, 0.9, 0.95]
+    assert found.record.nothing == found.complements[0].nothing
 
 
 @pytest.fixture(scope="module")
@@ -185,13 +255,31 @@ def test_what_has_no_circuit(tmp_path: Path) -> None:
     for prompts, given, says in [
         (PROMPTS[:3], {}, "Expected at least 4 prompts for a circuit, since each half"),
         (swapped[:4], {}, "of which the model prefers some target to its ri"),
-        ([*swapped[1:3], *PROMPTS[::4]], {}, "Expected heads that raise what is predicted, got"),
+        ([*swapped[1:6:4], *PROMPTS[:4:3]], {}, "Expected heads that raise what is predicted, got"),
         (mixed, {}, "Expected heads that raise what is predicted, got"),
         (PROMPTS, {"norm": {}}, "Expected a number for each head of tiny LlamaForCausalLM"),
         (PROMPTS, {"norm": dict.fromkeys(held.heads, float("nan"))}, "got 0 for 12 heads"),
     ]:
         with pytest.raises(InputError, match=says):
             explain(held, prompts, options=options, scores=given)
+    same = [replace(each, corrupt=each.prompt) for each in PROMPTS[:4]]
+    found = explain(held, same, options=replace(options, draws=1))
+    assert [row.others for row in found.complements] == ["mean"]
+    assert (
+        "no circuit is judged where other heads give their outputs in the second prompt"
+        in (found.record.warnings[-1])
+    )
+    with pytest.raises(InputError, match="expected a second prompt, which gives the outputs of"):
+        lacking = [*PROMPTS, Prompt("The rain", " moon")]
+        explain(held, lacking, options=replace(options, others=("second",)))
+    with pytest.raises(InputError, match="got --others zero without one"):
+        ExplainOptions(others=("zero",))
+    with pytest.raises(
+        InputError, match=r"Expected an output of other heads \(one of second, mean"
+    ):
+        ExplainOptions(circuit=True, others=("median",))
+    with pytest.raises(InputError, match="for the heads outside a circuit, got restored"):
+        explain(held, PROMPTS, options=replace(options, others=("restored",)))
     with pytest.raises(InputError, match="Expected a circuit, whose heads scores choose, got norm"):
         explain(held, PROMPTS, options=replace(options, circuit=False), scores=scores)
     with pytest.raises(InputError, match="Expected all heads for a circuit, got dec.0.1 alone"):

@@ -9,7 +9,7 @@ import pytest
 
 from headcount.core import styled
 from headcount.reports import document_of
-from headcount.reports.documents.explanation_together import faithfulness_curve
+from headcount.reports.documents.explanation_circuits import faithfulness_curve
 from headcount.results import (
     LEVELS,
     AreaRow,
@@ -231,7 +231,7 @@ def test_the_smallest_circuits_are_beside_random_heads(found: Explained) -> None
     assert "without any head that leaves 0.50 nats of 4.75" in text
     cells = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| causal")]
     first, second = ([cell.strip() for cell in row] for row in cells[:2])
-    assert first[1:] == ["2", "9", "9", "9", "0.70 (0.60 to 0.80)", "0.30 (0.20 to 0.40)"]
+    assert first[1:] == ["2", "9", "9", "9", "–", "0.70 (0.60 to 0.80)", "0.30 (0.20 to 0.40)"]
     assert second[1:6] == ["50 %", "2", "0.50 (0.40 to 0.60)", "1", "0.3"]
     assert second[6].startswith("dec.0.0 dec.0.1") and second[6].endswith("dec.2.1 and 1 more")
     with styled():

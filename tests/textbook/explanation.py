@@ -195,14 +195,12 @@ def faithfulness(predicted_PK: Any, weights_P: Any) -> Any:
     return [(mean - means[0]) / (means[-1] - means[0]) for mean in means]
 
 
-def areas(sizes: Sequence[int], left: Sequence[float]) -> tuple[float, float]:
-    """CPR and CMD, by trapezoids."""
-    cpr = cmd = 0.0
-    for k in range(1, len(sizes)):
-        width = (sizes[k] - sizes[k - 1]) / sizes[-1]
-        cpr += width * (left[k] + left[k - 1]) / 2
-        cmd += width * (abs(1 - left[k]) + abs(1 - left[k - 1])) / 2
-    return cpr, cmd
+def area(at: Sequence[float], values: Sequence[float]) -> float:
+    """The integral of values at some places, by trapezoids."""
+    total = 0.0
+    for k in range(1, len(at)):
+        total += (at[k] - at[k - 1]) * (values[k] + values[k - 1]) / 2
+    return total
 
 
 def reach(number: Callable[[Any], float], prompts: int) -> float:

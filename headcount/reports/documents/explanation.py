@@ -7,11 +7,8 @@ import numpy as np
 
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.numbers import listed, nats, within
-from headcount.reports.documents.explanation_together import (
-    circuit_blocks,
-    together_blocks,
-    words_of,
-)
+from headcount.reports.documents.explanation_circuits import circuit_blocks
+from headcount.reports.documents.explanation_together import together_blocks, words_of
 from headcount.results import EffectRow, Explained
 from headcount.statistics import ALPHA, rank_correlations
 

@@ -12,12 +12,12 @@ from headcount.reports.documents.explanation import (
     what_is_predicted,
     written_table,
 )
+from headcount.reports.documents.explanation_circuits import smallest
 from headcount.reports.documents.explanation_together import (
     FEW,
     chosen_words,
     few_together,
     preferred_words,
-    smallest,
     together_table,
     words_of,
 )

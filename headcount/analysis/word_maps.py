@@ -9,7 +9,7 @@ https://arxiv.org/abs/1906.04341
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from headcount.corpora import (
     check_languages_set,
     label_source,
     label_target,
+    user_prompt,
 )
 from headcount.models import Loaded
 from headcount.tap import AttentionLayer, Block, evaluating, input_device, tapped, without_cache
@@ -36,6 +37,8 @@ MAX_TOKENS = 160
 
 HeadGates = Mapping[str, int | float]
 """Gates by head name; heads not named keep 1."""
+Template = Mapping[str, Any]
+"""Values for a chat template, by name."""
 
 
 @final
@@ -99,14 +102,28 @@ def check_text(text: str, what: str = "sentence") -> str:
 
 
 def read_source(
-    loaded: Loaded, text: str, second: str | None = None, what: str = "sentence"
+    loaded: Loaded,
+    text: str,
+    second: str | None = None,
+    what: str = "sentence",
+    chat: Template | None = None,
 ) -> LabelledTokens:
     """The tokens of a text, or of a pair that the model reads as one input.
 
+    Args:
+        loaded: any model that reads text.
+        text: the text.
+        second: the second text of a pair.
+        what: what the text is, for errors.
+        chat: values for the chat template, which then writes the text as a user's message.
+
     Raises:
-        InputError: if it has none or too many.
+        InputError: if it has none or too many, or there is no chat template.
     """
-    tokens = label_source(loaded.encoder(), text, second)
+    encoder = loaded.encoder()
+    if chat is not None:
+        text = user_prompt(encoder.tokenizer, loaded.name, text, chat)
+    tokens = label_source(encoder, text, second, around=chat is None)
     _check_tokens(loaded, tokens, what)
     return tokens
 
@@ -139,7 +156,11 @@ def _check_tokens(loaded: Loaded, tokens: LabelledTokens, what: str) -> None:
 
 
 def word_attention(
-    loaded: Loaded, text: str, second: str | None = None, gates: HeadGates | None = None
+    loaded: Loaded,
+    text: str,
+    second: str | None = None,
+    gates: HeadGates | None = None,
+    chat: Template | None = None,
 ) -> WordAttention:
     """Every head's attention between the words of a text.
 
@@ -149,6 +170,7 @@ def word_attention(
         second: the target of a translation, by default the model's own greedy one; otherwise the
             second sentence of a pair that the model reads as one input.
         gates: factors by head name; heads not named keep 1.
+        chat: as in `read_source`.
 
     Raises:
         InputError: for a text that is empty or too long, or an unknown head.
@@ -156,7 +178,7 @@ def word_attention(
     text = check_text(text)
     is_translation = loaded.model.config.is_encoder_decoder
     second = None if second is None else check_text(second, "second sentence")
-    source = read_source(loaded, text, None if is_translation else second)
+    source = read_source(loaded, text, None if is_translation else second, chat=chat)
     target = None
     if is_translation:
         second = translate(loaded, source, gates) if second is None else second

@@ -38,7 +38,7 @@ from headcount.cli.console import (
 )
 from headcount.cli.frame import BesideCommand, Command, Flat, Measuring
 from headcount.core import CorpusError, InputError, ResumePolicy, amount, check_accepted
-from headcount.corpora import Corpus, check_frequencies, read_documents, read_links
+from headcount.corpora import Corpus, check_frequencies, check_template, read_documents, read_links
 from headcount.probes import AlignmentOptions, ClusterOptions, CoreferenceOptions, ProbeOptions
 
 if TYPE_CHECKING:
@@ -330,6 +330,11 @@ class Serve(DeviceArguments, Command):
     """Port to listen on; 0 takes a free one."""
     token: bool = True
     """Require the random token in the printed address."""
+    chat: bool = False
+    """Read texts as a user's messages in the model's chat template; as they are by default."""
+    template: tuple[str, ...] = ()
+    """Values for the chat template as NAME=VALUE, such as enable_thinking=false; VALUE is JSON, or
+    else a text."""
 
     def run(self) -> int:
         """Bind the port, load the model, print the address and answer."""
@@ -341,6 +346,7 @@ class Serve(DeviceArguments, Command):
         from headcount import serve  # needs these packages
 
         check_model(self.name)
+        check_template(self.chat, self.template)
         address = serve.bind(self.host, self.port, self.token)
         with address.socket:
             self._check_reach(address)
@@ -352,6 +358,8 @@ class Serve(DeviceArguments, Command):
                 dtype=self.dtype,
                 languages=self.languages,
                 trust_remote_code=self.trust_remote_code,
+                chat=self.chat,
+                template=self.template,
             )
             console = plain_console()
             console.print(f"{live.loaded.name}: {live.loaded.heads}")

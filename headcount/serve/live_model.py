@@ -5,13 +5,14 @@ The live model: opened by a name or a folder, it answers questions about one tex
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
 from headcount.analysis import check_text, read_source, word_attention
 from headcount.core import Heads, InputError, Plan, check_unicode, name_of, parse_json
+from headcount.corpora import template_values, user_prompt
 from headcount.explanation import ExplainOptions, explain, spelled
 from headcount.models import Loaded, check_has_heads, check_is_loaded, load
 from headcount.reports import attention_data, report_view, sharpest
@@ -103,6 +104,8 @@ class LiveModel:
     """Heads that a plan prunes; None without a plan."""
     findings: Findings = field(default_factory=dict)
     """What heads do, from a finished run."""
+    how: ExplainOptions = ZEROED
+    """How effects are measured, and whether texts are a user's messages in the chat template."""
     kind: Kind | None = field(init=False)
     """What the model predicts."""
     _dense: dict[tuple[str, str | None], list[Prediction]] = field(default_factory=dict, init=False)
@@ -113,11 +116,27 @@ class LiveModel:
     def __post_init__(self) -> None:
         check_is_loaded(self.loaded)
         self.kind = kind_of(self.loaded)
+        if self.how.chat:
+            self._check_chats()
         _ = self.loaded.anatomy  # found now, so that the first answer comes as fast as the others
 
     def __repr__(self) -> str:
         plan = "" if self.pruned is None else f", a plan that prunes {len(self.pruned)}"
         return f"LiveModel({self.loaded.name!r}, predicts: {self.kind}{plan})"
+
+    def _check_chats(self) -> None:
+        """Check that the model replies to messages, before anybody asks."""
+        if self.kind != "causal-lm":
+            raise InputError(
+                f"Expected a model that continues texts for --chat, got {self.loaded.name}, a "
+                f"{type(self.loaded.model).__name__}. Leave --chat out."
+            )
+        user_prompt(self.loaded.encoder().tokenizer, self.loaded.name, "a", self._chat or {})
+
+    @property
+    def _chat(self) -> Mapping[str, Any] | None:
+        """Values for the chat template; None for texts that are no messages."""
+        return template_values(self.how.template) if self.how.chat else None
 
     def answer(self, question: Question) -> dict[str, Any]:
         """Attention and predictions, as the page reads them; one question is answered at a time.
@@ -135,11 +154,12 @@ class LiveModel:
         second = question.second and check_text(question.second, "second sentence")
         dense = self._dense_predictions(text, second)
         gates = question.gates
-        gated = predict(self.loaded, self.kind, text, second, gates) if gates else dense
+        asked = self.loaded, self.kind, text, second
+        gated = predict(*asked, gates, self._chat) if gates else dense
         other = None if self.kind == "similarity" else second
         if self.kind == "translation" and other is None:
             other = next((each.text for each in gated if isinstance(each, Text)), None) or None
-        attention = word_attention(self.loaded, text, other, gates)
+        attention = word_attention(self.loaded, text, other, gates, self._chat)
         return {
             "attention": attention_data(attention),
             "head": sharpest(attention),
@@ -162,9 +182,9 @@ class LiveModel:
             )
         with self._lock:
             text = check_text(question.text)
-            read_source(self.loaded, spelled(self.loaded, text))
+            read_source(self.loaded, spelled(self.loaded, text), chat=self._chat)
             asked = text, question.target, question.against
-            found = explain(self.loaded, *asked, options=ZEROED)
+            found = explain(self.loaded, *asked, options=self.how)
         return {
             "target": question.target,
             "against": question.against,
@@ -176,7 +196,7 @@ class LiveModel:
     def _dense_predictions(self, text: str, second: str | None) -> list[Prediction]:
         key = (text, second)
         if key not in self._dense:
-            found = predict(self.loaded, self.kind, text, second, {})
+            found = predict(self.loaded, self.kind, text, second, {}, self._chat)
             self._dense = {key: found}
         return self._dense[key]
 
@@ -214,6 +234,8 @@ def open_model(
     dtype: str = "float32",
     languages: tuple[str, str] | None = None,
     trust_remote_code: bool = False,
+    chat: bool = False,
+    template: Sequence[str] = (),
 ) -> LiveModel:
     """Open what `headcount serve` is given.
 
@@ -226,10 +248,14 @@ def open_model(
         dtype: number format, as `load` takes it.
         languages: source and target language of a multilingual translator.
         trust_remote_code: whether Python files that come with the model may run.
+        chat: whether texts are a user's messages in the model's chat template.
+        template: values for the template, NAME=VALUE each.
 
     Raises:
-        InputError: if there is no such model, or run and plan do not fit it.
+        InputError: if there is no such model, run and plan do not fit it, or it is asked for chats
+            and has no template.
     """
+    how = replace(ZEROED, chat=chat, template=tuple(template))
     folder = Path(name)
     run = read_run(folder) if (folder / "run.json").exists() else None
     is_pruned = run is None and (folder / PruneRecord.FILE).exists()
@@ -249,7 +275,7 @@ def open_model(
     check_has_heads(loaded)
     loaded.encoder()  # a model that reads no text is refused before its page opens
     pruned = None if plan is None else _pruned(loaded, Path(plan))
-    return LiveModel(loaded, pruned, {} if run is None else _findings(loaded, run, name))
+    return LiveModel(loaded, pruned, {} if run is None else _findings(loaded, run, name), how)
 
 
 def _pruned(loaded: Loaded, path: Path) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ A translator translates, a causal model gives the next token, a masked model fil
 classifier gives its labels, and any other encoder compares two sentences.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -76,16 +76,32 @@ def kind_of(loaded: Loaded) -> Kind | None:
 
 
 def predict(
-    loaded: Loaded, kind: Kind | None, text: str, second: str | None, gates: HeadGates
+    loaded: Loaded,
+    kind: Kind | None,
+    text: str,
+    second: str | None,
+    gates: HeadGates,
+    chat: Mapping[str, Any] | None = None,
 ) -> list[Prediction]:
     """What the model makes of a text under gates; empty without what the kind needs.
+
+    Args:
+        loaded: the model.
+        kind: what it predicts.
+        text: the text.
+        second: the second text of a pair, or a translation.
+        gates: gates by head name.
+        chat: values for the chat template, if a causal model is asked by a user's message.
 
     Raises:
         InputError: for a text that is too long, an unknown head, or numbers that overflow.
     """
     if kind is None:
         return []
-    found = _PREDICTORS[kind](loaded, text, second, gates)
+    if chat is not None:
+        found = _next_tokens(loaded, text, second, gates, chat)
+    else:
+        found = _PREDICTORS[kind](loaded, text, second, gates)
     for each in found:
         _check_finite(each)
     return found
@@ -132,11 +148,16 @@ def _classes(loaded: Loaded, text: str, second: str | None, gates: HeadGates) ->
 
 
 def _next_tokens(
-    loaded: Loaded, text: str, second: str | None, gates: HeadGates
+    loaded: Loaded,
+    text: str,
+    second: str | None,
+    gates: HeadGates,
+    chat: Mapping[str, Any] | None = None,
 ) -> list[Prediction]:
-    source = read_source(loaded, text)
+    source = read_source(loaded, text, chat=chat)
+    title = f"Next token after “{source.words[-1]}”" if chat is None else "First token of the reply"
     logits_V = _outputs(loaded, model_inputs(loaded, source), gates).logits[0, -1].float()
-    return [Choices(f"Next token after “{source.words[-1]}”", logits_V.softmax(-1), _text(loaded))]
+    return [Choices(title, logits_V.softmax(-1), _text(loaded))]
 
 
 def _masked_tokens(

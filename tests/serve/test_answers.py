@@ -3,6 +3,8 @@
 import base64
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,13 @@ import torch
 
 from headcount.analysis import word_attention
 from headcount.core import InputError
+from headcount.explanation import ExplainOptions
 from headcount.serve import LiveModel
 from headcount.serve.live_model import Question
 from headcount.tap import gated
+from tests import tiny_tokenizers
+from tests.corpora.test_told import QWEN
+from tests.explanation.test_reader import GPT2
 from tests.tasks.loaded import loaded
 
 TEXT = "Three tired children jumped."
@@ -67,6 +73,48 @@ def test_a_causal_model_gives_the_next_token() -> None:
     shares = [row["dense"] for row in prediction["rows"]]
     np.testing.assert_allclose(shares, expected.topk(8).values, rtol=1e-4)
     assert prediction["title"] == "Next token after “.”"
+
+
+def test_a_message_is_answered_in_the_chat_template() -> None:
+    """The page reads what `explain --chat` reads: the template's text with a closed thought."""
+    tokenizer: Any = copy.deepcopy(loaded(GPT2).tokenizer)
+    tokenizer.chat_template = QWEN
+    model = replace(loaded(GPT2), tokenizer=tokenizer)
+    how = ExplainOptions(effects=("zero",), together=(), chat=True)
+    chats = LiveModel(model, how=how)
+    answer = chats.answer(Question("Hi"))
+    turns = [{"role": "user", "content": "Hi"}]
+    given: dict[str, Any] = {"add_generation_prompt": True, "enable_thinking": False}
+    written = tokenizer.apply_chat_template(turns, tokenize=True, return_dict=False, **given)
+    with torch.no_grad():
+        expected = model.model(input_ids=torch.tensor([written])).logits[0, -1].softmax(-1)
+    (prediction,) = answer["predictions"]
+    assert prediction["title"] == "First token of the reply"
+    shares = [row["dense"] for row in prediction["rows"]]
+    np.testing.assert_allclose(shares, expected.topk(8).values, rtol=1e-4)
+    target = next(row for row in prediction["rows"] if row["target"] is not None)
+    found = chats.effects(Question("Hi", target=target["target"]))
+    assert found["value"] == pytest.approx(np.log(target["dense"]), abs=1e-4)
+    assert LiveModel(model).answer(Question("Hi"))["predictions"] != answer["predictions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "message"),
+    [
+        ("BertForMaskedLM", None, "Expected a model that continues texts for --chat, got"),
+        (GPT2, None, "Expected a tokenizer with a chat template, got"),
+        (GPT2, "{% for a in range(99) %}" * 5 + "{% endfor %}" * 5, "a chat template that ends"),
+    ],
+)
+def test_a_model_that_takes_no_messages_is_refused_before_its_page_opens(
+    name: str, template: str | None, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headcount.corpora.chats.MOST_STEPS", 10_000)
+    model = loaded(name)
+    if template is not None:
+        model = replace(model, tokenizer=tiny_tokenizers.chatting(template))
+    with pytest.raises(InputError, match=message):
+        LiveModel(model, how=ExplainOptions(effects=("zero",), chat=True))
 
 
 @pytest.mark.parametrize("name", ["BertForMaskedLM", "LlamaForCausalLM"])

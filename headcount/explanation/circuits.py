@@ -81,7 +81,7 @@ def ends_of(plan: Plan) -> tuple[list[Ends], list[str]]:
         runs = plan.runs(plan.cases[n])
         return [runs.value, *(float(each.left(n, runs, every)[0]) for each in others)]
 
-    whole_N, *nothings = np.array([*spread(of_prompt, range(len(plan.cases)))]).T
+    whole_N, *nothings = np.array([*spread(of_prompt, range(len(plan.cases)), "prompts")]).T
     if whole_N.max() <= 0 and all(case.prompt.against for case in plan.cases):
         raise InputError(
             "Expected prompts of which the model prefers some target to its rival, got "
@@ -153,7 +153,7 @@ def curves_of(ends: Sequence[Ends], ranked: Sequence[Ranked], progress: Progress
         return np.stack([each.others.left(n, runs, gone)[places] for each in ends])
 
     left = list[Float[np.ndarray, "other set"]]()
-    for each in spread(of_prompt, range(len(plan.cases))):
+    for each in spread(of_prompt, range(len(plan.cases)), "prompts"):
         left.append(each)
         progress("circuits", len(left), len(plan.cases))
     left_NORK = np.stack(left).reshape(len(left), len(ends), len(every), -1)

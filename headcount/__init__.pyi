@@ -40,6 +40,8 @@ from .core import ProgressBars as ProgressBars
 from .core import accepting as accepting
 from .core import register as register
 from .corpora import Corpus as Corpus
+from .corpora import Link as Link
+from .corpora import Relation as Relation
 from .corpora import Sentence as Sentence
 from .corpora import Tree as Tree
 from .doctor import diagnose as diagnose

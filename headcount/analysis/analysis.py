@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, final
@@ -16,7 +16,9 @@ from headcount.analysis.examples import DRAWN_TOKENS, candidates, find_examples
 from headcount.analysis.image_examples import image_examples
 from headcount.analysis.options import Options
 from headcount.analysis.profiles import (
+    RelationNames,
     head_table,
+    link_table,
     offset_table,
     profile_table,
     relation_table,
@@ -48,12 +50,12 @@ from headcount.corpora import (
     Corpus,
     Encoder,
     Frequencies,
-    baselines_of,
     check_batch_sizes,
     check_is_corpus,
     halves_of,
     sentences_within,
     take_census,
+    with_baselines,
 )
 from headcount.measures import Confidence, Sums, confidence_variant, measures_of
 from headcount.models import (
@@ -68,6 +70,7 @@ from headcount.models import (
 )
 from headcount.results import Analysis, Example, FewTexts, Roles, RunRecord, Untested
 from headcount.tap import check_not_split, chosen
+from headcount.vocabulary import LinkWords, words_of_link
 
 
 def measure(
@@ -136,6 +139,18 @@ def analyze(
 
 
 @final
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of one pass, and the roles."""
+
+    heads: HeadTable
+    relations: pd.DataFrame | None
+    links: pd.DataFrame | None
+    profiles: pd.DataFrame
+    roles: Roles
+
+
+@final
 class _Analyzing:
     """The steps of one analysis and the state they share."""
 
@@ -175,9 +190,8 @@ class _Analyzing:
             self.frequencies or self.census.source_frequencies,
             is_causal="encoder.self" not in self.anatomy.heads.counts,
         )
-        if self.halves.segments and self.census.relations:
-            found = baselines_of(self.corpus, self.encoder, self.halves)
-            self.census = replace(self.census, baseline_offsets=found)
+        if self.halves.segments and (self.census.relations or self.census.links):
+            self.census = with_baselines(self.census, self.corpus, self.encoder, self.halves)
         self.signature = self._signature()
 
     def _with_targets(self, corpus: Corpus) -> Corpus:
@@ -201,20 +215,20 @@ class _Analyzing:
         """Run every step in order."""
         totals, self.read = self._timed("measure", lambda: self._measure(self.loaded, "measuring"))
         repeated = self._timed("induction", lambda: self._repeated(self.loaded, "induction"))
-        heads, relations, profiles, roles = self._tables(totals, repeated)
+        found = self._tables(totals, repeated)
         null = self._timed("null", self._null) if self.options.null else None
-        examples = self._timed("examples", lambda: self._examples(roles))
-        offsets = offset_table(self.anatomy.heads, totals)
         return Analysis(
-            heads=heads,
-            relations=relations,
-            profiles=profiles,
-            offsets=offsets,
-            examples=examples,
-            null_heads=None if null is None else null[0],
-            null_relations=None if null is None else null[1],
+            heads=found.heads,
+            relations=found.relations,
+            links=found.links,
+            profiles=found.profiles,
+            offsets=offset_table(self.anatomy.heads, totals),
+            examples=self._timed("examples", lambda: self._examples(found.roles)),
+            null_heads=None if null is None else null.heads,
+            null_relations=None if null is None else null.relations,
+            null_links=None if null is None else null.links,
             texts=pd.DataFrame({"text": self.census.text_hashes}),
-            record=self._record(roles, profiles),
+            record=self._record(found.roles, found.profiles),
         )
 
     def _repeated(self, loaded: Loaded, stage: str) -> pd.DataFrame | None:
@@ -227,22 +241,34 @@ class _Analyzing:
             self.no_induction = str(error)
             return None
 
-    def _tables(
-        self, totals: Totals, repeated: pd.DataFrame | None = None
-    ) -> tuple[HeadTable, pd.DataFrame | None, pd.DataFrame, Roles]:
-        heads = head_table(self.anatomy.heads, totals, self.measures)
-        relations = relation_table(self.anatomy.heads, totals, self.census.relations)
-        profiles = profile_table(self.anatomy.heads, totals, self.census.relations, self.grid)
+    def _tables(self, totals: Totals, repeated: pd.DataFrame | None = None) -> "_Tables":
+        heads, named = head_table(self.anatomy.heads, totals, self.measures), self._named
+        profiles = profile_table(self.anatomy.heads, totals, named, self.grid)
         if repeated is not None:
             profiles = with_rows(profiles, repeated)
         profiles = judged(profiles, self.options.thresholds)
         roles = {str(head): [] for head in self.anatomy.heads}
-        roles |= find_roles(profiles, self.options.thresholds)
+        roles |= find_roles(profiles, self.options.thresholds, self._link_words)
         names = [[role.role for role in roles[head]] for head in heads.frame["head"]]
         tended = tendencies(profiles)
         tends = [tended.get(head, []) for head in heads.frame["head"]]
-        table = HeadTable(heads.frame.assign(roles=names, tendencies=tends))
-        return table, relations, profiles, roles
+        return _Tables(
+            HeadTable(heads.frame.assign(roles=names, tendencies=tends)),
+            relation_table(self.anatomy.heads, totals, named),
+            link_table(self.anatomy.heads, totals, named),
+            profiles,
+            roles,
+        )
+
+    @property
+    def _named(self) -> RelationNames:
+        return RelationNames(self.census.relations, self.census.links)
+
+    @cached_property
+    def _link_words(self) -> dict[str, LinkWords]:
+        """What every kind of link is called."""
+        known = self.corpus.link_words
+        return {name: known.get(name, words_of_link(name)) for name in self.census.links}
 
     def _timed(self, name: str, step: Callable[[], Any]) -> Any:
         start = time.perf_counter()
@@ -282,12 +308,10 @@ class _Analyzing:
         )
         return units.measured(self._units())
 
-    def _null(self) -> tuple[HeadTable, pd.DataFrame | None]:
+    def _null(self) -> "_Tables":
         model = random_copy(self.loaded.model, self.options.seed)
         copy = replace(self.loaded, model=model, name="null")
-        return self._tables(self._measure(copy, "null")[0], self._repeated(copy, "null induction"))[
-            :2
-        ]
+        return self._tables(self._measure(copy, "null")[0], self._repeated(copy, "null induction"))
 
     def _examples(self, roles: Roles) -> dict[str, list[Example]]:
         """Examples of every head, which one process chooses; the others draw maps for it."""
@@ -318,6 +342,7 @@ class _Analyzing:
             max_length=self.encoder.max_length,
             pairs=self.corpus.pairs or None,
             **self.corpus.signed,
+            links=self._signed_links,
             windows=self.encoder.windows or None,
             frequencies=rare,
             seed=options.seed if options.null else None,
@@ -326,6 +351,14 @@ class _Analyzing:
             units=None if self.halves.segments is None else self.halves,
             sums=None if self.chosen.kernel.name == "blocks" else self.chosen.kernel.name,
         )
+
+    @property
+    def _signed_links(self) -> str | None:
+        """The links and what found them: names, plug-ins with versions, and a hash of all links."""
+        if self.census.links_sha256 is None:
+            return None
+        named = (f"{name} ({each.origin})" for name, each in self.corpus.link_words.items())
+        return "+".join([*named, self.census.links_sha256[:12]])
 
     @property
     def _run_key(self) -> str:
@@ -340,6 +373,7 @@ class _Analyzing:
             is_causal=set(self.anatomy.heads.counts) == {"decoder.self"},
             inputs=self.encoder.inputs,
             has_trees=bool(self.census.relations),
+            has_links=bool(self.census.links),
             halves=self.halves,
             thresholds=self.options.thresholds,
             induction=self.options.induction,
@@ -384,6 +418,7 @@ class _Analyzing:
             roles={head: tuple(found) for head, found in roles.items()},
             few_texts=self._few_texts(),
             untested=self._untested(profiles),
+            links=self._link_words,
             thresholds=self.options.thresholds,
             warnings=tuple(warnings),
             timings=timings_of(self.timings, self.read),

@@ -11,6 +11,7 @@ ANALYZE = Capability(
     sections=(
         Section("confirmed", "other texts", 60, "headcount.reports.page.sections:confirmed_shown"),
         Section("syntax", "syntax", 70, "headcount.reports.documents.syntax:syntax_document"),
+        Section("links", "links", 75, "headcount.reports.documents.links:links_document"),
         Section("layers", "layers", 120, "headcount.reports.documents.layers:layers_document"),
         Section("null", "chance", 130, "headcount.reports.documents.confirmation:chance_document"),
         Section("numbers", "all numbers", 140, "headcount.reports.page.sections:numbers_shown"),

@@ -4,7 +4,7 @@ After the pass, a small sample of sentences is run once more and its word-level 
 head's role decides which of them are shown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import final
@@ -17,11 +17,12 @@ from transformers import PreTrainedModel
 
 from headcount.analysis.streaming import forward, sides
 from headcount.core import Head, LayerId, Steps, silent_steps, spread
-from headcount.corpora import Batch, Corpus, Encoder, Sentence, Tokens
+from headcount.corpora import Batch, Corpus, Encoder, Link, Sentence, Tokens
 from headcount.measures import segments
 from headcount.numbers import percent
 from headcount.results import Example, Role
 from headcount.tap import Anatomy, AttentionLayer, Block
+from headcount.vocabulary import SYNTAX
 
 NUM_CANDIDATES = 96
 """Number of sentences run once more, spread over the first `SEARCHED`."""
@@ -67,10 +68,18 @@ class Drawn:
 
 
 def candidates(corpus: Corpus) -> list[Sentence]:
-    """Sentences of readable length, spread evenly over the beginning of the corpus."""
+    """Sentences of readable length, spread evenly over the beginning of the corpus.
+
+    Up to half of them have links, which may be rare.
+    """
     readable = [s for s in islice(corpus, SEARCHED) if not s.inputs.is_text or _is_readable(s)]
-    step = max(1, len(readable) // NUM_CANDIDATES)
-    return readable[::step][:NUM_CANDIDATES]
+    linked = _spread([s for s in readable if s.links], NUM_CANDIDATES // 2)
+    return linked + _spread([s for s in readable if s not in linked], NUM_CANDIDATES - len(linked))
+
+
+def _spread(sentences: Sequence[Sentence], number: int) -> list[Sentence]:
+    """Some of the sentences, spread evenly."""
+    return [*sentences[:: max(1, len(sentences) // number)][:number]]
 
 
 def _is_readable(sentence: Sentence) -> bool:
@@ -249,8 +258,8 @@ def _show(
     drawn: Drawn, weights_QK: np.ndarray, role: Role | None
 ) -> tuple[float, str, list[Arc]] | None:
     """How well a sentence shows a role, as a number and in words, and the pairs to highlight."""
-    if role is not None and role.role == "syntactic":
-        return _show_syntactic(drawn, weights_QK, role)
+    if role is not None and role.relation is not None:
+        return _show_relation(drawn, weights_QK, role)
     if role is not None and role.role == "block":
         return _show_block(drawn, weights_QK)
     queries = np.flatnonzero(drawn.queries.is_content)
@@ -297,28 +306,41 @@ def _show_block(drawn: Drawn, weights_QK: np.ndarray) -> tuple[float, str, list[
     return own, f"{percent(own)} of attention within its own segment", []
 
 
-def _show_syntactic(
+def _show_relation(
     drawn: Drawn, weights_QK: np.ndarray, role: Role
 ) -> tuple[float, str, list[Arc]] | None:
-    tree = drawn.sentence.tree
-    if tree is None:
-        return None
     label_of = drawn.queries.label_of
     words_QK = np.where(drawn.keys.word >= 0, weights_QK, -1)
     words_QK[drawn.queries.word < 0] = -1
     np.fill_diagonal(words_QK, -1)
     arcs, right = [], 0
-    for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-        if relation != role.relation or word not in label_of or head not in label_of:
-            continue
-        d, h = label_of[word], label_of[head]
-        if d == h:
-            continue
-        arc = (h, d) if role.direction == "head->dependent" else (d, h)
-        column = role.direction == "head<-dependent"
-        right += int((words_QK[:, d] if column else words_QK[arc[0]]).argmax() == arc[1])
-        arcs.append((h, d) if column else arc)
-    if not arcs:
+    links = [*_links_of(drawn.sentence, role, label_of)]
+    for query, keys in links:
+        if role.direction in ("head->dependent", "key->query"):
+            right += any(words_QK[key].argmax() == query for key in keys)
+            arcs += [(key, query) for key in keys]
+        elif role.direction in ("head<-dependent", "key<-query"):
+            right += int(words_QK[:, query].argmax()) in keys
+            arcs += [(key, query) for key in keys]
+        else:
+            right += int(words_QK[query].argmax()) in keys
+            arcs += [(query, key) for key in keys]
+    if not links:
         return None
-    caption = f"{role.relation} {role.direction}: {right} of {len(arcs)}"
-    return float(right - 2 * (len(arcs) - right)), caption, arcs
+    caption = f"{role.relation} {role.direction}: {right} of {len(links)}"
+    return float(right - 2 * (len(links) - right)), caption, arcs
+
+
+def _links_of(
+    sentence: Sentence, role: Role, label_of: Mapping[int, int]
+) -> Iterator[tuple[int, list[int]]]:
+    """The labels of the query and the keys of each link of a role that are drawn."""
+    tree, links = sentence.tree, sentence.links
+    if role.role == SYNTAX.role.name:
+        arcs = zip(tree.heads, tree.relations, strict=True) if tree is not None else ()
+        links = [Link(name, word, (head,)) for word, (head, name) in enumerate(arcs)]
+    for link in links:
+        query = label_of.get(link.query, -1)
+        keys = [label_of[key] for key in link.keys if label_of.get(key, query) != query]
+        if link.name == role.relation and query >= 0 and keys:
+            yield query, [*dict.fromkeys(keys)]

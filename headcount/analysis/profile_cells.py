@@ -11,7 +11,7 @@ from headcount.core import Head, LayerId
 from headcount.measures import Looks, PatchLooks, PatchTraits, Traits
 from headcount.results import PROFILE_COLUMNS, Cell
 from headcount.statistics import ClusteredRates
-from headcount.vocabulary import TraitEntry
+from headcount.vocabulary import SYNTAX, TraitEntry
 
 K = TypeVar("K", bound=Hashable)
 
@@ -30,8 +30,10 @@ class ProfileRow:
 
     @property
     def trait(self) -> str:
-        """Name of the trait; a relation without its subtype."""
-        return self.entry.key if self.relation is None else self.relation.split(":")[0]
+        """Name of the trait; a relation without its subtype, and a kind of link."""
+        if self.relation is None:
+            return self.entry.key
+        return self.relation.split(":")[0] if self.entry == SYNTAX else self.relation
 
 
 def profile_frame(rows: Iterable[ProfileRow]) -> pd.DataFrame:

@@ -15,7 +15,8 @@ Here are the other tables, too: the numbers of every head, every relation, every
 a run that its tables do not hold: timings, versions and warnings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -37,6 +38,8 @@ from headcount.analysis.streaming import Totals
 from headcount.core import SITES, Grid, Head, Heads, HeadTable, LayerId
 from headcount.corpora import Census
 from headcount.measures import (
+    AFTER,
+    BEFORE,
     MEASURES,
     TRAITS,
     Looks,
@@ -49,33 +52,58 @@ from headcount.measures import (
 )
 from headcount.statistics import ClusteredRates
 from headcount.tap import Anatomy
-from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, TEXT_TRAITS
+from headcount.vocabulary import (
+    DIRECTIONS,
+    LINK_DIRECTIONS,
+    LINKS,
+    NOT_SYNTAX,
+    SYNTAX,
+    TEXT_TRAITS,
+    TraitEntry,
+)
 from headcount.vocabulary import TRAITS as ENTRIES
 
 AT_OFFSETS = {each.offset: each for each in TEXT_TRAITS if each.offset is not None}
 """Traits with an offset of their own, by offset."""
 
 
+@final
+@dataclass(frozen=True)
+class RelationNames:
+    """Names of relations and links, in the order of the sums."""
+
+    relations: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> list[tuple[TraitEntry, str]]:
+        """All of them, each with the trait that it is of."""
+        return [
+            *((SYNTAX, name) for name in self.relations),
+            *((LINKS, name) for name in self.links),
+        ]
+
+
 def profile_table(
-    heads: Heads, totals: Totals, relations: tuple[str, ...], grid: Grid | None = None
+    heads: Heads, totals: Totals, named: RelationNames, grid: Grid | None = None
 ) -> pd.DataFrame:
     """One row per head and trait, untested: see `judged`.
 
     Args:
         heads: the model's heads.
         totals: the sums of a pass.
-        relations: names of the relations, in the order of the sums.
+        named: names of the relations and links, in the order of the sums.
         grid: patches of the images; None for sentences.
     """
-    rows = [row for place, _ in _layers(heads) for row in _rows(place, totals, relations, grid)]
+    rows = [row for place, _ in _layers(heads) for row in _rows(place, totals, named, grid)]
     return _ordered(profile_frame(rows), [*map(str, heads)])
 
 
 def _rows(
-    place: LayerId, totals: Totals, relations: tuple[str, ...], grid: Grid | None
+    place: LayerId, totals: Totals, named: RelationNames, grid: Grid | None
 ) -> Iterator[ProfileRow]:
     """The rows of one layer, of sentences or of images."""
-    yield from _Layer(place, totals, relations).rows()
+    yield from _Layer(place, totals, named).rows()
     yield from PatchLayer(place, totals, grid).rows()
 
 
@@ -96,8 +124,8 @@ def _ordered(table: pd.DataFrame, heads: Sequence[str]) -> pd.DataFrame:
 class _Layer:
     """The profiles of one layer's heads."""
 
-    def __init__(self, place: LayerId, totals: Totals, relations: tuple[str, ...]) -> None:
-        self.place, self.totals, self.relations = place, totals, relations
+    def __init__(self, place: LayerId, totals: Totals, named: RelationNames) -> None:
+        self.place, self.totals, self.named = place, totals, named
         self.is_causal = place.site == "decoder.self"
 
     def _sums(self, measure: type[Sums]) -> Any:
@@ -161,16 +189,18 @@ class _Layer:
     # ------------------------------------------------------------ relations
 
     def _relations(self, tests: RelationTests) -> Iterator[ProfileRow]:
-        families: dict[str, list[list[ProfileRow]]] = {}
+        families: dict[tuple[str, str], list[list[ProfileRow]]] = {}
         paper = self._accuracies()
-        for r, relation in enumerate(self.relations):
-            if relation in NOT_SYNTAX or not int(tests.offsets[1, r].sum()):
+        for r, (entry, relation) in enumerate(self.named.every):
+            is_syntax = entry == SYNTAX
+            if (is_syntax and relation in NOT_SYNTAX) or not int(tests.offsets[1, r].sum()):
                 continue
-            for d, direction in enumerate(DIRECTIONS):
-                cells = self._relation(tests, r, d, direction, paper)
+            names = DIRECTIONS if is_syntax else LINK_DIRECTIONS
+            for d, (side, direction) in enumerate(zip(DIRECTIONS, names, strict=True)):
+                cells = self._relation(tests, r, d, side, paper)
                 found = {"relation": relation, "direction": direction}
-                rows = [*profile_rows(self.place, SYNTAX, cells, **found)]
-                families.setdefault(rows[0].trait, []).append(rows)
+                rows = [*profile_rows(self.place, entry, cells, **found)]
+                families.setdefault((entry.key, rows[0].trait), []).append(rows)
         for candidates in families.values():
             for rows in zip(*candidates, strict=True):
                 yield max(rows, key=_first_gain)
@@ -178,7 +208,7 @@ class _Layer:
     def _relation(
         self, tests: RelationTests, r: int, d: int, direction: str, paper: np.ndarray | None
     ) -> Cells:
-        hits, cases = tests.hits[:, r, :, d].numpy(), tests.offsets[:, r].sum(-1).numpy()
+        hits, cases = tests.hits[:, r, :, d].numpy(), tests.cases[:, r].numpy()
         baseline = ratio(tests.baseline[:, r].numpy(), cases)
         gains = hits[1] - float(tests.baseline[1, r])
         gain = tests.moments_of(d).rates(gains, int(cases[1]), r)
@@ -194,15 +224,21 @@ class _Layer:
             first_null=float(baseline[0]),
             cases=int(cases[1]),
             paper_share=np.full(len(gains), np.nan) if paper is None else paper[r, :, d],
-            attainable=_seen_share(at_offset_O, direction) if self.is_causal else 1.0,
+            attainable=self._seen(tests, r, at_offset_O, direction) if self.is_causal else 1.0,
         )
+
+    @staticmethod
+    def _seen(tests: RelationTests, r: int, at_offset_O: np.ndarray, direction: str) -> float:
+        """Share of the links of which a causal model sees some key."""
+        share, side = _seen_share(at_offset_O, direction)
+        return share - int(tests.further[1, r, side]) / max(int(tests.cases[1, r]), 1)
 
     def _accuracies(self) -> np.ndarray | None:
         """Accuracy on the whole corpus by relation, head and direction."""
         sums = self._sums(Syntactic)
         if sums is None:
             return None
-        return (sums.correct / sums.offsets.sum(-1)[:, None, None]).numpy()
+        return (sums.correct / sums.cases[:, None, None]).numpy()
 
 
 def _first_gain(row: ProfileRow) -> float:
@@ -249,12 +285,12 @@ def _word_habits(tests: RelationTests, direction: str, is_causal: bool) -> np.nd
     return np.concatenate([habit_HO, far_H1, far_H1], -1)
 
 
-def _seen_share(at_offset_O: np.ndarray, direction: str) -> float:
+def _seen_share(at_offset_O: np.ndarray, direction: str) -> tuple[float, int]:
     """Share of arcs whose head is before the dependent, or after it, as a causal model sees."""
     middle = (len(at_offset_O) - 2) // 2
     if direction == "dependent->head":
-        return float(at_offset_O[:middle].sum() + at_offset_O[-2])
-    return float(at_offset_O[middle + 1 : -2].sum() + at_offset_O[-1])
+        return float(at_offset_O[:middle].sum() + at_offset_O[-2]), BEFORE
+    return float(at_offset_O[middle + 1 : -2].sum() + at_offset_O[-1]), AFTER
 
 
 INTEGERS = ("positional_offset", "rare_cases")
@@ -275,13 +311,28 @@ def head_table(heads: Heads, totals: Totals, measures: Sequence[type[Sums]]) -> 
     return HeadTable(table.frame.assign(**whole))
 
 
-def relation_table(heads: Heads, totals: Totals, relations: tuple[str, ...]) -> pd.DataFrame | None:
+def relation_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:
     """One row per head, relation and direction; None if no sentence had a tree."""
+    if not named.relations:
+        return None
+    return _table_of(heads, totals, lambda sums: sums.table(named.relations))
+
+
+def link_table(heads: Heads, totals: Totals, named: RelationNames) -> pd.DataFrame | None:
+    """One row per head, kind of link and direction; None if no sentence had links."""
+    if not named.links:
+        return None
+    return _table_of(heads, totals, lambda sums: sums.table_of_links(named.links))
+
+
+def _table_of(
+    heads: Heads, totals: Totals, rows: Callable[[Syntactic], pd.DataFrame]
+) -> pd.DataFrame | None:
     parts = []
     for place, _ in _layers(heads):
         sums = totals.sums.get((Syntactic, place))
         if isinstance(sums, Syntactic):
-            part = sums.table(relations)
+            part = rows(sums)
             part.insert(0, "head", [str(Head(*place, index)) for index in part.pop("index")])
             parts.append(part)
     return pd.concat(parts, ignore_index=True) if parts else None

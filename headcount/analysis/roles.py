@@ -18,7 +18,7 @@ A trait is not tested because nobody asked for it, because it is impossible for 
 the corpus has no trees or no pairs of sentences, or because it has too few cases.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -27,9 +27,27 @@ import pandas as pd
 
 from headcount.core import amount
 from headcount.corpora import LEAST_UNITS, Halves
-from headcount.results import Role, TraitStrength, Untested, finding, kind_of_trait, rows_of
+from headcount.results import (
+    Role,
+    TraitStrength,
+    Untested,
+    finding,
+    kind_of_trait,
+    rows_of,
+    with_words,
+)
 from headcount.statistics import holm
-from headcount.vocabulary import BORDERLINE, CLEAR, ROLES, SYNTAX, Inputs, Thresholds, TraitEntry
+from headcount.vocabulary import (
+    BORDERLINE,
+    CLEAR,
+    OF_RELATIONS,
+    ROLES,
+    Inputs,
+    LinkWords,
+    Thresholds,
+    TraitEntry,
+    traits_of,
+)
 
 
 def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.DataFrame:
@@ -38,9 +56,12 @@ def judged(profiles: pd.DataFrame, thresholds: Thresholds | None = None) -> pd.D
     score = profiles["score"].to_numpy(dtype=float, copy=True)
     is_gain = np.array([ROLES[role].is_gain for role in profiles["role"]], dtype=bool)
     pairs = zip(profiles["share"], profiles["chance"], strict=True)
-    gains = np.array([limits.syntactic_excess(*pair) for pair in pairs], dtype=float)
+    gains = np.array(
+        [limits.excess(role, *pair) for role, pair in zip(profiles["role"], pairs, strict=True)],
+        dtype=float,
+    )
     score[is_gain] = gains[is_gain]
-    least = np.where(is_gain, max(limits.syntactic_cases, limits.test_cases), limits.test_cases)
+    least = np.array([limits.least_cases(role) for role in profiles["role"]], dtype=float)
     is_tested = (profiles["cases"].to_numpy(dtype=float) >= least) & (
         profiles["units"].to_numpy(dtype=float) >= limits.test_sentences
     )
@@ -71,7 +92,9 @@ def tendencies(profiles: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def find_roles(
-    profiles: pd.DataFrame, thresholds: Thresholds | None = None
+    profiles: pd.DataFrame,
+    thresholds: Thresholds | None = None,
+    links: Mapping[str, LinkWords] | None = None,
 ) -> dict[str, list[Role]]:
     """The roles of every head, by head name; an empty list for a head without a role.
 
@@ -80,12 +103,14 @@ def find_roles(
     Args:
         profiles: strengths of traits, such as `Analysis.profiles`.
         thresholds: thresholds of the roles; the papers' if None.
+        links: what kinds of links are called, as in the run's record.
     """
     limits = thresholds or Thresholds()
     profiles = judged(profiles, limits)
     found: dict[str, list[Role]] = {str(head): [] for head in profiles["head"]}
     having: dict[tuple[str, str], list[TraitStrength]] = {}
-    for trait in rows_of(profiles.loc[profiles["verdict"] == "role"], TraitStrength):
+    rows = rows_of(profiles.loc[profiles["verdict"] == "role"], TraitStrength)
+    for trait in with_words(rows, links or {}):
         having.setdefault((trait.head, trait.role), []).append(trait)
     for (head, _), traits in having.items():
         ordered = sorted(traits, key=lambda each: (each.score, each.strength), reverse=True)
@@ -122,6 +147,7 @@ class Conditions:
     """Whether the model is a causal language model without an encoder."""
     inputs: Inputs
     has_trees: bool
+    has_links: bool
     halves: Halves
     thresholds: Thresholds
     induction: bool
@@ -135,9 +161,9 @@ class Conditions:
     def untested(self, profiles: pd.DataFrame) -> dict[str, Untested]:
         """Traits of which no head was tested, by name."""
         found = {}
-        for entry in self.inputs.traits:
+        for entry in traits_of(self.inputs, self.has_links):
             is_own = profiles["role"] == entry.role.name
-            if entry != SYNTAX:
+            if entry not in OF_RELATIONS.values():
                 is_own &= profiles["trait"] == entry.key
             rows = profiles[["verdict", "cases", "units"]].to_numpy()[is_own.to_numpy()]
             if all(verdict == "untested" for verdict, _, _ in rows):  # of no rows, too

@@ -70,6 +70,9 @@ class Analyze(
     """Target side, line by line; by default the model's own greedy translations."""
     pairs: bool = False
     """Read source and target as one input, as BERT reads GLUE's pairs; not for encoder-decoders."""
+    links: tuple[str, ...] = ()
+    """Relations of your own between words: names of plug-ins' relations, or misc.KEY for numbers of
+    words in column 10 of a treebank (KEY=3 or KEY=3,5). A field links of .jsonl is read anyway."""
     limit: int | None = None
     """Largest number of sentences or images to read; all by default."""
     stream: bool = False
@@ -88,7 +91,8 @@ class Analyze(
     def texts(self) -> Corpus:
         """The corpus."""
         sides = (self.source, self.target, self.limit)
-        return self.read(self.corpus, *sides, pairs=self.pairs, stream=self.stream)
+        how = {"pairs": self.pairs, "stream": self.stream, "links": self.links}
+        return self.read(self.corpus, *sides, **how)
 
     def check(self) -> None:
         """Check everything that needs no model, the corpus included."""

@@ -120,6 +120,8 @@ from .plugins import API as API
 from .plugins import Origin as Origin
 from .plugins import PluginError as PluginError
 from .plugins import PluginWarning as PluginWarning
+from .plugins import guarded as guarded
+from .plugins import origin_of_module as origin_of_module
 from .progress import Progress as Progress
 from .progress import ProgressBars as ProgressBars
 from .progress import Steps as Steps

@@ -11,9 +11,9 @@ from .batching import present as present
 from .census import Census as Census
 from .census import Misread as Misread
 from .census import Named as Named
-from .census import baselines_of as baselines_of
 from .census import sentences_within as sentences_within
 from .census import take_census as take_census
+from .census import with_baselines as with_baselines
 from .chats import chat_tokens as chat_tokens
 from .chats import message_frame as message_frame
 from .chats import user_prompt as user_prompt
@@ -70,7 +70,6 @@ from .lines import USUAL as USUAL
 from .lines import HowRead as HowRead
 from .lines import json_of as json_of
 from .lines import numbered_lines as numbered_lines
-from .links import Link as Link
 from .links import Links as Links
 from .links import read_links as read_links
 from .mentions import FEMININE as FEMININE
@@ -91,6 +90,7 @@ from .reading import read_rows_of as read_rows_of
 from .reading import read_word_labels as read_word_labels
 from .reading import treebank_column as treebank_column
 from .sentence import Encoded as Encoded
+from .sentence import Link as Link
 from .sentence import Noted as Noted
 from .sentence import Sentence as Sentence
 from .sentence import Tree as Tree
@@ -111,3 +111,5 @@ from .table import keys_of as keys_of
 from .table import named_columns as named_columns
 from .tokenizing import encode_inputs as encode_inputs
 from .tokenizing import parts as parts
+from .word_links import RELATIONS as RELATIONS
+from .word_links import Relation as Relation

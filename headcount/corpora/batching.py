@@ -109,7 +109,7 @@ class Tokens(Movable):
 @final
 @dataclass(frozen=True, eq=False)
 class Arcs(Movable):
-    """The dependency arcs of a batch, without root arcs."""
+    """The dependency arcs of a batch, without root arcs, and the links, an arc for each key."""
 
     sentence_A: Int64[Tensor, " arc"]
     """Row in the batch."""
@@ -118,13 +118,15 @@ class Arcs(Movable):
     head_A: Int64[Tensor, " arc"]
     """Word index of the head."""
     relation_A: Int64[Tensor, " arc"]
-    """Index into `Census.relations`."""
+    """Index into `Census.relations`, followed by `Census.links`."""
     is_baseline_A: Bool[Tensor, " arc"]
     """True if the arc spans the most frequent offset of its relation in the first half."""
     num_relations: int
-    """Length of `Census.relations`."""
+    """Number of relations and kinds of links."""
     num_roots: int
     """Number of words that no other word governs."""
+    link_A: Int64[Tensor, " arc"] | None = None
+    """Number of the link that each arc is part of, from 0 on; None if each is one of its own."""
 
 
 @final
@@ -138,7 +140,7 @@ class Batch(Movable):
     target: Tokens | None
     """The decoder side of an encoder-decoder."""
     arcs: Arcs | None
-    """Dependency arcs; None if the corpus has no trees."""
+    """Dependency arcs and links; None if the corpus has no trees and no links."""
     sentences: tuple[Sentence, ...]
     """Sentence of each row; a text that is read in windows has several rows."""
     is_measured_BN: Bool[Tensor, "batch token"] | None = None
@@ -296,7 +298,8 @@ class Batches:
             target = _tokens(targets, halves, encoder, punctuation, frequencies)
             inputs["decoder_input_ids"] = target.ids_BN
             inputs["decoder_attention_mask"] = target.is_token_BN.long()
-        arcs = _arcs(pairs, self.census) if self.census.relations else None
+        census = self.census
+        arcs = _arcs(pairs, census) if census.relations or census.links else None
         measured = _measured(encoded)
         return Batch(inputs, source, target, arcs, sentences, measured, encoder.grid, encoded)
 
@@ -344,17 +347,27 @@ def _tokens(
 
 
 def _arcs(pairs: Sequence[EncodedPair], census: Census) -> Arcs:
-    """Arcs between words that both kept a piece; the census counts words that did not."""
+    """Arcs and links between words that kept a piece; the census counts words that did not."""
+    names = [*census.relations, *census.links]
     relations = {name: index for index, name in enumerate(census.relations)}
-    found: list[tuple[int, int, int, int, bool]] = []
-    num_roots = 0
+    kinds = {name: index for index, name in enumerate(census.links, start=len(relations))}
+    found: list[tuple[int, int, int, int, bool, int]] = []
+    num_roots = num_links = 0
     for row, pair in enumerate(pairs):
         for dependent, head, relation in pair.arcs():
             num_roots += head < 0
             if head >= 0:
                 is_baseline = head - dependent == census.baseline_offsets.get(relation)
-                found.append((row, dependent, head, relations[relation], is_baseline))
-    arcs_5A = torch.tensor(found, dtype=torch.int64).reshape(-1, 5).T.contiguous()
-    sentence_A, dependent_A, head_A, relation_A, is_baseline_A = arcs_5A.unbind()
+                found.append((row, dependent, head, relations[relation], is_baseline, num_links))
+                num_links += 1
+        for link in pair.links():
+            offset, kind = census.link_offsets.get(link.name), kinds[link.name]
+            for key in link.keys:
+                is_baseline = key - link.query == offset
+                found.append((row, link.query, key, kind, is_baseline, num_links))
+            num_links += 1
+    arcs_6A = torch.tensor(found, dtype=torch.int64).reshape(-1, 6).T.contiguous()
+    sentence_A, dependent_A, head_A, relation_A, is_baseline_A, link_A = arcs_6A.unbind()
     ends = sentence_A, dependent_A, head_A
-    return Arcs(*ends, relation_A, is_baseline_A.bool(), len(relations), num_roots)
+    several = link_A if num_links < len(link_A) else None
+    return Arcs(*ends, relation_A, is_baseline_A.bool(), len(names), num_roots, several)

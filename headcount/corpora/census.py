@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import PurePath
@@ -12,12 +12,18 @@ import numpy as np
 from jaxtyping import Int64
 
 from headcount.core import CorpusError, amount, check_alike, is_alone, tallied
-from headcount.corpora.corpus import Corpus, chunks, hash_of_stream, number_of
+from headcount.corpora.corpus import (
+    Corpus,
+    chunks,
+    hash_of_stream,
+    number_of,
+    number_of_links,
+)
 from headcount.corpora.encoder import EncodedPair
 from headcount.corpora.frequencies import Frequencies, add_counts
 from headcount.corpora.halves import FIRST_HALF, Halves, is_in_second_half, numbered
 from headcount.corpora.image_encoder import AnyEncoder
-from headcount.corpora.sentence import NO_WORD, Encoded, Noted, Sentence
+from headcount.corpora.sentence import Encoded, Noted, Sentence
 from headcount.results import MOST_TEXTS, Counts
 from headcount.vocabulary import ALL
 
@@ -113,6 +119,12 @@ class Census:
     """Hashes of the different texts, the smallest first; at most `MOST_TEXTS`."""
     parts: tuple[int, ...] = ()
     """Number of sentences of each part of the corpus."""
+    links: tuple[str, ...] = ()
+    """Names of all links, sorted."""
+    link_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Most frequent offset key - query of each, as `baseline_offsets`; any key counts."""
+    links_sha256: str | None = None
+    """Hash of all links with their texts; None without links."""
 
     @property
     def longest(self) -> int:
@@ -157,23 +169,24 @@ class Census:
         yield from self.noted.warnings()
 
     def arc_warnings(self) -> Iterator[str]:
-        """Warnings about arcs and words of treebanks that are not counted."""
+        """Warnings about arcs and links between words that are not counted."""
+        given = (("dependency arcs", self.relations), ("links", self.links))
+        arcs = " and ".join(what for what, names in given if names) or "dependency arcs"
         if self.counts.words_cut or self.counts.words_lost:
             cut = "longer than a window" if self.counts.windowed else "cut off by truncation"
             yield (
-                "dependency arcs are not counted for "
-                f"{amount(self.counts.words_cut, 'word')} {cut} and "
+                f"{arcs} are not counted for {amount(self.counts.words_cut, 'word')} {cut} and "
                 f"{amount(self.counts.words_lost, 'word')} without a piece in the model's "
                 "vocabulary"
             )
         if self.counts.out_of_reach:
             yield (
-                "dependency arcs between words without a common window, not counted: "
+                f"{arcs} between words without a common window, not counted: "
                 f"{self.counts.out_of_reach:,}"
             )
         if self.counts.arcs_inside:
             yield (
-                "dependency arcs between words that share the model's pieces, not counted: "
+                f"{arcs} between words that share the model's pieces, not counted: "
                 f"{self.counts.arcs_inside:,}"
             )
 
@@ -265,6 +278,10 @@ class _Totals:
     """Sum of the hashes of a stream's sentences."""
     parts: dict[int, int] = field(default_factory=dict[int, int])
     """Number of sentences of each part, if there are several."""
+    link_offsets: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])
+    """Offsets of the links of each name; empty ones if the first half has none."""
+    links: int = 0
+    """Sum of the hashes of the sentences' links."""
 
     def add(self, other: "_Totals") -> None:
         """Add the totals of other pieces, or of another run of sentences of a piece."""
@@ -275,8 +292,13 @@ class _Totals:
         for number, each in other.misread.items():
             self.misread[number] = self.misread.get(number, Misread()) + each
         self.relations |= other.relations
-        for name, counts in other.offsets.items():
-            self.offsets.setdefault(name, Counter()).update(counts)
+        for mine, others in (
+            (self.offsets, other.offsets),
+            (self.link_offsets, other.link_offsets),
+        ):
+            for name, counts in others.items():
+                mine.setdefault(name, Counter()).update(counts)
+        self.links += other.links
         self.text_hashes = np.union1d(self.text_hashes, other.text_hashes)[:MOST_TEXTS]
         self.noted += other.noted
         self.total += other.total
@@ -302,6 +324,9 @@ class _Totals:
             noted=self.noted,
             text_hashes=self.text_hashes,
             parts=tuple(each for _, each in sorted(self.parts.items())) or (num_sentences,),
+            links=tuple(sorted(self.link_offsets)),
+            link_offsets=_most_frequent(self.link_offsets),
+            links_sha256=hash_of_stream(self.links) if self.link_offsets else None,
         )
 
 
@@ -311,7 +336,11 @@ def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedP
     targets = [pair.target for pair in pairs if pair.target is not None]
     firsts = [pair for pair in pairs if pair.source.first_token == 0]
     texts, offsets = _windowed(pairs), dict[str, Counter[int]]()
+    link_offsets = {link.name: Counter[int]() for each in sentences for link in each.links}
     _add_offsets(offsets, pairs)
+    _add_link_offsets(
+        link_offsets, (pair for pair in pairs if not is_in_second_half(pair.sentence))
+    )
     misread = Misread().add(sentences, [pair.source for pair in firsts])
     counts = Counts(
         sentences=len(sentences),
@@ -324,8 +353,8 @@ def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedP
         longest=_longest(sources),
         windowed=len(texts),
         windows=sum(map(len, texts)),
-        out_of_reach=sum(map(_out_of_reach, texts)),
-        arcs_inside=sum(pair.num_arcs_inside for pair in firsts),
+        out_of_reach=sum(map(EncodedPair.num_out_of_reach, texts)),
+        arcs_inside=sum(pair.num_inside for pair in firsts),
     )
     return _Totals(
         counts,
@@ -337,6 +366,8 @@ def _totals(number: int, sentences: Sequence[Sentence], pairs: Sequence[EncodedP
         offsets,
         np.unique(np.array([text_hash(sentence) for sentence in sentences], np.int64)),
         Noted.of([*sources, *targets]),
+        link_offsets=link_offsets,
+        links=sum(number_of_links(each) for each in sentences if each.links),
     )
 
 
@@ -369,17 +400,6 @@ def _windowed(pairs: Iterable[EncodedPair]) -> list[list[EncodedPair]]:
     return texts
 
 
-def _out_of_reach(windows: Sequence[EncodedPair]) -> int:
-    """Number of arcs between two words of a text that no window has in common."""
-    tree, place = windows[0].sentence.tree, windows[0].source.place
-    if tree is None:
-        return 0
-    present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
-    ends = [(place(word), place(head)) for word, head in enumerate(tree.heads)]
-    arcs = sum(word != head and {word, head} <= present for word, head in ends)
-    return arcs - sum(head >= 0 for window in windows for _, head, _ in window.arcs())
-
-
 def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
     """Count the offsets of arcs in the first half of the corpus, by relation."""
     for pair in pairs:
@@ -396,12 +416,20 @@ def _add_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair])
                 offsets.setdefault(relation, Counter())[head - word] += 1
 
 
-def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[str, int]:
-    """Most frequent offset of each relation in the first half, where texts are cut into segments.
+def _add_link_offsets(offsets: dict[str, Counter[int]], pairs: Iterable[EncodedPair]) -> None:
+    """Count the offsets from the query of every link to each of its keys, by name."""
+    for pair in pairs:
+        for link in pair.links():
+            offsets[link.name].update(key - link.query for key in link.keys)
 
-    An arc is in the half of its later word.
+
+def with_baselines(census: Census, corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> Census:
+    """The census with the most frequent offsets of the first half of texts cut into segments.
+
+    An arc is in the half of its later word, a link in that of its last one.
     """
     offsets: dict[str, Counter[int]] = {}
+    link_offsets = {name: Counter[int]() for name in census.links}
     number = 0
     for sentences in chunks(corpus, SENTENCES_AT_ONCE):
         pairs = numbered(encoder.encode(sentences), number)
@@ -412,7 +440,11 @@ def baselines_of(corpus: Corpus, encoder: AnyEncoder, halves: Halves) -> dict[st
             for word, head, relation in pair.arcs():
                 if head >= 0 and max(word, head) in first:
                     offsets.setdefault(relation, Counter())[head - word] += 1
-    return _most_frequent(offsets)
+            for link in pair.links():
+                if max(link.words) in first:
+                    link_offsets[link.name].update(key - link.query for key in link.keys)
+    found, of_links = _most_frequent(offsets), _most_frequent(link_offsets)
+    return replace(census, baseline_offsets=found, link_offsets=of_links)
 
 
 def _most_frequent(offsets: Mapping[str, Counter[int]]) -> dict[str, int]:
@@ -421,7 +453,7 @@ def _most_frequent(offsets: Mapping[str, Counter[int]]) -> dict[str, int]:
     def first(counts: Counter[int]) -> int:
         return min(counts, key=lambda offset: (-counts[offset], abs(offset), offset))
 
-    return {name: first(counts) for name, counts in sorted(offsets.items())}
+    return {name: first(counts) for name, counts in sorted(offsets.items()) if counts}
 
 
 def _relations(sentence: Sentence) -> list[str]:

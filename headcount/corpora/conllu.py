@@ -18,7 +18,8 @@ from typing import final
 
 from headcount.core import CorpusError, amount
 from headcount.corpora.lines import ending, note, numbered_lines
-from headcount.corpora.sentence import Sentence, Span, Tree, located
+from headcount.corpora.mentions import head_by_parse
+from headcount.corpora.sentence import Link, Sentence, Span, Tree, located
 
 NUM_COLUMNS = 10
 RANGE = re.compile(r"(\d+)-(\d+)")
@@ -37,7 +38,7 @@ def is_treebank(file: str | Path) -> bool:
     return ending(file) == ".conllu"
 
 
-def read_conllu(path: Path, strict: bool = False) -> Iterator[Sentence]:
+def read_conllu(path: Path, strict: bool = False, links: Sequence[str] = ()) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file with their trees.
 
     Sentences that can't be read, as where a file breaks off, are left out and counted.
@@ -45,6 +46,8 @@ def read_conllu(path: Path, strict: bool = False) -> Iterator[Sentence]:
     Args:
         path: the file.
         strict: whether to refuse the file at the first of them.
+        links: keys of column 10 whose values are numbers of the words that a word is linked to:
+            `Antecedent=3`, `Antecedent=3,5` or, for a span, `Antecedent=3-5`.
 
     Raises:
         CorpusError: if more than one sentence in a hundred can't be read; the first one's error.
@@ -53,7 +56,7 @@ def read_conllu(path: Path, strict: bool = False) -> Iterator[Sentence]:
     first: CorpusError | None = None
     for lines in sentence_lines(path):
         try:
-            sentence = _sentence(path, lines)
+            sentence = _sentence(path, lines, links)
         except CorpusError as error:
             if strict:
                 raise
@@ -138,7 +141,7 @@ def _columns(path: Path, number: int, line: str) -> list[str]:
     return columns
 
 
-def _sentence(path: Path, lines: SentenceLines) -> Sentence:
+def _sentence(path: Path, lines: SentenceLines, links: Sequence[str] = ()) -> Sentence:
     if lines.error is not None:
         raise lines.error
     rows = lines.rows
@@ -154,14 +157,42 @@ def _sentence(path: Path, lines: SentenceLines) -> Sentence:
     relations = tuple(columns[7] for _, columns in rows)
     tags = tuple(columns[3] for _, columns in rows)
     text, spans, differs = _written(path, lines)
+    tree = Tree(heads, relations, tags)
     return Sentence(
         text,
         tuple(columns[1] for _, columns in rows),
-        Tree(heads, relations, tags),
+        tree,
         origin=f"{path}:{rows[0][0]}",
         spans=spans,
         differs=differs,
+        links=tuple(_links(path, rows, tree, links)),
     )
+
+
+def _links(path: Path, rows: Sequence[Row], tree: Tree, names: Sequence[str]) -> Iterator[Link]:
+    """The links that column 10 names by some keys; a span counts by its head word."""
+    for word, (number, columns) in enumerate(rows if names else ()):
+        pairs = (each.partition("=") for each in columns[9].split("|"))
+        given = {key: value for key, _, value in pairs}
+        for name in names:
+            if not (value := given.get(name, "")):
+                continue
+            spans = [_numbers(each) for each in value.split(",")]
+            if not all(1 <= first <= last <= len(rows) for first, last in spans):
+                raise CorpusError(
+                    f"{path}:{number}: expected {name}= in column 10 to be numbers of words up to "
+                    f"{len(rows)}, such as 3, 3,5 or 3-5 for a span, got {value!r}. Fix the line."
+                )
+            keys = (head_by_parse(tree, first - 1, last - 1) for first, last in spans)
+            if others := tuple(key for key in dict.fromkeys(keys) if key != word):
+                yield Link(name, word, others)
+
+
+def _numbers(text: str) -> Span:
+    """The first and the last number of `3` or `3-5`; (0, 0) for anything else."""
+    first, dash, last = text.strip().partition("-")
+    is_number = first.isdecimal() and (last.isdecimal() if dash else True)
+    return (int(first), int(last if dash else first)) if is_number else (0, 0)
 
 
 @final

@@ -16,7 +16,6 @@ GAP: a pronoun and two names in a passage of Wikipedia, and which of them it mea
 Reference: Mind the GAP (Webster et al., 2018), https://arxiv.org/abs/1810.05201
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,6 @@ from headcount.corpora.mentions import (
 from headcount.corpora.sentence import Layout, Sentence, Span, as_words
 
 COLUMNS = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
-WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 
 
 def _span(row: dict[str, str], column: str, spans: Sequence[Span], origin: str) -> tuple[int, int]:
@@ -361,7 +359,7 @@ def _read_gap(path: Path) -> Iterator[Document]:
 
 
 def _passage(row: dict[str, str], origin: str) -> Document:
-    layout = Layout.split(row["Text"], WORD)
+    layout = Layout.split(row["Text"])
     words = layout.words
     means_a, means_b = (row[f"{name}-coref"].upper() == "TRUE" for name in "AB")
     entities = {"Pronoun": "it", "A": "it" if means_a else "A", "B": "it" if means_b else "B"}

@@ -19,7 +19,8 @@ from headcount.corpora.paragraphs import is_joined
 from headcount.corpora.records import check_fields, read_held, read_pair, read_rows, read_tsv
 from headcount.corpora.sentence import Sentence, as_words
 from headcount.corpora.table import Columns, Data, ReadAs, check_limit, keys_of
-from headcount.vocabulary import IMAGES, TEXTS, Inputs
+from headcount.corpora.word_links import Links, link_keys, link_sources, linked
+from headcount.vocabulary import IMAGES, TEXTS, Inputs, LinkWords, words_of_link
 
 SUFFIXES = (".txt", *FORMATS, ".conllu")
 """Endings of files of sentences."""
@@ -61,6 +62,9 @@ class Corpus:
         as_words: whether a treebank's words are read joined by spaces ("did n't bark ,"), as papers
             do, in place of its text as it is written.
         stream: whether data sets of the hub are read from there on every pass, and not copied.
+        links: relations of your own between words, beside those of a field `links`: functions of a
+            sentence that yield pairs of a query and its key or keys, a `Relation` or its name, or
+            `misc.KEY` for numbers of words in column 10 of a treebank.
 
     Raises:
         CorpusError: for a file that is missing or of an unknown kind, and for a column that its
@@ -81,9 +85,11 @@ class Corpus:
         columns: Columns | None = None,
         as_words: bool = False,
         stream: bool = False,
+        links: Links | Sequence[Links] = (),
     ) -> None:
         check_limit(limit, "sentence")
         check_fields(columns)
+        self._links, self._keys = link_sources(links), link_keys(links)
         self.limit, self.pairs, self.columns, self.as_words = limit, pairs, columns, as_words
         self._targets: Path | None = None
         self._how = ReadAs.of(paths).how
@@ -161,6 +167,14 @@ class Corpus:
         return {}
 
     @property
+    def link_words(self) -> dict[str, LinkWords]:
+        """What links are called, by the name of what gives them."""
+        of_keys = {
+            key: replace(words_of_link(key), origin=f"column 10, {key}=") for key in self._keys
+        }
+        return of_keys | {each.name: each.words for each in self._links}
+
+    @property
     def inputs(self) -> Inputs:
         """The kind of input that the examples are."""
         is_of_images = any(map(is_image, self._paths)) or any(each.image for each in self._firsts)
@@ -208,11 +222,13 @@ class Corpus:
         if self._pair is not None:
             source, target = self._pair
             alone = File(source, self._how)
-            yield _read_file(alone) if target is None else read_pair(source, target)
+            yield self._read(alone) if target is None else read_pair(source, target, self._keys)
 
     def _read(self, source: Source) -> Iterator[Sentence]:
         if isinstance(source, Held):
             return read_held(source, self.columns)
+        if is_treebank(source.path):
+            return read_conllu(source.path, links=self._keys)
         return _read_file(source, self.columns)
 
     def __iter__(self) -> Iterator[Sentence]:
@@ -223,6 +239,7 @@ class Corpus:
         for sentence in self._with_their_targets(sentences):
             found = True
             sentence = as_words(sentence) if self.as_words else sentence
+            sentence = linked(sentence, self._links)
             yield _as_pair(sentence) if self.pairs else sentence
         if not (found or self._is_part):
             raise CorpusError(
@@ -302,6 +319,12 @@ def number_of(sentence: Sentence) -> int:
     return int.from_bytes(hashlib.sha256(_hashed(sentence)).digest(), "big")
 
 
+def number_of_links(sentence: Sentence) -> int:
+    """The hash of a sentence's links as a number, of which sums are taken."""
+    said = repr((sentence.text, sentence.words, sentence.links)).encode()
+    return int.from_bytes(hashlib.sha256(said).digest(), "big")
+
+
 def hash_of_stream(total: int) -> str:
     """The hash of a stream, from the sum over its sentences."""
     return f"{total % 2**256:064x}"
@@ -318,8 +341,6 @@ def _read_file(file: File, columns: Columns | None = None) -> Iterator[Sentence]
     """The sentences of a file, or an image."""
     if is_image(file.path):
         return read_image(file.path)
-    if is_treebank(file.path):
-        return read_conllu(file.path)
     if file.ending == ".tsv" and not columns:
         return read_tsv(file)
     return read_rows(file, columns)

@@ -22,7 +22,7 @@ from headcount.core import CorpusError, amount
 from headcount.corpora.chats import encode_chats
 from headcount.corpora.languages import check_languages_set
 from headcount.corpora.media import LEFT_OUT, PLACEHOLDER, check_media, media_parts
-from headcount.corpora.sentence import NO_WORD, Encoded, Sentence
+from headcount.corpora.sentence import NO_WORD, Encoded, Link, Sentence
 from headcount.corpora.tokenizing import (
     PunctuationTable,
     encode_fast_pairs,
@@ -173,21 +173,59 @@ class EncodedPair:
         tree, source = self.sentence.tree, self.source
         if tree is None:
             return
-        present = {*source.word_of}
-        measured = present if source.is_measured is None else {*source.measured(source.word_of)}
+        present, measured = source.words_here
         for word, (its_head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
             dependent, head = source.place(word), source.place(its_head)
             is_here = dependent != head and dependent in present and (head < 0 or head in present)
             if is_here and (dependent in measured or (head >= 0 and head in measured)):
                 yield dependent, head, relation
 
+    def links(self) -> Iterator[Link]:
+        """The links that count here, by the words of `word_of`, with the keys that are here.
+
+        As an arc, a link counts in the window that measures its last word. It is out of reach if
+        its query or all of its keys are not in it.
+        """
+        present, measured = self.source.words_here
+        for link in self._links:
+            here = tuple(key for key in link.keys if key in present)
+            words = link.words if self.source.is_measured is not None else (link.query, *here)
+            if link.query in present and here and max(words) in measured:
+                yield replace(link, keys=here)
+
+    @cached_property
+    def _links(self) -> list[Link]:
+        """The links between different words of `word_of`, present or not."""
+        place, found = self.source.place, list[Link]()
+        for link in self.sentence.links:
+            query = place(link.query)
+            keys = dict.fromkeys(place(key) for key in link.keys if place(key) != query)
+            found += [replace(link, query=query, keys=(*keys,))] if keys else []
+        return found
+
     @property
-    def num_arcs_inside(self) -> int:
-        """Number of arcs that connect two words of one merged word."""
+    def num_inside(self) -> int:
+        """Number of arcs and links that connect only words of one merged word."""
         tree, place = self.sentence.tree, self.source.place
+        inside = len(self.sentence.links) - len(self._links)
         if tree is None or self.source.merged is None:
-            return 0
-        return sum(place(word) == place(head) for word, head in enumerate(tree.heads))
+            return inside
+        return inside + sum(place(word) == place(head) for word, head in enumerate(tree.heads))
+
+    @staticmethod
+    def num_out_of_reach(windows: "Sequence[EncodedPair]") -> int:
+        """Number of arcs and links of a text between words that no window has in common."""
+        first = windows[0]
+        tree, place = first.sentence.tree, first.source.place
+        present = {word for window in windows for word in window.source.word_of} - {NO_WORD}
+        possible = sum(
+            link.query in present and not present.isdisjoint(link.keys) for link in first._links
+        )
+        if tree is not None:
+            ends = [(place(word), place(head)) for word, head in enumerate(tree.heads)]
+            possible += sum(word != head and {word, head} <= present for word, head in ends)
+        found = sum(head >= 0 for window in windows for _, head, _ in window.arcs())
+        return possible - found - sum(1 for window in windows for _ in window.links())
 
 
 @final

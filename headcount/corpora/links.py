@@ -18,7 +18,7 @@ from typing import final
 from headcount.core import CorpusError, amount
 from headcount.corpora.lines import numbered_lines
 
-Link = tuple[int, int]
+Pair = tuple[int, int]
 """0-based positions of a source word and a target word."""
 
 _PHARAOH = re.compile(r"(\d+)([-p?])(\d+)", re.ASCII)
@@ -30,9 +30,9 @@ _NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.eE+-]+)?", re
 class Links:
     """The gold links of one pair of sentences."""
 
-    sure: frozenset[Link]
+    sure: frozenset[Pair]
     """Links that an alignment must have."""
-    possible: frozenset[Link]
+    possible: frozenset[Pair]
     """Links that an alignment may have, the sure ones among them."""
     origin: str = "<python>"
     """File and line, for errors."""
@@ -93,7 +93,7 @@ def _read_pharaoh(path: Path, lines: Sequence[tuple[int, str]], num_pairs: int) 
         )
     found = []
     for number, line in lines:
-        sure, possible = set[Link](), set[Link]()
+        sure, possible = set[Pair](), set[Pair]()
         for item in line.split():
             match = _PHARAOH.fullmatch(item)
             if match is None:
@@ -110,8 +110,8 @@ def _read_pharaoh(path: Path, lines: Sequence[tuple[int, str]], num_pairs: int) 
 
 
 def _read_naacl(path: Path, lines: Sequence[tuple[int, str]], num_pairs: int) -> list[Links]:
-    sure: list[set[Link]] = [set() for _ in range(num_pairs)]
-    possible: list[set[Link]] = [set() for _ in range(num_pairs)]
+    sure: list[set[Pair]] = [set() for _ in range(num_pairs)]
+    possible: list[set[Pair]] = [set() for _ in range(num_pairs)]
     origins = [str(path)] * num_pairs
     for number, line in lines:
         if not line.strip():

@@ -22,6 +22,7 @@ from headcount.corpora.messages import BESIDE_NAMES, PART_NAMES, SYSTEM, Chat, m
 from headcount.corpora.pictures import FILE_NAME, Picture, image_digest
 from headcount.corpora.sentence import Sentence, as_written
 from headcount.corpora.table import TEXT_NAMES, Column, Columns, ColumnSpec, keys_of
+from headcount.corpora.word_links import are_links, check_link, links_of_rows
 
 
 def read_tsv(file: File) -> Iterator[Sentence]:
@@ -47,13 +48,13 @@ def read_tsv(file: File) -> Iterator[Sentence]:
         yield Sentence(source, target=target, origin=f"{path}:{number}")
 
 
-def read_pair(source: Path, target: Path) -> Iterator[Sentence]:
+def read_pair(source: Path, target: Path, links: Sequence[str] = ()) -> Iterator[Sentence]:
     """Yield source sentences, with line i of `target` as the other side of source example i.
 
     An example is a sentence of a `.conllu` source, or a line of any other. A line that is blank on
-    both sides is skipped.
+    both sides is skipped. Keys of column 10 name links, as in `read_conllu`.
     """
-    examples = read_conllu if is_treebank(source) else _line_examples
+    examples = partial(read_conllu, links=links) if is_treebank(source) else _line_examples
     num_sources = num_targets = 0
     for left, right in zip_longest(examples(source), numbered_lines(target)):
         num_sources += left is not None
@@ -95,6 +96,7 @@ FIELDS: ColumnSpec = {
     "target": Column((), kind=str),  # a number elsewhere
     "second": Column((), kind=str),
     "image": Column((FILE_NAME,), kind=Picture),
+    "links": Column((), kind=list),
 }
 """The columns of a row that a sentence is made of."""
 
@@ -171,13 +173,19 @@ def sentence_of(
         None if field not in cells else _text(cells[field], names[field], origin)
         for field in ("target", "second")
     )
+    links = cells.get("links")
+    if "links" not in columns and not are_links(links):
+        links = None  # a field of another kind that nobody named
     if "text" not in cells:
-        return Sentence(" ".join(words or ()), words, target=target, second=second, origin=origin)
+        text = " ".join(words or ())
+        sentence = Sentence(text, words, target=target, second=second, origin=origin)
+        return sentence if links is None else links_of_rows(links, sentence)
     if isinstance(cells["text"], list | Chat):
         messages = messages_of(cells["text"], origin)
         return Sentence(text_of(messages), origin=origin, messages=messages)
     text = _text(cells["text"], names["text"], origin)
-    return as_written(Sentence(text, words, target=target, second=second, origin=origin))
+    sentence = as_written(Sentence(text, words, target=target, second=second, origin=origin))
+    return sentence if links is None else links_of_rows(links, sentence)
 
 
 def _without_text(
@@ -248,4 +256,6 @@ def _checked(sentence: Sentence, origin: str) -> Sentence:
             f"{origin}: expected a place in the text for every word, got "
             f"{amount(len(sentence.spans), 'place')} for {amount(num_words, 'word')}. Give as many."
         )
+    for link in sentence.links:
+        check_link(link, sentence)
     return as_written(sentence)

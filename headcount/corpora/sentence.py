@@ -16,10 +16,13 @@ from itertools import accumulate, chain, compress, pairwise
 from pathlib import Path
 from typing import TypeVar, final
 
-from headcount.core import CorpusError, check_unicode
-from headcount.vocabulary import IMAGES, TEXTS, Inputs
+from headcount.core import CorpusError, InputError, check_unicode
+from headcount.vocabulary import ALL, IMAGES, TEXTS, Inputs
 
 T = TypeVar("T")
+
+WORD = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
+"""Pattern of the words of a text that has none."""
 
 Span = tuple[int, int]
 """First character of a stretch of text, and the one after its last."""
@@ -35,6 +38,36 @@ class Tree:
     """Relation of each word to its head as the treebank writes it, with subtypes."""
     tags: tuple[str, ...]
     """Universal part of speech of each word."""
+
+
+@final
+@dataclass(frozen=True)
+class Link:
+    """A relation between words of one sentence: from a query to keys, any of which is right.
+
+    Raises:
+        InputError: if it has no name, or that of all relations, or no key.
+    """
+
+    name: str
+    """Name of the relation, e.g. `negation`."""
+    query: int
+    """0-based index of the word from which a head looks."""
+    keys: tuple[int, ...]
+    """Indices of the words that are right."""
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name == ALL or not self.keys:
+            what = f"the name {self.name!r}" if self.keys else "no key"
+            raise InputError(
+                f"Expected a link with a name other than {ALL!r} and with one key or several, got "
+                f"{what}. Rename the relation, or leave the link out."
+            )
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The query and the keys."""
+        return self.query, *self.keys
 
 
 @dataclass(frozen=True)
@@ -66,6 +99,8 @@ class Sentence:
     the words are read joined by spaces, whatever the text is (see `written`)."""
     differs: bool = False
     """Whether a treebank's own text has other letters than its words, and so is not read."""
+    links: tuple[Link, ...] = ()
+    """Further relations between the words."""
 
     def __post_init__(self) -> None:
         for text in (self.text, self.target, self.second, *(self.words or ())):
@@ -148,6 +183,12 @@ class Encoded:
         for word in range(num_words):
             found.setdefault(self.place(word), []).append(word)
         return found
+
+    @property
+    def words_here(self) -> tuple[set[int], set[int]]:
+        """The words that have a piece here, and those that are measured here."""
+        present = {*self.word_of}
+        return present, present if self.is_measured is None else {*self.measured(self.word_of)}
 
     @property
     def num_before(self) -> int:
@@ -281,7 +322,7 @@ class Layout:
         return cls(sentence.text, sentence.spans)
 
     @classmethod
-    def split(cls, text: str, pattern: re.Pattern[str]) -> "Layout":
+    def split(cls, text: str, pattern: re.Pattern[str] = WORD) -> "Layout":
         """The layout of a text whose words are what a pattern matches."""
         return cls(text, tuple(match.span() for match in pattern.finditer(text)))
 

@@ -2,6 +2,8 @@ from .confidence import Confidence as Confidence
 from .confidence import confidence_variant as confidence_variant
 from .entropy import Entropy as Entropy
 from .learned_sink import LearnedSink as LearnedSink
+from .links import AFTER as AFTER
+from .links import BEFORE as BEFORE
 from .looks import Looks as Looks
 from .norms import Norms as Norms
 from .patches import DISPLACEMENTS as DISPLACEMENTS

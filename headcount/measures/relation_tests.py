@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headcount.corpora import NO_HALF, SECOND_HALF, Arcs
 from headcount.measures.arcs import REACH
+from headcount.measures.links import Linked
 from headcount.measures.looks import around, far
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
@@ -50,6 +51,8 @@ class RelationTests(Sums):
     """Number of words that look most at the word at each offset, and farther away (the last)."""
     words: Int[Tensor, " offset"]
     """Number of words that have a word at each offset; then, of pairs farther before and after."""
+    further: Int[Tensor, "half relation kind"]
+    """Number of further keys of links that have several, see `links`."""
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
@@ -61,12 +64,12 @@ class RelationTests(Sums):
         """The sums over one batch."""
         arcs, hits_AHD, shared = attention.arcs, attention.arc_hits_AHD, attention.sides.once(_of)
         assert arcs is not None and hits_AHD is not None
-        hits_AHD, shape = hits_AHD.double(), hits_AHD.shape[1:]
-        hits = hits_AHD.new_zeros(3 * arcs.num_relations, *shape)
-        hits.index_add_(0, shared.bin_A, hits_AHD)
+        hits_LHD, shape = attention.sides.once(Linked.of).any(hits_AHD).double(), hits_AHD.shape[1:]
+        hits = hits_LHD.new_zeros(3 * arcs.num_relations, *shape)
+        hits.index_add_(0, shared.bin_L, hits_LHD)
         second_S = shared.second_S
-        gain_SHD = hits_AHD[second_S] - arcs.is_baseline_A[second_S].double()[:, None, None]
-        gain_GC = hits_AHD.new_zeros(len(shared.groups.kind_G), shape.numel())
+        gain_SHD = hits_LHD[second_S] - shared.is_baseline_L[second_S].double()[:, None, None]
+        gain_GC = hits_LHD.new_zeros(len(shared.groups.kind_G), shape.numel())
         gain_GC.index_add_(0, shared.group_S, gain_SHD.flatten(1))
         return cls(
             hits.view(3, arcs.num_relations, *shape)[:2],
@@ -75,7 +78,13 @@ class RelationTests(Sums):
             shared.offsets,
             attention.word_looks_HSO,
             shared.words,
+            shared.further,
         )
+
+    @property
+    def cases(self) -> Int[Tensor, "half relation"]:
+        """Number of arcs or links of each relation in each half."""
+        return self.offsets.sum(-1) - self.further[..., 0]
 
     def moments_of(self, direction: int) -> Moments:
         """The moments of one direction, by relation and head."""
@@ -85,57 +94,64 @@ class RelationTests(Sums):
 @final
 @dataclass(frozen=True, eq=False)
 class _Arcs:
-    """What the trees of a batch say, whatever heads do."""
+    """What the trees and links of a batch say, whatever heads do."""
 
-    second_S: Int[Tensor, " second_arc"]
-    """Index of each arc of the second half."""
-    bin_A: Int[Tensor, " arc"]
-    """Half (the third is neither) and relation of each arc, in one number."""
-    group_S: Int[Tensor, " second_arc"]
+    second_S: Int[Tensor, " second_link"]
+    """Index of each link of the second half; of an arc without a link, too."""
+    bin_L: Int[Tensor, " link"]
+    """Half (the third is neither) and relation of each link, in one number."""
+    is_baseline_L: Bool[Tensor, " link"]
+    """Whether the baseline predicts each link."""
+    group_S: Int[Tensor, " second_link"]
     """Index of the group of each of these."""
     groups: Groups
-    """The arcs of one relation in one unit of the second half."""
+    """The links of one relation in one unit of the second half."""
     baseline: Int[Tensor, "half relation"]
     offsets: Int[Tensor, "half relation offset"]
     words: Int[Tensor, " offset"]
+    further: Int[Tensor, "half relation kind"]
 
 
 def _of(sides: Sides) -> _Arcs:
     """The arcs of one batch."""
     arcs = sides.arcs
     assert arcs is not None
-    num_relations = arcs.num_relations
-    half_A, unit_A = _halves_of_arcs(sides, arcs)
-    is_second_A = half_A == SECOND_HALF
-    bin_A = torch.where(half_A == NO_HALF, 2, half_A) * num_relations + arcs.relation_A
-    slot_A = torch.searchsorted(sides.once(Slots.of).unit_U, unit_A[is_second_A])
-    key_A = slot_A * num_relations + arcs.relation_A[is_second_A]
-    key_G, group_S, size_G = key_A.unique(return_inverse=True, return_counts=True)
+    num_relations, linked = arcs.num_relations, sides.once(Linked.of)
+    half_L, unit_L = _halves_of_links(sides, arcs)
+    is_second_L = half_L == SECOND_HALF
+    bin_L = torch.where(half_L == NO_HALF, 2, half_L) * num_relations + linked.relation_L
+    slot_S = torch.searchsorted(sides.once(Slots.of).unit_U, unit_L[is_second_L])
+    key_S = slot_S * num_relations + linked.relation_L[is_second_L]
+    key_G, group_S, size_G = key_S.unique(return_inverse=True, return_counts=True)
     slot_G, relation_G = key_G // max(num_relations, 1), key_G % max(num_relations, 1)
-    baseline = bin_A.new_zeros(3 * num_relations)
-    baseline.index_add_(0, bin_A, arcs.is_baseline_A.long())
+    is_baseline_L, baseline = linked.any(arcs.is_baseline_A), bin_L.new_zeros(3 * num_relations)
+    baseline.index_add_(0, bin_L, is_baseline_L.long())
+    bin_A = bin_L if linked.link_A is None else bin_L[linked.link_A]
     return _Arcs(
-        is_second_A.nonzero()[:, 0],
-        bin_A,
+        is_second_L.nonzero()[:, 0],
+        bin_L,
+        is_baseline_L,
         group_S,
         Groups(slot_G, relation_G, size_G, num_relations),
         baseline.view(3, -1)[:2],
         _offsets(arcs, bin_A),
         _words(sides),
+        linked.further(bin_A, 3 * num_relations).view(3, num_relations, -1)[:2],
     )
 
 
-def _halves_of_arcs(sides: Sides, arcs: Arcs) -> tuple[Int[Tensor, " arc"], Int[Tensor, " arc"]]:
-    """Half of each arc, that of its later word, and its unit if this is the second half."""
-    keys = sides.keys
+def _halves_of_links(sides: Sides, arcs: Arcs) -> tuple[Int[Tensor, " link"], Int[Tensor, " link"]]:
+    """Half of each link, that of its last word, and its unit if this is the second half."""
+    keys, linked = sides.keys, sides.once(Linked.of)
     num_words = max(1, int(keys.word_BN.max()) + 1)
-    later_A = torch.maximum(arcs.dependent_A, arcs.head_A)
+    last_L = linked.largest(torch.maximum(arcs.dependent_A, arcs.head_A))
+    sentence_L = linked.largest(arcs.sentence_A)
     found = []
     for number_BN in (keys.half_BN, keys.unit_BN.masked_fill(keys.half_BN != SECOND_HALF, NO_HALF)):
         # Tokens without a word are in the first column
         of_BW = number_BN.new_full((len(number_BN), num_words + 1), NO_HALF)
         of_BW = of_BW.scatter_reduce(1, keys.word_BN + 1, number_BN, "amax")
-        found.append(of_BW[arcs.sentence_A, later_A + 1])
+        found.append(of_BW[sentence_L, last_L + 1])
     return found[0], found[1]
 
 

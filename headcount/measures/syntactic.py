@@ -20,6 +20,7 @@ References: Voita et al. (2019), section 5.2, https://arxiv.org/abs/1905.09418; 
 section 4.2, https://arxiv.org/abs/1906.04341
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -28,13 +29,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headcount.measures.links import Linked
 from headcount.measures.reductions import Attention, Sides
 from headcount.measures.sums import Sums
 from headcount.measures.units import counts
 from headcount.tap import Reduction
-from headcount.vocabulary import ALL, DIRECTIONS
+from headcount.vocabulary import ALL, DIRECTIONS, LINK_DIRECTIONS
 
-_SIGN = {"dependent->head": 1, "head->dependent": -1, "head<-dependent": 1}
+_SIGNS = (1, -1, 1)
+"""Sign of an offset head - dependent as each direction looks."""
 
 
 @final
@@ -50,6 +53,8 @@ class Syntactic(Sums):
     """Number of arcs at each offset head - dependent in words; offset 0 is in the middle."""
     roots: Int[Tensor, ""]
     """Number of words without a head."""
+    further: Int[Tensor, "relation kind"]
+    """Number of further keys of links that have several, see `links`."""
 
     @classmethod
     def applies(cls, attention: Attention) -> bool:
@@ -61,29 +66,45 @@ class Syntactic(Sums):
         """The sums over one batch."""
         arcs, hits_AHD = attention.arcs, attention.arc_hits_AHD
         assert arcs is not None and hits_AHD is not None
-        hits_AHD = hits_AHD.double()
-        correct = hits_AHD.new_zeros(arcs.num_relations, *hits_AHD.shape[1:])
-        correct.index_add_(0, arcs.relation_A, hits_AHD)
-        return cls(correct, *attention.sides.once(_offsets_and_roots))
+        linked = attention.sides.once(Linked.of)
+        hits_LHD = linked.any(hits_AHD).double()
+        correct = hits_LHD.new_zeros(arcs.num_relations, *hits_LHD.shape[1:])
+        correct.index_add_(0, linked.relation_L, hits_LHD)
+        return cls(correct, *attention.sides.once(_offsets_roots_further))
 
     def table(self, relations: tuple[str, ...]) -> pd.DataFrame:
         """Rows `index relation direction accuracy correct cases baseline baseline_offset`.
 
         Rows of `ALL` come last.
         """
-        sums = self._with_all()
-        cases_R = sums.offsets.sum(-1)
-        cases_R[-1] += sums.roots
-        best_R, offset_R = sums._commonest()
+        sums = self._part(slice(len(relations)))
+        return sums._with_all()._rows((*relations, ALL), DIRECTIONS, int(sums.roots))
+
+    def table_of_links(self, links: tuple[str, ...]) -> pd.DataFrame:
+        """The same rows for links, which follow the relations."""
+        return self._part(slice(-len(links), None))._rows(links, LINK_DIRECTIONS)
+
+    @property
+    def cases(self) -> Int[Tensor, " relation"]:
+        """Number of arcs or links of each relation."""
+        return self.offsets.sum(-1) - self.further[:, 0]
+
+    def _rows(
+        self, names: Sequence[str], directions: Iterable[str], roots: int = 0
+    ) -> pd.DataFrame:
+        """Rows of some relations; the last one has roots, too."""
+        cases_R = self.cases
+        cases_R[-1] += roots
+        best_R, offset_R = self._commonest()
         rows = []
-        for r, relation in enumerate((*relations, ALL)):
+        for r, relation in enumerate(names):
             cases = int(cases_R[r])
             if cases == 0:
                 continue
-            for d, direction in enumerate(DIRECTIONS):
-                offset = _SIGN[direction] * int(offset_R[r])
+            for d, direction in enumerate(directions):
+                offset = _SIGNS[d] * int(offset_R[r])
                 baseline = int(best_R[r]) / cases
-                for index, correct in enumerate(sums.correct[r, :, d].tolist()):
+                for index, correct in enumerate(self.correct[r, :, d].tolist()):
                     right = (correct / cases, int(correct), cases)
                     rows.append((index, relation, direction, *right, baseline, offset))
         names = "index relation direction accuracy correct cases baseline baseline_offset"
@@ -91,10 +112,19 @@ class Syntactic(Sums):
 
     def _with_all(self) -> "Syntactic":
         """The sums with an extra relation at the end, over all relations."""
+        whole = (each.sum(0, keepdim=True) for each in (self.correct, self.offsets, self.further))
+        correct, offsets, further = whole
         return Syntactic(
-            torch.cat([self.correct, self.correct.sum(0, keepdim=True)]),
-            torch.cat([self.offsets, self.offsets.sum(0, keepdim=True)]),
+            torch.cat([self.correct, correct]),
+            torch.cat([self.offsets, offsets]),
             self.roots,
+            torch.cat([self.further, further]),
+        )
+
+    def _part(self, chosen: slice) -> "Syntactic":
+        """The sums of some relations."""
+        return Syntactic(
+            self.correct[chosen], self.offsets[chosen], self.roots, self.further[chosen]
         )
 
     def _commonest(self) -> tuple[Tensor, Tensor]:
@@ -106,12 +136,13 @@ class Syntactic(Sums):
         return count, order[best]
 
 
-def _offsets_and_roots(sides: Sides) -> tuple[Int[Tensor, "relation offset"], Int[Tensor, ""]]:
-    """What the trees of a batch say, whatever heads do."""
+def _offsets_roots_further(sides: Sides) -> tuple[Tensor, Tensor, Tensor]:
+    """What the trees and links of a batch say, whatever heads do."""
     arcs, words = sides.arcs, sides.words
     assert arcs is not None and words is not None
     reach = words.num_words - 1
     width = 2 * reach + 1
     bin_A = arcs.relation_A * width + arcs.head_A - arcs.dependent_A + reach
     offsets = counts(bin_A, arcs.num_relations * width).view(arcs.num_relations, width)
-    return offsets, torch.tensor(arcs.num_roots, device=offsets.device)
+    further = sides.once(Linked.of).further(arcs.relation_A, arcs.num_relations)
+    return offsets, torch.tensor(arcs.num_roots, device=offsets.device), further

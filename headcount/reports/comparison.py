@@ -36,6 +36,7 @@ from headcount.results import (
     Signature,
     TraitStrength,
 )
+from headcount.vocabulary import OF_RELATIONS
 
 BUDGETS = (0.9, 0.75, 0.5, 0.25, 0.1)
 """Shares of the heads that are kept by a score."""
@@ -231,7 +232,7 @@ class RelationPair:
     @property
     def apart(self) -> bool:
         """Whether the two intervals do not meet."""
-        one, other = map(share_interval, self.best)
+        one, other = (each.share_interval for each in self.best)
         return one[1] < other[0] or other[1] < one[0]
 
 
@@ -239,19 +240,12 @@ def relation_pairs(one: Analysis, other: Analysis) -> tuple[RelationPair, ...]:
     """Relations that both runs tested, those with the largest difference first."""
     if one.traits is None or other.traits is None:
         return ()
-    first, second = chosen(one), chosen(other)
-    shared = [name for name in first if name in second]
-    pairs = [RelationPair(name, (first[name], second[name])) for name in shared]
+    pairs = []
+    for role in OF_RELATIONS:
+        first, second = chosen(one, role), chosen(other, role)
+        shared = [name for name in first if name in second]
+        pairs += [RelationPair(name, (first[name], second[name])) for name in shared]
     return tuple(sorted(pairs, key=lambda pair: -abs(pair.change)))
-
-
-def share_interval(trait: TraitStrength) -> tuple[float, float]:
-    """The 90 % interval of a share, from that of its strength, cut to 0 ... 1."""
-    low, high = (
-        min(1.0, max(0.0, trait.null + each * (trait.attainable - trait.null)))
-        for each in (trait.low, trait.high)
-    )
-    return low, high
 
 
 @final

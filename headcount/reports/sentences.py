@@ -9,7 +9,7 @@ from headcount import numbers
 from headcount.core import amount
 from headcount.reports.kinds import Leading, kinds_of, kinds_sentence, num_borderline, verdicts
 from headcount.results import Analysis, Record, RunRecord, Untested
-from headcount.vocabulary import RELATIONS, SYNTAX, label_of
+from headcount.vocabulary import LINKS, OF_RELATIONS, RELATIONS, SYNTAX, label_of
 
 OFTEN = 0.2
 """Least share of queries whose largest weight is at one offset for a head to be said to do so."""
@@ -322,10 +322,14 @@ def absent(run: Analysis) -> tuple[tuple[str, str], ...]:
     """What no head does: the words that name it, and a sentence with the reason if it has one."""
     shown = {kind.key for kind in kinds_of(run)}
     why = {key: f" ({each.says})" for key, each in run.record.untested.items()}
-    relations = " ".join((*RELATIONS, *(dependent for dependent, _ in RELATIONS.values())))
+    names = {
+        SYNTAX: (*RELATIONS, *(dependent for dependent, _ in RELATIONS.values())),
+        LINKS: (word for name, its in run.record.links.items() for word in (name, its.key)),
+    }
+    searched = {each: " ".join(its).lower() for each, its in names.items()}
     return tuple(
-        (each.words + relations * (each == SYNTAX), f"No head {each.one}{why.get(each.key, '')}.")
-        for each in run.record.inputs.traits
+        (each.words + searched.get(each, ""), f"No head {each.one}{why.get(each.key, '')}.")
+        for each in run.record.traits
         if run.traits is not None and each.key not in shown
     )
 
@@ -334,7 +338,7 @@ def why_none(run: Analysis, role: str) -> str:
     """Why no head has a role: none was found, or the reason why it was not tested."""
     own = {trait: why for trait, why in run.record.untested.items() if why.role == role}
     traits = {
-        trait.trait if trait.relation is None else "syntax"
+        trait.trait if trait.relation is None else OF_RELATIONS[trait.role].key
         for each in (run.traits or {}).values()
         for trait in each
         if trait.role == role and trait.verdict != "untested"

@@ -105,6 +105,7 @@ from .profiles import expected_scores as expected_scores
 from .profiles import finding as finding
 from .profiles import kind_of_trait as kind_of_trait
 from .profiles import target_of as target_of
+from .profiles import with_words as with_words
 from .prune import SPARED as SPARED
 from .prune import CachePart as CachePart
 from .prune import CacheRecord as CacheRecord

@@ -18,7 +18,13 @@ from headcount.core import (
 )
 from headcount.results.curve import CURVE, Curve
 from headcount.results.importance import ImportanceRecord, read_head_table
-from headcount.results.profiles import PROFILE_COLUMNS, Profiles, Roles, TraitStrength
+from headcount.results.profiles import (
+    PROFILE_COLUMNS,
+    Profiles,
+    Roles,
+    TraitStrength,
+    with_words,
+)
 from headcount.results.prune import PruneRecord
 from headcount.results.run import (
     RELATION_COLUMNS,
@@ -31,6 +37,7 @@ from headcount.results.run import (
 from headcount.results.sealing import write_record
 from headcount.results.signature import SAME_MODEL, Signature
 from headcount.results.store import Result, csv_name, rows_of, table
+from headcount.vocabulary import LINKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +53,7 @@ SCORES = (
 LISTS = ("roles", "tendencies")
 """Columns of the table of heads that hold lists."""
 _RELATIONS = "a row for each head, relation and direction"
+_LINKS = "a row for each head, kind of link and direction"
 _HEADS = "a row for each head"
 _OF_HEADS: dict[str, Any] = {
     "columns": (*PLACE, "roles"),
@@ -100,12 +108,16 @@ class Analysis(Result[RunRecord]):
     folders from before there were profiles."""
     relations: "pd.DataFrame | None" = table("relations.parquet", _RELATIONS, **_OF_RELATIONS)
     """One row per head, relation and direction; None if no sentence had a tree."""
+    links: "pd.DataFrame | None" = table("links.parquet", _LINKS, **_OF_RELATIONS)
+    """One row per head, kind of link and direction; None if no sentence had links."""
     null_heads: HeadTable | None = table("null_heads.parquet", _HEADS, **_OF_HEADS, default=None)
     """The table of heads for the random-weight copy; None without `--null`."""
     null_relations: "pd.DataFrame | None" = table(
         "null_relations.parquet", _RELATIONS, **_OF_RELATIONS
     )
     """The table of relations for it."""
+    null_links: "pd.DataFrame | None" = table("null_links.parquet", _LINKS, **_OF_RELATIONS)
+    """The table of links for it."""
     examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
     """The sentences that show each head's role best, by head name."""
     texts: "pd.DataFrame | None" = table(
@@ -158,6 +170,15 @@ class Analysis(Result[RunRecord]):
         return None if self.relations is None else rows_of(self.relations, RelationResult)
 
     @cached_property
+    def link_rows(self) -> tuple[RelationResult, ...] | None:
+        """The table of links as rows."""
+        return None if self.links is None else rows_of(self.links, RelationResult)
+
+    def rows_of_role(self, role: str) -> tuple[RelationResult, ...]:
+        """The rows of the relations that can give a role."""
+        return (self.link_rows if role == LINKS.role.name else self.relation_rows) or ()
+
+    @cached_property
     def null_relation_rows(self) -> tuple[RelationResult, ...] | None:
         """The table of relations at random weights as rows."""
         return None if self.null_relations is None else rows_of(self.null_relations, RelationResult)
@@ -168,7 +189,7 @@ class Analysis(Result[RunRecord]):
         if self.profiles.empty:
             return None
         found: dict[str, list[TraitStrength]] = {}
-        for each in rows_of(self.profiles, TraitStrength):
+        for each in with_words(rows_of(self.profiles, TraitStrength), self.record.links):
             found.setdefault(each.head, []).append(each)
         return {head: tuple(traits) for head, traits in found.items()}
 
@@ -220,7 +241,7 @@ class Analysis(Result[RunRecord]):
         """
         check_is_run(folder)
         found = replace(super().read(folder), examples=read_examples(folder / EXAMPLES))
-        views = ("rows", "null_rows", "relation_rows", "null_relation_rows", "traits")
+        views = ("rows", "null_rows", "relation_rows", "null_relation_rows", "link_rows", "traits")
         for view in (*views, "offset_shares"):
             with reading(folder, "the tables of an analysis", _AGAIN):
                 getattr(found, view)

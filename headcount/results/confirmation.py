@@ -13,7 +13,7 @@ from headcount.results.profiles import BothHalves, TraitStrength, kind_of_trait
 from headcount.results.run import MOST_TEXTS, RunRecord
 from headcount.results.signature import READING, SAME_MODEL
 from headcount.statistics import holm
-from headcount.vocabulary import Thresholds
+from headcount.vocabulary import OF_RELATIONS, Thresholds
 
 MOST_SHARED = 0.01
 """Largest share of the confirming texts that the first analysis may have read, too: short texts,
@@ -148,10 +148,10 @@ def _of_relation(
 ) -> _Seen:
     """The accuracy on all other texts of the relation and direction that were chosen here."""
     key = (row.head, row.relation, row.direction)
-    least = max(limits.syntactic_cases, limits.test_cases)
+    least = limits.least_cases(row.role)
     rows = (
         each
-        for each in other.relation_rows or ()
+        for each in other.rows_of_role(row.role)
         if (each.head, each.relation, each.direction) == key
     )
     found = next(rows, None)
@@ -159,7 +159,7 @@ def _of_relation(
         return _Seen(math.nan, _why_untested(row, there, other.record), is_tested=False)
     if found.cases < least:
         return _Seen(math.nan, f"fewer than {least} cases there", is_tested=False)
-    score = limits.syntactic_excess(found.accuracy, found.baseline)
+    score = limits.excess(row.role, found.accuracy, found.baseline)
     why = "too few cases in half of the texts there, so all count"
     if there is not None and not _is_same(row, there):
         why = "another direction or subtype was chosen there"
@@ -168,9 +168,9 @@ def _of_relation(
 
 def _why_untested(row: TraitStrength, there: TraitStrength | None, other: RunRecord) -> str:
     """Why a trait could not be tested on other texts."""
-    names = (row.trait, "syntax") if row.relation is not None else (row.trait,)
+    names = (row.trait,) if row.relation is None else (row.trait, OF_RELATIONS[row.role].key)
     for reason in (other.untested.get(name) for name in names):
-        if reason is not None:
+        if reason is not None and reason.role == row.role:
             return reason.says
     if there is None:
         return "no case there"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
@@ -11,13 +11,16 @@ from headcount import numbers
 from headcount.core import Head, omitted
 from headcount.statistics import ALPHA, shrunken
 from headcount.vocabulary import (
-    SYNTAX,
+    LINKS,
+    OF_RELATIONS,
+    LinkWords,
     RoleEntry,
     Thresholds,
     TraitEntry,
     kind_of,
     relation_target,
     roles_named,
+    words_of_link,
 )
 
 
@@ -35,7 +38,7 @@ class Role:
     offset: int | None = omitted(None)
     """Offset of a positional head."""
     relation: str | None = omitted(None)
-    """Best relation of a syntactic head."""
+    """Best relation of a syntactic head, or best kind of link."""
     direction: str | None = omitted(None)
     """Direction of that relation, e.g. `head->dependent`; on images, where the head looks, as in
     `2 up`, `row` or `row 1, column 3`."""
@@ -94,8 +97,8 @@ class TraitStrength(Cell):
     """Name of the head."""
     trait: str
     """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
-    `punctuation`, `segment`, `rare`, or a relation without its subtype; on images `left`, `right`,
-    `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
+    `punctuation`, `segment`, `rare`, a relation without its subtype, or a kind of link; on images
+    `left`, `right`, `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
     role: str
     """Role that the trait can give."""
     offset: int | None = None
@@ -109,6 +112,8 @@ class TraitStrength(Cell):
     verdict: str
     """`role` (passes the paper's threshold and the test), `tendency` (passes the test), `none`, or
     `untested` (not enough cases)."""
+    words: LinkWords | None = None
+    """What links are called, which the record holds; None for other traits."""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -120,13 +125,24 @@ class TraitStrength(Cell):
         return self.head, self.trait, self.role
 
     @property
+    def share_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the share, from that of the strength, cut to 0 ... 1."""
+        low, high = (
+            min(1.0, max(0.0, self.null + each * (self.attainable - self.null)))
+            for each in (self.low, self.high)
+        )
+        return low, high
+
+    @property
     def is_beyond_chance(self) -> bool:
         """Whether the head shows the trait more often than chance and position explain."""
         return self.verdict in ("role", "tendency")
 
 
 _NUMBERS = [field.name for field in fields(Cell)]
-*_NAMES, _P, _VERDICT = (each.name for each in fields(TraitStrength) if each.name not in _NUMBERS)
+*_NAMES, _P, _VERDICT, _ = (
+    each.name for each in fields(TraitStrength) if each.name not in _NUMBERS
+)
 PROFILE_COLUMNS = (*_NAMES, *_NUMBERS, _P, _VERDICT)
 """Columns of `profiles.parquet`, in order."""
 
@@ -141,14 +157,17 @@ def kind_of_trait(trait: TraitStrength, roles: Mapping[str, RoleEntry] | None = 
         trait: the trait.
         roles: roles by name, among them the trait's; None for those with a row.
     """
-    role = (roles or roles_named([trait.role]))[trait.role]
-    return kind_of(SYNTAX.key if trait.relation is not None else trait.trait, role)
+    if trait.relation is not None:
+        return OF_RELATIONS[trait.role]
+    return kind_of(trait.trait, (roles or roles_named([trait.role]))[trait.role])
 
 
 def target_of(trait: TraitStrength) -> str:
     """What a head with the trait looks at or finds; for a relation, with its name in brackets."""
     if trait.relation is not None:
-        return f"{relation_target(trait.relation, trait.direction or '')} ({trait.relation})"
+        found = relation_target(trait.relation, trait.direction or "", trait.words)
+        is_said = trait.words is not None and trait.words.key == trait.relation
+        return found if is_said else f"{found} ({trait.relation})"
     if trait.offset is not None and trait.head.startswith("cross."):
         where = f"its place {numbers.signed(trait.offset)}" if trait.offset else "the same place"
         return f"the source token at {where}"
@@ -180,6 +199,20 @@ def finding(trait: TraitStrength) -> str:
         null=kind.by_position if trait.position_null > trait.chance else kind.by_chance,
         little=numbers.percent(null),
     )
+
+
+def with_words(
+    rows: Iterable[TraitStrength], links: Mapping[str, LinkWords]
+) -> Iterable[TraitStrength]:
+    """The rows; those of links with what their kind is called.
+
+    Args:
+        rows: the traits.
+        links: what each kind of link is called, as in `RunRecord.links`.
+    """
+    for row in rows:
+        is_link = row.role == LINKS.role.name
+        yield replace(row, words=links.get(row.trait, words_of_link(row.trait))) if is_link else row
 
 
 @final
@@ -219,7 +252,7 @@ class BothHalves:
         """The score for the gain, or for another one."""
         gain = self.gain if gain is None else gain
         if kind_of_trait(row).role.is_gain:
-            return limits.syntactic_excess(row.chance + gain, row.chance)
+            return limits.excess(row.role, row.chance + gain, row.chance)
         return min(self.null + gain, self.most)
 
 

@@ -13,7 +13,15 @@ from headcount.core import VERSION, Grid, JsonObject, LayerId, amount, omitted
 from headcount.results.profiles import Role
 from headcount.results.signature import Signature
 from headcount.results.store import Record
-from headcount.vocabulary import IMAGES, TEXTS, Inputs, Thresholds
+from headcount.vocabulary import (
+    IMAGES,
+    TEXTS,
+    Inputs,
+    LinkWords,
+    Thresholds,
+    TraitEntry,
+    traits_of,
+)
 
 _IMAGE = re.compile(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*")
 """Pattern of an image within a page."""
@@ -179,6 +187,8 @@ class RunRecord(Record):
     """The texts that findings hold for, if these are few; None if a test compares many texts."""
     untested: Mapping[str, Untested] = field(default_factory=dict, metadata={"omitted": True})
     """Traits of which no head could be tested."""
+    links: Mapping[str, LinkWords] = field(default_factory=dict, metadata={"omitted": True})
+    """What each kind of link between words is called, by name."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Thresholds by which roles were assigned."""
     kernel: str = omitted("blocks")
@@ -198,6 +208,11 @@ class RunRecord(Record):
     def inputs(self) -> Inputs:
         """The kind of input that was analysed."""
         return TEXTS if self.grid is None else IMAGES
+
+    @property
+    def traits(self) -> tuple[TraitEntry, ...]:
+        """The traits that were asked for: those of the inputs, and links if there were any."""
+        return traits_of(self.inputs, has_links=bool(self.links))
 
 
 @final

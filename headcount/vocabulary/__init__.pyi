@@ -3,10 +3,14 @@ from .columns import WORTH as WORTH
 from .columns import ColumnEntry as ColumnEntry
 from .relations import ALL as ALL
 from .relations import DIRECTIONS as DIRECTIONS
+from .relations import LINK_DIRECTIONS as LINK_DIRECTIONS
 from .relations import NOT_SYNTAX as NOT_SYNTAX
 from .relations import RELATIONS as RELATIONS
+from .relations import LinkWords as LinkWords
+from .relations import relation_label as relation_label
 from .relations import relation_target as relation_target
 from .relations import relation_words as relation_words
+from .relations import words_of_link as words_of_link
 from .roles import BORDERLINE as BORDERLINE
 from .roles import CLARK as CLARK
 from .roles import CLEAR as CLEAR
@@ -22,6 +26,8 @@ from .skills import SkillEntry as SkillEntry
 from .traits import IMAGE_TRAITS as IMAGE_TRAITS
 from .traits import IMAGES as IMAGES
 from .traits import INPUTS as INPUTS
+from .traits import LINKS as LINKS
+from .traits import OF_RELATIONS as OF_RELATIONS
 from .traits import PREVIOUS as PREVIOUS
 from .traits import REPEATED as REPEATED
 from .traits import REPEATED_ROLES as REPEATED_ROLES
@@ -35,3 +41,4 @@ from .traits import in_legend as in_legend
 from .traits import kind_of as kind_of
 from .traits import kind_of_role as kind_of_role
 from .traits import label_of as label_of
+from .traits import traits_of as traits_of

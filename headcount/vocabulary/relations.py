@@ -1,6 +1,8 @@
 """Relations in plain words: the two words of each, and the directions between them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
 
 ALL = "all"
 """Name of all relations together, with roots."""
@@ -9,13 +11,47 @@ NOT_SYNTAX = frozenset({"punct", ALL})
 """Relations that do not make a head syntactic: UD attaches punctuation by convention, and all
 relations together are not one relation."""
 
-DIRECTIONS: Mapping[str, tuple[str, str]] = {
+DIRECTIONS: dict[str, tuple[str, str]] = {
     "dependent->head": ("dependent → head", "the dependent looks most at its head"),
     "head->dependent": ("head → dependent", "the head looks most at this dependent"),
     "head<-dependent": ("head ← dependent", "of all words, the head looks most at this dependent"),
 }
 """Prediction directions between the two words of an arc, with short form and meaning; the third
 reads the dependent's column (Clark 2019)."""
+
+LINK_DIRECTIONS: dict[str, tuple[str, str]] = {
+    "query->key": ("query → key", "the query looks most at one of its keys"),
+    "key->query": ("key → query", "one of its keys looks most at the query"),
+    "key<-query": ("key ← query", "of all words, one of its keys looks most at the query"),
+}
+"""The same of links, whose query and keys are as a dependent and its head are."""
+
+
+@final
+@dataclass(frozen=True)
+class LinkWords:
+    """What a kind of link is called; records keep it, so that they are read without its code."""
+
+    query: str
+    """Noun of the word that looks, e.g. "verb"."""
+    key: str
+    """Noun of the words that are right, e.g. "negation"."""
+    about: str = ""
+    """What the links are, in a sentence."""
+    source: str = ""
+    """Paper that describes them."""
+    origin: str = ""
+    """Where they are from: a plug-in with its version, or a file's column."""
+
+
+def words_of_link(name: str) -> LinkWords:
+    """The words of links of which only the name is known.
+
+    >>> words_of_link("same_noun").key
+    'same noun'
+    """
+    return LinkWords("word", name.replace("_", " "))
+
 
 RELATIONS: Mapping[str, tuple[str, str]] = {
     "nsubj": ("subject", "verb"),
@@ -72,18 +108,25 @@ def _pair(relation: str) -> tuple[str, str] | None:
     return RELATIONS.get(relation, RELATIONS.get(relation.partition(":")[0]))
 
 
-def relation_words(relation: str) -> str:
+def relation_words(relation: str, words: LinkWords | None = None) -> str:
     """The relation in plain words; empty if it is unknown.
 
     >>> relation_words("nsubj"), relation_words("obl:unknown")
     ('subject of a verb', 'oblique nominal of a verb')
     """
+    if words is not None:
+        return f"{words.key} of {_a(words.query)}"
     pair = _pair(relation)
     return f"{pair[0]} of {_a(pair[1])}" if pair else ""
 
 
-def relation_target(relation: str, direction: str) -> str:
+def relation_target(relation: str, direction: str, words: LinkWords | None = None) -> str:
     """The word that is found, as the object of "finds".
+
+    Args:
+        relation: name of the relation.
+        direction: one of `DIRECTIONS`, or of `LINK_DIRECTIONS`.
+        words: what links are called; None for a dependency relation.
 
     >>> relation_target("nsubj", "head->dependent")
     'the subject of a verb'
@@ -91,17 +134,36 @@ def relation_target(relation: str, direction: str) -> str:
     'the verb of a direct object'
     >>> relation_target("det", "head<-dependent")
     'the noun of a determiner, as the word that looks at it most'
+    >>> relation_target("negation", "query->key", LinkWords("verb", "negation"))
+    'the negation of a verb'
     """
     dependent, head = _pair(relation) or ("dependent", "head word")
+    if words is not None:
+        dependent, head = words.query, words.key
     match direction:
-        case "head->dependent":
+        case "head->dependent" | "key->query":
             return f"the {dependent} of {_a(head)}"
-        case "dependent->head":
+        case "dependent->head" | "query->key":
             return f"the {head} of {_a(dependent)}"
-        case "head<-dependent":
+        case "head<-dependent" | "key<-query":
             return f"the {head} of {_a(dependent)}, as the word that looks at it most"
         case _:
             raise AssertionError(f"no head is asked for the direction {direction!r}")
+
+
+def relation_label(relation: str, direction: str, words: LinkWords | None = None) -> str:
+    """A relation with its direction, as an arrow.
+
+    >>> relation_label("nsubj", "dependent->head")
+    'nsubj, dependent → head'
+    >>> relation_label("negation", "key<-query", LinkWords("verb", "negation"))
+    'negation, negation ← verb'
+    """
+    if words is None:
+        return f"{relation}, {DIRECTIONS.get(direction, (direction, ''))[0]}"
+    short = LINK_DIRECTIONS.get(direction, (direction, ""))[0]
+    nouns = {"query": words.query, "key": words.key}
+    return f"{relation}, {' '.join(nouns.get(each, each) for each in short.split())}"
 
 
 def _a(noun: str) -> str:

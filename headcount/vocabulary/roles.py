@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from headcount.core import InputError
+from headcount.core import InputError, omitted
 
 CLEAR, BORDERLINE = "clear", "borderline"
 """Whether the interval of a role clears its threshold: see `Thresholds.certainty`."""
@@ -105,6 +105,18 @@ ROLES: Mapping[str, RoleEntry] = {
             "it finds the other word of a dependency more often than the best fixed offset",
             f"{VOITA}, section 5.2; {CLARK}, section 4.2",
             "syntax grammar relation dependency tree",
+            starts=0,
+            is_gain=True,
+        ),
+        RoleEntry(
+            "linking",
+            "linking_gain",
+            "Ln",
+            "#009E73",
+            "links words",
+            "link words",
+            "it finds the other word of a link more often than the best fixed offset",
+            synonyms="link relation",
             starts=0,
             is_gain=True,
         ),
@@ -229,6 +241,8 @@ class Thresholds:
     """Take that gain relative to the offset's accuracy, not in points (the paper doesn't say)."""
     syntactic_cases: int = 100
     """Least number of cases of a relation (Clark et al.: 100)."""
+    linking_gain: float = omitted(0.1)
+    """Least gain in accuracy over the best fixed offset for links of your own; as for syntax."""
     rare2_share: float = 0.5
     """Least share of queries that look most at one of the two rarest tokens (Voita, WMT: half)."""
     sink_share: float = 0.5
@@ -273,6 +287,17 @@ class Thresholds:
         # Rounded, so that 0.6 against 0.5 is 10 points
         return round(self.syntactic_excess(accuracy, baseline), 9) >= self.syntactic_gain
 
+    def excess(self, role: str, accuracy: float, baseline: float) -> float:
+        """The number compared with the threshold of a role whose score is a gain."""
+        if role == "syntactic":
+            return self.syntactic_excess(accuracy, baseline)
+        return accuracy - baseline
+
+    def least_cases(self, role: str) -> int:
+        """The least number of cases of a test."""
+        is_syntactic = role == "syntactic"
+        return max(self.syntactic_cases, self.test_cases) if is_syntactic else self.test_cases
+
     def syntactic_excess(self, accuracy: float, baseline: float) -> float:
         """The number compared with `syntactic_gain`; infinite if no offset finds the relation."""
         if not self.syntactic_relative:
@@ -298,7 +323,7 @@ class Thresholds:
             return None
         share = row["null"] + row["low"] * (row["attainable"] - row["null"])
         if ROLES[row["role"]].is_gain:
-            score = self.syntactic_excess(share, row["chance"])
+            score = self.excess(row["role"], share, row["chance"])
         else:
             score = row["score"] * share / row["share"] if row["share"] else 0.0
         return CLEAR if round(score, 9) >= self.least(row["role"]) else BORDERLINE

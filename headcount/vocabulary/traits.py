@@ -53,7 +53,7 @@ class TraitEntry:
     """Where a head with the role looks, in words, if the trait says it."""
     column: str = ""
     """Column of the head table with the paper's number; empty for the share over all cases."""
-    needs: Literal["", "later tokens", "pairs", "trees", "repeats"] = ""
+    needs: Literal["", "later tokens", "pairs", "trees", "links", "repeats"] = ""
     """What not every model or corpus has."""
     skill: str = ""
     """Skill that is the weight on its target in repeated random tokens, if it is tested there."""
@@ -126,6 +126,25 @@ SYNTAX = TraitEntry(
     needs="trees",
 )
 """All relations together; the words of each are in `relations`."""
+
+LINKS = TraitEntry(
+    "links",
+    ROLES["linking"],
+    "L",
+    "linked words",
+    "another word",
+    verb="find",
+    says=("finds linked words", "find linked words"),
+    finding=CASES,
+    by_chance=SYNTAX.by_chance,
+    by_position=SYNTAX.by_position,
+    needs="links",
+)
+"""All links together; what each kind is called is in the record. A corpus without links has none,
+so it is no trait of texts."""
+
+OF_RELATIONS: Mapping[str, TraitEntry] = {each.role.name: each for each in (SYNTAX, LINKS)}
+"""The traits that have relations, by the role that they give."""
 
 TEXT_TRAITS = (
     _at_offset("previous", "←", "previous token", "the previous token", offset=-1),
@@ -229,7 +248,7 @@ IMAGE_TRAITS = (
 )
 """The traits of images, in the order in which they are measured."""
 
-TRAITS: Mapping[str, TraitEntry] = {each.key: each for each in (*TEXT_TRAITS, *IMAGE_TRAITS)}
+TRAITS: Mapping[str, TraitEntry] = {each.key: each for each in (*TEXT_TRAITS, LINKS, *IMAGE_TRAITS)}
 """Every trait by its name."""
 
 
@@ -323,3 +342,11 @@ IMAGES = Inputs(
 
 INPUTS = (TEXTS, IMAGES)
 """Every kind of input."""
+
+
+def traits_of(inputs: Inputs, has_links: bool) -> tuple[TraitEntry, ...]:
+    """The traits that are tested on some inputs, in order: links follow syntax."""
+    if not has_links:
+        return inputs.traits
+    place = inputs.traits.index(SYNTAX) + 1
+    return (*inputs.traits[:place], LINKS, *inputs.traits[place:])

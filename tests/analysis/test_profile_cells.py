@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import t as student
 
-from headcount.analysis.profiles import profile_table
+from headcount.analysis.profiles import RelationNames, profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.measures import Looks, Moments, RelationTests, Sums, Traits
@@ -25,6 +25,7 @@ SIZES = {
     "trait": len(TRAITS),
     "near": 5,
     "side": 2,
+    "kind": 3,
     "2": 2,
 }
 RARE = TRAITS.index("rare")
@@ -70,7 +71,7 @@ def looks() -> dict[str, torch.Tensor]:
 def rows_of(site: str, sums: dict[type[Sums], dict[str, torch.Tensor]], relations=()) -> dict:
     place = LayerId(site, 0)
     totals = Totals({(kind, place): kind.of_state(values) for kind, values in sums.items()})
-    table = profile_table(Heads({site: (1,)}), totals, relations)
+    table = profile_table(Heads({site: (1,)}), totals, RelationNames(relations))
     return {row["trait"]: row for row in table.to_dict("records")}
 
 

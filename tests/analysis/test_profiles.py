@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from headcount.analysis.profiles import profile_table
+from headcount.analysis.profiles import RelationNames, profile_table
 from headcount.analysis.roles import judged
 from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
@@ -93,7 +93,7 @@ def profile(length: int, is_causal: bool, seed: int = 3) -> pd.DataFrame:
     feed(reducer, Block(layer, *rows, weights, weights @ columns))
     attention, place = reducer.attention(), LayerId(site, 0)
     totals = Totals({(measure, place): measure.of(attention) for measure in measures})
-    table = judged(profile_table(Heads({site: (len(PLANTED),)}), totals, ()))
+    table = judged(profile_table(Heads({site: (len(PLANTED),)}), totals, RelationNames()))
     return table.assign(planted=[PLANTED[int(head.split(".")[2])] for head in table["head"]])
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headcount.analysis.profiles import head_table, offset_table, relation_table
+from headcount.analysis.profiles import RelationNames, head_table, offset_table, relation_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Heads, LayerId
 from headcount.measures import Norms, Positional, Sums, Syntactic
@@ -81,7 +81,7 @@ def test_some_measures_only():
 
 def test_relations_of_the_layers_that_have_trees():
     totals = _totals()
-    table = relation_table(HEADS, totals, RELATIONS)
+    table = relation_table(HEADS, totals, RelationNames(RELATIONS))
     assert table is not None
     assert [*table.columns] == (
         "head relation direction accuracy correct cases baseline baseline_offset".split()
@@ -98,7 +98,7 @@ def test_relations_of_the_layers_that_have_trees():
 
 def test_no_relations_without_trees():
     kept = {key: sums for key, sums in _totals().sums.items() if key[0] is not Syntactic}
-    assert relation_table(HEADS, Totals(kept), RELATIONS) is None
+    assert relation_table(HEADS, Totals(kept), RelationNames(RELATIONS)) is None
 
 
 def test_offsets_that_occur():

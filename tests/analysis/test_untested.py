@@ -22,6 +22,7 @@ CONDITIONS = Conditions(
     is_causal=True,
     inputs=TEXTS,
     has_trees=True,
+    has_links=False,
     halves=Halves(),
     thresholds=Thresholds(),
     induction=True,

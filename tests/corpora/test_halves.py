@@ -14,8 +14,8 @@ from headcount.corpora import (
     Frequencies,
     Sentence,
     Tree,
-    baselines_of,
     take_census,
+    with_baselines,
 )
 from headcount.corpora.halves import (
     EARLY,
@@ -229,8 +229,8 @@ def test_baselines_of_one_text_are_of_its_earlier_part():
     census = take_census(corpus, encoder)
     halves = halves_of(corpus, encoder, census.source_frequencies, False)
     assert str(halves) == "segments"
-    assert baselines_of(corpus, encoder, halves) == {"obj": -1}
+    assert with_baselines(census, corpus, encoder, halves).baseline_offsets == {"obj": -1}
     heads = [-1] + [n - (2 if 1 < n < length // 2 else 1) for n in range(1, length)]
     tree = replace(tree, heads=tuple(heads))
     corpus = Corpus.from_sentences([Sentence(" ".join(words), words, tree)])
-    assert baselines_of(corpus, encoder, halves) == {"obj": -2}
+    assert with_baselines(census, corpus, encoder, halves).baseline_offsets == {"obj": -2}

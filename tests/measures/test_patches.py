@@ -20,7 +20,7 @@ from headcount.analysis.patch_profiles import (
     line_nulls,
     on_spot,
 )
-from headcount.analysis.profiles import profile_table
+from headcount.analysis.profiles import RelationNames, profile_table
 from headcount.analysis.streaming import Totals
 from headcount.core import Grid, Heads, LayerId
 from headcount.corpora import NO_HALF
@@ -266,7 +266,7 @@ def test_noise_is_no_role(name: str):
     attention, place = attend(name, num_images=150), LayerId("encoder.self", 0)
     sums = {(each, place): each.of(attention) for each in IMAGE_MEASURES}
     heads = Heads({"encoder.self": (NUM_HEADS,)})
-    found = judged(profile_table(heads, Totals(sums), (), GRIDS[name]))
+    found = judged(profile_table(heads, Totals(sums), RelationNames(), GRIDS[name]))
     assert set(found["verdict"]) <= {"none", "untested"}
     assert list(found["verdict"]).count("none") > 0.8 * len(found)
     traits = 10 if GRIDS[name].special else 9

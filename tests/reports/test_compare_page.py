@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from headcount.core import Table
 from headcount.reports import compare, comparison_document, write_comparison
-from headcount.reports.comparison import agreement_by_chance, relation_pairs, share_interval
+from headcount.reports.comparison import agreement_by_chance, relation_pairs
 from headcount.reports.documents.comparison import relation_shares, scatters
 from headcount.reports.kinds import NEITHER, leading
 from headcount.reports.page.compare_view import compare_view
@@ -90,8 +90,8 @@ def test_the_headline_counts_heads_that_do_the_same(runs: tuple[Analysis, Analys
 
 def test_an_interval_of_a_share_is_that_of_its_strength():
     trait = replace(SUBJECT, share=0.6, null=0.2, attainable=0.9, low=0.5, high=0.64)
-    assert share_interval(trait) == pytest.approx((0.55, 0.648))
-    assert share_interval(replace(trait, low=-1.0, high=2.0)) == (0.0, 1.0)
+    assert trait.share_interval == pytest.approx((0.55, 0.648))
+    assert replace(trait, low=-1.0, high=2.0).share_interval == (0.0, 1.0)
 
 
 def test_each_run_has_the_head_that_its_first_half_chose(runs: tuple[Analysis, Analysis]):
@@ -165,7 +165,7 @@ def test_relations_are_drawn_with_their_intervals(runs: tuple[Analysis, Analysis
     lines = [each for each in axes.collections if isinstance(each, LineCollection)]
     for number, line in enumerate(lines):
         ends = [np.asarray(each)[:, 0].tolist() for each in line.get_segments()]
-        assert ends == [pytest.approx(share_interval(pair.best[number])) for pair in pairs]
+        assert ends == [pytest.approx(pair.best[number].share_interval) for pair in pairs]
     assert relation_shares((), ("news", "captions")) is None
 
 

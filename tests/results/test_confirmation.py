@@ -128,9 +128,8 @@ def test_a_sink_is_not_confirmed_by_a_relation_of_its_name(one: Analysis, other:
     relation = trait(head, 0.3, 0.3, trait="first", relation="first")
     one = with_trait(one, head, sink, relation)
     other = with_trait(other, head, weak, relation)
-    found = {
-        each.trait.role: each for each in confirm(one, other).claims if each.trait.head == head
-    }
+    claimed = [each for each in confirm(one, other).claims if each.trait.head == head]
+    found = {each.trait.role: each for each in claimed}
     assert {role: each.outcome for role, each in found.items()} == {
         "sink": "not found again",
         "syntactic": "found again",

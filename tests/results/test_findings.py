@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from headcount.results import finding, kind_of_trait
-from headcount.vocabulary import SYNTAX, TRAITS, relation_target, relation_words
+from headcount.vocabulary import (
+    LINKS,
+    SYNTAX,
+    TRAITS,
+    LinkWords,
+    relation_target,
+    relation_words,
+)
 from tests.reports.test_profile_view import TRAIT
 
 NSUBJ = replace(
@@ -32,6 +39,16 @@ def test_a_relation_beside_the_best_fixed_position():
     assert said(replace(NSUBJ, position_null=0.4, null=0.4)).endswith(
         "; its usual positions manage 40 %"
     )
+
+
+def test_a_link_is_said_with_its_own_words():
+    words = LinkWords("verb", "negation")
+    link = replace(NSUBJ, trait="not", role="linking", relation="not", direction="query->key")
+    assert said(replace(link, words=words)) == (
+        "finds the negation of a verb (not) in 58 % of cases; the best fixed position manages 37 %"
+    )
+    same = replace(link, trait="negation", relation="negation", direction="key->query", words=words)
+    assert said(same).startswith("finds the verb of a negation in 58 % of cases")
 
 
 def test_an_offset_counts_the_tokens_that_have_such_a_token():
@@ -89,7 +106,7 @@ NULLS = {
 DIRECTION = {"place": "2 up", "spot": "row 2, column 4"}
 
 
-@pytest.mark.parametrize("key", [key for key in TRAITS if key != SYNTAX.key])
+@pytest.mark.parametrize("key", [key for key in TRAITS if key not in (SYNTAX.key, LINKS.key)])
 def test_every_trait_is_said_in_a_sentence(key: str):
     entry = TRAITS[key]
     offset = 4 if key == "offset" else entry.offset

@@ -18,8 +18,10 @@ from headcount.vocabulary import (
     Thresholds,
     TraitEntry,
     in_legend,
+    traits_of,
 )
 
+WITH_LINKS = traits_of(TEXTS, has_links=True)
 DOCS = Path(__file__).parents[2] / "docs" / "measures.md"
 
 
@@ -46,7 +48,7 @@ def test_docs_give_the_source_of_a_column(column: ColumnEntry) -> None:
 
 
 @pytest.mark.parametrize(
-    "trait", [t for t in (*TEXTS.traits, *IMAGES.traits) if t != SYNTAX], ids=lambda t: t.key
+    "trait", [t for t in (*WITH_LINKS, *IMAGES.traits) if t != SYNTAX], ids=lambda t: t.key
 )
 def test_docs_give_the_role_of_a_trait(trait: TraitEntry) -> None:
     assert trait.role.name in documented(trait.key)[1].split(", ")
@@ -61,16 +63,17 @@ def test_every_measured_column_has_a_row() -> None:
 
 @pytest.mark.parametrize("inputs", [TEXTS, IMAGES], ids=["texts", "images"])
 def test_every_measured_trait_has_a_row_of_its_own(inputs: Inputs) -> None:
-    keys = [each.key for each in inputs.traits]
+    traits = traits_of(inputs, has_links=inputs == TEXTS)
+    keys = [each.key for each in traits]
     assert set(TRAITS if inputs == TEXTS else PATCH_TRAITS) <= set(keys)
-    letters = [each.letter for each in inputs.traits]
+    letters = [each.letter for each in traits]
     assert len(set(letters)) == len(letters) and len(set(keys)) == len(keys)
     assert in_legend({*keys, "novel"})[-1] == "novel"
     assert [each for each in keys if each not in in_legend(set(keys))] == []
 
 
 def test_every_role_has_a_threshold_and_a_trait() -> None:
-    possible = (*TEXTS.roles, *IMAGES.roles)
+    possible = {each.role.name for each in (*WITH_LINKS, *IMAGES.traits)}
     for role in ROLES.values():
         assert 0 < Thresholds().least(role.name) < 1 and role.name in possible
 

@@ -35,7 +35,6 @@ from headcount.reports.comparison import (
     RelationPair,
     order_document,
     relation_pairs,
-    share_interval,
 )
 from headcount.reports.figures.maps import COLUMNS, draw_kinds, legend_patches
 from headcount.reports.kinds import NEITHER, counted, key_of, leading
@@ -244,7 +243,7 @@ def _relations(pairs: tuple[RelationPair, ...], names: Names) -> Iterator[Block]
     rows = (
         (
             pair.relation,
-            relation_words(pair.relation),
+            relation_words(pair.relation, pair.best[0].words),
             *(cell for best in pair.best for cell in _best(best)),
             numbers.points(pair.change),
             "apart" if pair.apart else numbers.UNKNOWN,
@@ -255,7 +254,7 @@ def _relations(pairs: tuple[RelationPair, ...], names: Names) -> Iterator[Block]
 
 
 def _best(best: TraitStrength) -> tuple[str, ...]:
-    low, high = map(numbers.percent, share_interval(best))
+    low, high = map(numbers.percent, best.share_interval)
     share = f"{numbers.percent(best.share)} ({low} to {high})"
     return best.head, share, numbers.percent(best.null)
 
@@ -367,7 +366,7 @@ def relation_shares(pairs: Sequence[RelationPair], names: tuple[str, str]) -> Fi
     for number, (name, (colour, marker)) in enumerate(zip(names, _RUNS, strict=True)):
         places = np.arange(len(pairs)) + (0.16, -0.16)[1 - number]
         best = [pair.best[number] for pair in pairs]
-        lows, highs = zip(*map(share_interval, best), strict=True)
+        lows, highs = zip(*(each.share_interval for each in best), strict=True)
         axes.hlines(places, lows, highs, color=colour, linewidth=1.3, alpha=0.7)
         shares = [each.share for each in best]
         axes.scatter(shares, places, s=16, color=colour, marker=marker, zorder=3, label=name)

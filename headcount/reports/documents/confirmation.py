@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from headcount import numbers
 from headcount.core import Document, Heading, Table, Text, amount
-from headcount.reports.sentences import arrows, by_chance, offset_words
+from headcount.reports.sentences import by_chance, offset_words
 from headcount.results import Analysis, Claim, Confirmation, TraitStrength
-from headcount.vocabulary import BORDERLINE, CLEAR, label_of, roles_named
+from headcount.vocabulary import BORDERLINE, CLEAR, label_of, relation_label, roles_named
 
 NO_ROLE = "no role"
 _CERTAINTIES = (CLEAR, BORDERLINE)
@@ -106,7 +106,7 @@ def _cells(each: Claim) -> list[str]:
 def _what(trait: TraitStrength) -> str:
     """What the head looks for, in few words: `first token`, `nsubj, dependent→head`."""
     if trait.relation is not None:
-        return arrows(f"{trait.relation}, {trait.direction}")
+        return relation_label(trait.relation, trait.direction or "", trait.words)
     if trait.trait == "offset" and trait.offset is not None:
         return offset_words(trait.offset)
     return trait.direction or label_of(trait.trait)

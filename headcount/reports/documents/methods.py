@@ -172,6 +172,15 @@ WORTH_NOTES = (
 )
 """Definitions and references for the importance scores."""
 
+LINKING = Note(
+    "Linking",
+    "Links of your own are measured as dependency arcs are, from a query to its keys. A head finds "
+    "a link if the largest weight is on any of the keys, and a fixed offset if any key is there. "
+    "Links are not among all relations together.",
+    "headcount",
+)
+"""Said of runs that have links."""
+
 NO_TREES = (
     "The corpus has no trees, so syntax was not measured. Pass a treebank (.conllu) to measure how "
     "well heads find dependency relations."
@@ -184,6 +193,7 @@ def methods_document(run: Analysis) -> Document:
     record = run.record
     notes = [note for note in NOTES if record.inputs in note.inputs]
     notes += WORTH_NOTES if run.importance else ()
+    notes += (LINKING,) if record.links else ()
     unmeasured = (
         NO_TREES if record.inputs.is_text and not run.relation_rows else "",
         "" if run.null_rows else NO_NULL,

@@ -6,7 +6,7 @@ half. Version 0.1 tested no relations: numbers of its runs are of all sentences.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from headcount import numbers
 from headcount.core import ACCENT, INK, MUTED, Chart, Document, Table, Text, amount, named_rows
 from headcount.results import Analysis, RelationResult, TraitStrength
-from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SYNTAX, Thresholds, relation_target
+from headcount.vocabulary import NOT_SYNTAX, SYNTAX, Thresholds, relation_label, relation_target
 
 
 def best_heads(run: Analysis) -> list[TraitStrength]:
@@ -22,22 +22,32 @@ def best_heads(run: Analysis) -> list[TraitStrength]:
     return sorted(chosen(run).values(), key=lambda trait: trait.chance - trait.share)
 
 
-def chosen(run: Analysis) -> dict[str, TraitStrength]:
-    """The head that the first half of the corpus chose for each relation, with enough cases."""
+def chosen(
+    run: Analysis, role: str = SYNTAX.role.name, with_untested: bool = False
+) -> dict[str, TraitStrength]:
+    """The head that the first half of the corpus chose for each relation, with enough cases.
+
+    Args:
+        run: the analysis.
+        role: the role that the relations give.
+        with_untested: whether relations with too few cases are among them.
+    """
     best: dict[str, TraitStrength] = {}
-    for trait in _relations(run):
+    for trait in _relations(run, role):
         known = best.get(trait.trait)
-        if trait.verdict != "untested" and (known is None or trait.first_gain > known.first_gain):
+        is_tested = with_untested or trait.verdict != "untested"
+        if is_tested and (known is None or trait.first_gain > known.first_gain):
             best[trait.trait] = trait
     return best
 
 
-def _relations(run: Analysis) -> list[TraitStrength]:
-    """Every relation of every head."""
+def _relations(run: Analysis, role: str = SYNTAX.role.name) -> list[TraitStrength]:
+    """Every relation of every head that can give a role."""
     if run.traits is None:
         found, limits = measured(run.relation_rows or ()), run.record.thresholds
         return [_as_trait(each, limits) for each in found if each.relation not in NOT_SYNTAX]
-    return [trait for own in run.traits.values() for trait in own if trait.relation is not None]
+    every = (trait for own in run.traits.values() for trait in own)
+    return [each for each in every if each.relation is not None and each.role == role]
 
 
 def _as_trait(result: RelationResult, limits: Thresholds) -> TraitStrength:
@@ -70,8 +80,7 @@ def is_few(result: RelationResult, limits: Thresholds) -> bool:
 
 def in_short(trait: TraitStrength) -> str:
     """A relation with its direction, as an arrow: `nsubj, head → dependent`."""
-    direction = trait.direction or ""
-    return f"{trait.relation}, {DIRECTIONS.get(direction, (direction, ''))[0]}"
+    return relation_label(trait.relation or "", trait.direction or "", trait.words)
 
 
 def _summary(best: list[TraitStrength], limits: Thresholds) -> str:
@@ -131,8 +140,13 @@ def relations(run: Analysis, limit: int = 20) -> Figure | None:
     rows = best_heads(run)[:limit]
     if not rows:
         return None
+    return shares_of(rows, "share of the relation's cases")
+
+
+def shares_of(rows: Sequence[TraitStrength], says: str) -> Figure:
+    """The shares of chosen heads beside those of the best fixed positions."""
     names = [in_short(row) for row in rows]
-    figure, axes = named_rows(names, (5.6, 0.24), "share of the relation's cases")
+    figure, axes = named_rows(names, (5.6, 0.24), says)
     places = np.arange(len(rows))
     shares, positions = [row.share for row in rows], [row.chance for row in rows]
     colours = [ACCENT if row.is_beyond_chance else MUTED for row in rows]

@@ -7,14 +7,26 @@ from functools import partial
 from typing import Literal, final
 
 from headcount import numbers
-from headcount.reports.documents.syntax import is_few, measured
+from headcount.reports.documents.syntax import measured
 from headcount.reports.names import measures
 from headcount.reports.worth import SURE, effect_of
 from headcount.results import Analysis, RelationResult, Skills
-from headcount.vocabulary import DIRECTIONS, NOT_SYNTAX, SKILLS, ColumnEntry, relation_words
+from headcount.vocabulary import (
+    DIRECTIONS,
+    LINK_DIRECTIONS,
+    NOT_SYNTAX,
+    OF_RELATIONS,
+    SKILLS,
+    SYNTAX,
+    ColumnEntry,
+    LinkWords,
+    TraitEntry,
+    relation_label,
+    relation_words,
+)
 
-Key = tuple[str, str]
-"""A relation and its direction."""
+Key = tuple[str, str, str]
+"""The role that a relation gives, the relation and its direction."""
 
 
 @final
@@ -48,7 +60,7 @@ def maps(run: Analysis) -> tuple[Map, ...]:
     return (
         *map(partial(_column_map, run), measures(run.measures)),
         *_skill_maps(run),
-        *_relation_maps(run),
+        *(each for entry in OF_RELATIONS.values() for each in _relation_maps(run, entry)),
     )
 
 
@@ -104,12 +116,13 @@ def _skill_maps(run: Analysis) -> Iterator[Map]:
         yield replace(shown, sure=sure, sure_about=about)
 
 
-def _relation_maps(run: Analysis) -> list[Map]:
+def _relation_maps(run: Analysis, entry: TraitEntry) -> list[Map]:
     by_key: dict[Key, dict[str, RelationResult]] = {}
-    limits = run.record.thresholds
-    for result in measured(run.relation_rows or ()):
-        if not is_few(result, limits):
-            by_key.setdefault((result.relation, result.direction), {})[result.head] = result
+    role, limits, is_syntax = entry.role.name, run.record.thresholds, entry == SYNTAX
+    least = limits.syntactic_cases if is_syntax else limits.test_cases
+    for result in measured(run.rows_of_role(role)):
+        if result.cases >= least:
+            by_key.setdefault((role, result.relation, result.direction), {})[result.head] = result
     if not by_key:
         return []
     heads = [row.head for row in run.rows]
@@ -117,24 +130,34 @@ def _relation_maps(run: Analysis) -> list[Map]:
         max(
             (
                 own[head].gain
-                for (relation, _), own in by_key.items()
+                for (_, relation, _), own in by_key.items()
                 if head in own and relation not in NOT_SYNTAX
             ),
             default=math.nan,
         )
         for head in heads
     ]
-    about = "largest accuracy minus baseline over all relations with enough cases, in points"
-    gain = ColumnEntry(
-        "gain", "best gain in syntax", "Syntax", about, numbers.points, has_signs=True
-    )
+    what = "relations" if is_syntax else "kinds of links"
+    about = f"largest accuracy minus baseline over all {what} with enough cases, in points"
+    key = "gain" if is_syntax else f"{entry.key}_gain"
+    label, group = f"best gain in {entry.key}", entry.key.capitalize()
+    gain = ColumnEntry(key, label, group, about, numbers.points, has_signs=True)
     first = head_map(gain, gains, gain.label)
     found = _found(run)
     if found is not None:
-        sure = _are_in(heads, set[str]().union(*found.values()))
-        about = "finds a relation beyond chance, in the other half"
+        own = (heads for key, heads in found.items() if key[0] == role)
+        sure = _are_in(heads, set[str]().union(*own))
+        one = "relation" if is_syntax else "link"
+        about = f"finds a {one} beyond chance, in the other half"
         first = replace(first, sure=sure, sure_about=about)
-    return [first, *(_relation_map(key, own, heads, found) for key, own in sorted(by_key.items()))]
+    links = run.record.links
+    return [
+        first,
+        *(
+            _relation_map(key, own, heads, found, None if is_syntax else links.get(key[1]))
+            for key, own in sorted(by_key.items())
+        ),
+    ]
 
 
 def _found(run: Analysis) -> dict[Key, set[str]] | None:
@@ -145,7 +168,8 @@ def _found(run: Analysis) -> dict[Key, set[str]] | None:
     for head, traits in run.traits.items():
         for trait in traits:
             if trait.relation is not None and trait.is_beyond_chance:
-                found.setdefault((trait.relation, trait.direction or ""), set()).add(head)
+                key = (trait.role, trait.relation, trait.direction or "")
+                found.setdefault(key, set()).add(head)
     return found
 
 
@@ -158,19 +182,20 @@ def _relation_map(
     results: Mapping[str, RelationResult],
     heads: list[str],
     found: Mapping[Key, set[str]] | None,
+    words: LinkWords | None,
 ) -> Map:
-    relation, direction = key
-    short, meaning = DIRECTIONS.get(direction, (direction, ""))
+    _, relation, direction = key
+    _, meaning = (DIRECTIONS | LINK_DIRECTIONS).get(direction, (direction, ""))
     baseline = numbers.percent(next(iter(results.values())).baseline)
     column = ColumnEntry(
-        " ".join(key),
-        f"{relation}, {short}",
-        "Relation accuracy",
+        f"{relation} {direction}",
+        relation_label(relation, direction, words),
+        "Relation accuracy" if words is None else "Link accuracy",
         f"{meaning}; baseline {baseline}",
         numbers.percent,
     )
     values = [results[head].accuracy if head in results else math.nan for head in heads]
-    shown = head_map(column, values, f"{column.label} {relation_words(relation)}")
+    shown = head_map(column, values, f"{column.label} {relation_words(relation, words)}")
     if found is None:
         return shown
     sure = _are_in(heads, found.get(key, set()))

@@ -98,7 +98,8 @@ class TraitStrength(Cell):
     trait: str
     """Name of the trait: `previous`, `next`, `self`, `offset`, `first`, `separator`,
     `punctuation`, `segment`, `rare`, a relation without its subtype, or a kind of link; on images
-    `left`, `right`, `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or `spot`."""
+    `left`, `right`, `above`, `below`, `same`, `place`, `class`, `row`, `column`, `near` or
+    `spot`."""
     role: str
     """Role that the trait can give."""
     offset: int | None = None

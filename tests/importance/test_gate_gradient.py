@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
@@ -38,6 +39,7 @@ def by_differences(model: PreTrainedModel, anatomy: Anatomy) -> dict[LayerId, li
     return found
 
 
+@cache
 def num_tokens(model: PreTrainedModel) -> int:
     task = TinyTask(model)
     return sum(int(task.losses(model, batch).count_E.sum()) for batch in task.batches())

@@ -44,7 +44,14 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
     """Files of texts over which heads' outputs are averaged; the prompts by default."""
     scores: Path | None = None
     """Folder of `headcount importance` on other prompts: its scores choose circuits, too."""
+    elsewhere: str | None = None
+    """Prompts of other templates, or ours by name, on which the stable circuit is measured, too."""
     how: Flat[ExplainOptions] = field(default_factory=ExplainOptions)
+
+    @cached_property
+    def others(self) -> tuple[Prompt, ...]:
+        """The prompts elsewhere."""
+        return () if self.elsewhere is None else explanation.read_prompts(self.elsewhere)
 
     @cached_property
     def asked(self) -> tuple[Prompt, ...]:
@@ -122,6 +129,7 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
         """Check everything that needs no model, prompts and texts included."""
         super().check()
         self.asked  # noqa: B018
+        self.others  # noqa: B018
         self.corpus  # noqa: B018
         self.ranked  # noqa: B018
 
@@ -133,6 +141,7 @@ class Explain(CorpusArguments, BesideCommand["results.Explained"]):
             options=self.how,
             texts=self.corpus,
             scores=self.ranked,
+            elsewhere=self.others,
             progress=progress,
         )
 

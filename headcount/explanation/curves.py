@@ -67,9 +67,7 @@ class Curve:
     @property
     def faithfulness_NK(self) -> Float[np.ndarray, "prompt size"]:
         """Faithfulness, linearised by prompt."""
-        whole_N1 = self.gained_NK[:, -1:]
-        value_K = self.gained_NK.mean(0) / whole_N1.mean()
-        return value_K + (self.gained_NK - value_K * whole_N1) / whole_N1.mean()
+        return faithfulness(self.gained_NK, self.gained_NK[:, -1:])
 
     def rows(self) -> Iterator[FaithfulnessRow]:
         """A row for each size."""
@@ -94,6 +92,14 @@ class Curve:
                 names=" | ".join(best),
                 stays=rows[below[-1] + 1].heads,
             )
+
+
+def faithfulness(
+    gained_NK: Float[np.ndarray, "prompt size"], whole_N1: Float[np.ndarray, "prompt 1"]
+) -> Float[np.ndarray, "prompt size"]:
+    """The share of what all heads add that some add, linearised by prompt."""
+    value_K = gained_NK.mean(0) / whole_N1.mean()
+    return value_K + (gained_NK - value_K * whole_N1) / whole_N1.mean()
 
 
 def areas(signed: Curve, size: Curve) -> Iterator[AreaRow]:

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -13,13 +14,22 @@ from headcount.core import Head, InputError, Progress, amount, name_of, short_ha
 from headcount.corpora import Corpus, Noted
 from headcount.explanation.attribution import written
 from headcount.explanation.circuits import Ends, areas_of, curves_of, ends_of, rankings
+from headcount.explanation.curves import Curve
 from headcount.explanation.effects import EFFECTS
 from headcount.explanation.options import ExplainOptions
+from headcount.explanation.others import others_of
 from headcount.explanation.plan import Plan
 from headcount.explanation.prompts import Prompt, prompts_of
 from headcount.explanation.reader import Reader
 from headcount.explanation.runs import Case, Row, rows_at_once
 from headcount.explanation.singles import Singles
+from headcount.explanation.stable import (
+    kept_rows,
+    no_ranking,
+    stability_rows,
+    stable_circuit,
+    stable_rows,
+)
 from headcount.explanation.together import joint_rows
 from headcount.models import Loaded, as_loaded, check_has_heads, check_memory, signature
 from headcount.results import (
@@ -27,7 +37,9 @@ from headcount.results import (
     EffectRow,
     Explained,
     ExplanationRecord,
+    KeptRow,
     PromptRow,
+    StableRow,
     WrittenRow,
 )
 
@@ -47,6 +59,7 @@ def explain(
     *,
     texts: Corpus | None = None,
     scores: Mapping[str, Mapping[Head, float]] | None = None,
+    elsewhere: Sequence[Prompt] = (),
     tokenizer: PreTrainedTokenizerBase | None = None,
     progress: Progress = silent,
 ) -> Explained:
@@ -65,6 +78,7 @@ def explain(
         texts: what heads' mean outputs are over; the prompts by default.
         scores: scores of all heads by name, measured on other data, whose best heads make circuits
             beside those of the effects; higher scores are kept.
+        elsewhere: prompts of other templates, on which the stable circuit is measured, too.
         tokenizer: tokenizer of a plain model.
         progress: called with the number of prompts done.
 
@@ -80,29 +94,78 @@ def explain(
     prompts = prompts_of(prompt, target, against, corrupt)
     reader = Reader(loaded, options)
     cases = [reader.case(each) for each in prompts]
+    others = [reader.case(each) for each in _elsewhere(elsewhere, options)]
     given, read = _ordered(loaded, options, scores or {}), _texts(reader, texts)
-    both = (row for case in cases for row in (*case.rows, *(case.corrupt or ())))
-    longest = max(row.length for row in (*both, *read))
-    at_once = rows_at_once(loaded, longest)
-    check_memory(loaded, longest, advice="Give shorter prompts", at_once=at_once)
+    _check_memory(loaded, [*cases, *others], read)
     plan = Plan.of(loaded, cases, options, read)
     ends, faults = ends_of(plan) if options.circuit else ([], [])
     singles = Singles.measured(plan, progress)
     joint = tuple(joint_rows(singles, progress))
-    curves = curves_of(ends, rankings(singles, given), progress) if ends else []
     rows = tuple(singles.rows())
-    signed = signature(loaded, _hash(prompts), **_signed(options, texts, given))
-    return Explained(
-        _record(singles, ends, faults, reader.kind, signed, time.time() - begun),
+    found = Explained(
+        _record(singles, faults, reader.kind),
         rows,
         joint,
         tuple(singles.layers()),
         tuple(singles.prompts()),
         tuple(_written(reader, loaded, cases, rows)),
-        tuple(row for curve in curves for row in curve.rows()),
-        tuple(row for curve in curves for row in curve.circuits()),
-        tuple(areas_of(curves)),
-        tuple(end.row() for end in ends),
+    )
+    if ends:
+        curves = curves_of(ends, rankings(singles, given), progress)
+        found = _with_circuits(found, ends, singles, curves, others)
+    signed = signature(loaded, _hash([*prompts, *elsewhere]), **_signed(options, texts, given))
+    timings = {"all": time.time() - begun}
+    return replace(found, record=replace(found.record, signature=signed, timings=timings))
+
+
+def _elsewhere(elsewhere: Sequence[Prompt], options: ExplainOptions) -> Sequence[Prompt]:
+    if elsewhere and not options.circuit:
+        raise InputError(
+            "Expected a circuit, which is measured on prompts elsewhere, got none. Add --circuit "
+            "(circuit=True), or leave --elsewhere out."
+        )
+    return elsewhere
+
+
+def _check_memory(loaded: Loaded, cases: Sequence[Case], texts: Sequence[Row]) -> None:
+    """Check that a batch of the longest row fits."""
+    both = (row for case in cases for row in (*case.rows, *(case.corrupt or ())))
+    longest = max(row.length for row in (*both, *texts))
+    at_once = rows_at_once(loaded, longest)
+    check_memory(loaded, longest, advice="Give shorter prompts", at_once=at_once)
+
+
+def _with_circuits(
+    found: Explained,
+    ends: Sequence[Ends],
+    singles: Singles,
+    curves: Sequence[Curve],
+    elsewhere: Sequence[Case],
+) -> Explained:
+    """The explanation with its circuits, and what is stable of the best one."""
+    plan, others = singles.plan, ends[0].others
+    warnings = (*found.record.warnings, *filter(None, [no_ranking(curves)]))
+    record = replace(found.record, nothing=ends[0].row().nothing, warnings=warnings)
+    seed, kept, rows = plan.options.seed, list[KeptRow](), list[StableRow]()
+    stable = stable_circuit(singles.effects, curves, [*plan.loaded.heads], seed)
+    if stable is not None:
+        kept += kept_rows(stable, plan, others, "these")
+        rows += stable_rows(stable, plan, others)
+        record = replace(record, stable=stable.ranking, stable_size=stable.size)
+        if elsewhere:
+            options = replace(plan.options, others=(others.name,))
+            there = Plan.of(plan.loaded, elsewhere, options, plan.texts)
+            kept += kept_rows(stable, there, others_of(there)[0], "elsewhere")
+    return replace(
+        found,
+        record=record,
+        faithfulness=tuple(row for curve in curves for row in curve.rows()),
+        circuits=tuple(row for curve in curves for row in curve.circuits()),
+        areas=tuple(areas_of(curves)),
+        complements=tuple(end.row() for end in ends),
+        stability=tuple(stability_rows(singles.effects, curves, seed)),
+        stable=tuple(rows),
+        kept=tuple(kept),
     )
 
 
@@ -152,19 +215,12 @@ def _signed(
     }
 
 
-def _record(
-    singles: Singles,
-    ends: Sequence[Ends],
-    faults: Sequence[str],
-    kind: str,
-    signed: str,
-    seconds: float,
-) -> ExplanationRecord:
+def _record(singles: Singles, faults: Sequence[str], kind: str) -> ExplanationRecord:
     """What is predicted, and how that was measured."""
     plan = singles.plan
     value, low, high = plan.blocks.within(singles.value_N)
     return ExplanationRecord(
-        signature=signed,
+        signature="",
         warnings=(
             *_unlikely([*singles.prompts()], kind),
             *Noted(repeated=sum(each.text.num_repeated > 0 for each in plan.cases)).warnings(),
@@ -172,7 +228,6 @@ def _record(
             *plan.blocks.warnings(),
             *faults,
         ),
-        timings={"all": seconds},
         model=name_of(plan.loaded.name),
         kind=kind,
         first=plan.options.first,
@@ -183,7 +238,6 @@ def _record(
         logit=singles.logit,
         looks="" if plan.knockout is None else _looks(plan.options, plan.cases),
         means_over=amount(len(plan.texts), "text") if plan.texts else "prompts",
-        nothing=ends[0].row().nothing if ends else float("nan"),
         words={name: EFFECTS[name].words() for name in singles.effects},
     )
 

@@ -1,10 +1,15 @@
-"""Together: the best heads by an effect replaced at once, beside random heads of the same layers.
+"""Together: the best heads by an effect replaced at once, beside random heads.
+
+Random heads have the same number in each layer where at least `FEWEST_SETS` different sets do;
+otherwise they are of any layer.
 
 With enough prompts, the best heads of each half are those by the other half's mean effects, so that
 no prompt chooses its own heads.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import comb, prod
 from typing import final
 
 import numpy as np
@@ -82,10 +87,11 @@ class Together:
         self._numbers = [order_H[:size] for order_H in chosen(effects[ranking])]
         """Numbers of the best heads for either half of the prompts."""
         self._best = [[heads[number] for number in each] for each in self._numbers]
+        self._by_layer = all(_are_many(best, others) for best in self._best)
         self._drawn = [
             [
                 *paced(
-                    (_draw(best, others, random) for _ in range(options.draws)),
+                    (_draw(best, others, random, self._by_layer) for _ in range(options.draws)),
                     options.draws,
                     "draws",
                     held=True,
@@ -141,6 +147,7 @@ class Together:
             random_most=float(sets_S.max()),
             preferred=float(preferred_S[0]),
             random_preferred=float(preferred_S[1:].mean()),
+            drawn="layers" if self._by_layer else "all",
         )
 
 
@@ -152,11 +159,24 @@ def _preferred(
     return np.where(np.isnan(left_NS).all(0), np.nan, number_S)
 
 
-def _draw(best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator) -> list[Head]:
-    """Draw as many other heads of the same layers, or of any layer where one has no others."""
+FEWEST_SETS = 20
+"""Number of different sets of the same layers below which random heads are of any layer."""
+
+
+def _are_many(best: Sequence[Head], heads: Sequence[Head]) -> bool:
+    """Whether enough sets of other heads have as many in each layer."""
+    wanted = Counter(head.layer_id for head in best)
+    rest = Counter(head.layer_id for head in heads if head not in best)
+    return prod(comb(rest[layer], num) for layer, num in wanted.items()) >= FEWEST_SETS
+
+
+def _draw(
+    best: Sequence[Head], heads: Sequence[Head], random: np.random.Generator, by_layer: bool
+) -> list[Head]:
+    """Draw as many other heads, of the same layers or of any."""
     drawn = list[Head]()
     for head in best:
         others = [each for each in heads if each not in best and each not in drawn]
-        here = [each for each in others if each.layer_id == head.layer_id] or others
+        here = [each for each in others if not by_layer or each.layer_id == head.layer_id]
         drawn += [here[random.integers(len(here))]] if here else []
     return drawn

@@ -66,10 +66,13 @@ from .explanation import ExplanationRecord as ExplanationRecord
 from .explanation import FaithfulnessRow as FaithfulnessRow
 from .explanation import Grid as Grid
 from .explanation import JointRow as JointRow
+from .explanation import KeptRow as KeptRow
 from .explanation import LayersRow as LayersRow
 from .explanation import Order as Order
 from .explanation import PromptRow as PromptRow
 from .explanation import Scale as Scale
+from .explanation import StabilityRow as StabilityRow
+from .explanation import StableRow as StableRow
 from .explanation import WrittenRow as WrittenRow
 from .importance import AGREED as AGREED
 from .importance import METRICS as METRICS

@@ -124,6 +124,73 @@ class ComplementRow:
     """Upper end."""
 
 
+@final
+@dataclass(frozen=True)
+class StabilityRow:
+    """How far the circuits of other prompts like these agree, by Jaccard's index."""
+
+    ranking: str
+    """Effect by which heads are the best."""
+    heads: int
+    """Number of heads of a circuit."""
+    value: float
+    """Index of two circuits, each of prompts drawn again by blocks; the mean over pairs."""
+    low: float
+    """2.5 % of the pairs of circuits agree less."""
+    high: float
+    """2.5 % of them agree more."""
+    halves: float
+    """Index of the circuits of both halves of the prompts, which share no prompt."""
+    chance: float
+    """Index that two random sets of this size have on average."""
+
+
+@final
+@dataclass(frozen=True)
+class StableRow:
+    """How certain it is that a head belongs to the circuit."""
+
+    head: str
+    """Name of the head."""
+    share: float
+    """Share of the circuits of prompts drawn again that it is in."""
+    verdict: str
+    """`in`, `undecided` or `out`."""
+    lost: float
+    """By how much the faithfulness of all that are in or undecided drops without it; NaN if out."""
+    p: float
+    """P-value that nothing is lost on average, corrected for these heads (Holm)."""
+
+
+@final
+@dataclass(frozen=True)
+class KeptRow:
+    """How much of the prediction the heads of a stable circuit keep."""
+
+    prompts: str
+    """The prompts: `these`, which chose the heads, or the name of others."""
+    kept: str
+    """The heads that are kept: `in`, `in and undecided`, or the `rest`."""
+    heads: int
+    """Number of them."""
+    value: float
+    """Faithfulness."""
+    low: float
+    """Lower end of the 95 % interval over prompts."""
+    high: float
+    """Upper end."""
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether these heads do what the model does, within a fifth (two one-sided tests)."""
+        return self.low >= 0.8 and self.high <= 1.2
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether nothing says that these heads know the answer."""
+        return self.low <= 0 <= self.high
+
+
 SPLIT_FROM = 4
 """Least number of prompts of which one half chooses heads for the other."""
 UNLIKELY = 1e-6
@@ -198,7 +265,7 @@ class JointRow:
     excess_high: float
     """Upper end."""
     random: float
-    """The same effect of as many random heads of the same layers, the mean over sets."""
+    """The same effect of as many random heads, the mean over sets."""
     random_low: float
     """Lower end of its interval over prompts."""
     random_high: float
@@ -212,6 +279,9 @@ class JointRow:
     heads replaced; of `restored`, of second prompts whose target then is. NaN without rivals."""
     random_preferred: float = float("nan")
     """The same with random heads, the mean over sets."""
+    drawn: str = "layers"
+    """Where random heads are from: the same `layers`, as many in each, or `all` of them, where too
+    few sets of the same layers exist."""
 
     @property
     def misleads(self) -> bool:
@@ -305,6 +375,10 @@ class ExplanationRecord(ModelRecord):
     nothing: float = float("nan")
     """What is predicted if all heads give what those outside a circuit give, by the first of the
     complements, in nats; NaN without circuits."""
+    stable: str = ""
+    """Ranking of the stable circuit; empty if there is none."""
+    stable_size: int = 0
+    """Number of heads of the circuits of which it is what they have in common."""
     words: Mapping[str, EffectWords] = field(default_factory=dict)
     """What effects are called, by name; none in records of versions without."""
 
@@ -346,6 +420,14 @@ class Explained(Result[ExplanationRecord]):
         "complements.parquet", "what heads outside circuits give", default=()
     )
     """A row for what heads outside circuits give; circuits are judged by the first one first."""
+    stability: tuple[StabilityRow, ...] = table(
+        "stability.parquet", "how far circuits of other prompts agree", default=()
+    )
+    """A row for each ranking by effects and each size; none below 8 blocks of prompts."""
+    stable: tuple[StableRow, ...] = table("stable.parquet", "the stable circuit", default=())
+    """A row for each head, of the ranking that keeps most with the fewest heads."""
+    kept: tuple[KeptRow, ...] = table("kept.parquet", "what the stable circuit keeps", default=())
+    """A row for each set of heads of the stable circuit, and the prompts it is measured on."""
 
     def of(self, effect: str) -> dict[str, EffectRow]:
         """The rows of one effect, by part."""

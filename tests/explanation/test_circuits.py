@@ -267,7 +267,7 @@ def test_what_has_no_circuit(tmp_path: Path) -> None:
     assert [row.others for row in found.complements] == ["mean"]
     assert (
         "no circuit is judged where other heads give their outputs in the second prompt"
-        in (found.record.warnings[-1])
+        in " ".join(found.record.warnings)
     )
     with pytest.raises(InputError, match="expected a second prompt, which gives the outputs of"):
         lacking = [*PROMPTS, Prompt("The rain", " moon")]
@@ -304,3 +304,20 @@ def test_prompts_whose_target_stays_preferred_are_counted(
     assert (row.random_least, row.random_most) == pytest.approx((min(means), max(means)))
     none = together.row(np.full(3, np.nan), blocks)
     assert isnan(none.preferred) and isnan(none.random_preferred)
+
+
+def test_random_heads_are_of_any_layer_where_too_few_sets_of_the_same_exist() -> None:
+    """Of 4 heads a layer, 1 has 3 others; of 9, 2 in one layer and 1 in another have 21 x 8."""
+    effect, blocks = Zero(), Blocks(np.arange(3))
+    for per_layer, best, drawn in [(4, [0], "all"), (9, [0], "all"), (9, [0, 1, 9], "layers")]:
+        heads = [Head("decoder.self", layer, n) for layer in range(3) for n in range(per_layer)]
+        alone = np.zeros((3, len(heads)))
+        alone[:, best] = 1
+        options = ExplainOptions(draws=40)
+        sets = Together(effect, "zero", {"zero": alone}, heads, len(best), heads, options)
+        for _ in range(3):
+            sets.add(np.ones(41))
+        assert sets.row(np.ones(3), blocks).drawn == drawn
+        layers = {tuple(sorted(head.layer for head in each)) for each in sets.sets(0)[1:]}
+        assert len(layers) == 1 if drawn == "layers" else len(layers) > 1
+        assert not {heads[n] for n in best} & {head for each in sets.sets(0)[1:] for head in each}

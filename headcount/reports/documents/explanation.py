@@ -8,6 +8,7 @@ import numpy as np
 from headcount.core import Block, Document, Head, Heading, Table, Text, Warned, amount, sorted_by
 from headcount.numbers import listed, nats, within
 from headcount.reports.documents.explanation_circuits import circuit_blocks
+from headcount.reports.documents.explanation_stable import stable_words
 from headcount.reports.documents.explanation_together import together_blocks, words_of
 from headcount.results import EffectRow, Explained
 from headcount.statistics import ALPHA, rank_correlations
@@ -29,7 +30,7 @@ def explanation_document(found: Explained) -> Document:
         "Which heads made the prediction",
         (
             *map(Warned, found.record.warnings),
-            Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
+            Text(lede(found), "lede"),
             Text(how(found)),
             *_heads(found),
             *_parts(found),
@@ -52,6 +53,12 @@ def explanation_document(found: Explained) -> Document:
             ),
         ),
     )
+
+
+def lede(found: Explained) -> str:
+    """What the model predicts, which heads are certain, and which matter most one by one."""
+    parts = (what_is_predicted(found), stable_words(found), best_heads(found))
+    return " ".join(filter(None, parts))
 
 
 def what_is_predicted(found: Explained) -> str:

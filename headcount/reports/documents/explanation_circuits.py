@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headcount.core import MUTED, Block, Chart, Heading, Table, Text, amount, new_figure, say
-from headcount.explanation import EFFECTS
 from headcount.numbers import percent, within
-from headcount.reports.documents.explanation_together import words_of
+from headcount.reports.documents.explanation_stable import stable_blocks
+from headcount.reports.documents.explanation_together import ranking_label
 from headcount.reports.figures.curves import COLOURS, MARKERS
 from headcount.results import (
     LEVELS,
@@ -23,7 +23,6 @@ from headcount.results import (
     FaithfulnessRow,
     select,
 )
-from headcount.vocabulary import COLUMNS
 
 NAMED = 8
 """Largest number of heads that a cell names."""
@@ -36,6 +35,7 @@ def circuit_blocks(found: Explained) -> Iterator[Block]:
     if not found.areas:
         return
     first, *others = complements(found)
+    yield from stable_blocks(found)
     yield Heading("A circuit of heads")
     yield Text(smallest(found))
     yield Text(_how(found, first))
@@ -174,13 +174,6 @@ def smallest(found: Explained) -> str:
             f"by {ranking_label(found, best.ranking)}; of random heads, {random.heads} do."
         )
     return " ".join(said)
-
-
-def ranking_label(found: Explained, ranking: str) -> str:
-    """What a ranking is called."""
-    if ranking in found.record.words or ranking in EFFECTS:
-        return words_of(found, ranking).label
-    return COLUMNS[ranking].label if ranking in COLUMNS else ranking.replace("_", " ")
 
 
 def _which(row: CircuitRow) -> str:

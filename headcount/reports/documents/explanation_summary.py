@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from headcount.core import Block, Document, Table, Text, Warned
 from headcount.numbers import nats, within
 from headcount.reports.documents.explanation import (
-    best_heads,
     extremes,
     how,
+    lede,
     ranked,
-    what_is_predicted,
     written_table,
 )
 from headcount.reports.documents.explanation_circuits import smallest
@@ -31,7 +30,7 @@ def explanation_summary(found: Explained) -> Document:
     """
     blocks = (
         *map(Warned, found.record.warnings),
-        Text(f"{what_is_predicted(found)} {best_heads(found)}", "lede"),
+        Text(lede(found), "lede"),
         Text(how(found)),
         _heads(found),
         *([written_table(found, FEW)] if found.written else []),

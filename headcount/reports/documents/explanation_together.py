@@ -12,6 +12,7 @@ from headcount.results import (
     JointRow,
     Signature,
 )
+from headcount.vocabulary import COLUMNS
 
 FEW = 5
 """Number of heads that a terminal shows, and largest number of best ones that sentences name."""
@@ -40,7 +41,7 @@ def chosen_words(found: Explained) -> str:
     over = ", with its interval over prompts, not over sets" if several else ""
     said = [
         f"{chosen} Beside them stand the sum of their single effects, and as many random heads of "
-        f"the same layers: the mean of {amount(_draws(found), 'set')}{over}."
+        f"{_drawn(found)}: the mean of {amount(_draws(found), 'set')}{over}."
     ]
     if _has_spread(found):
         said.append("“Sets” are the smallest and the largest of these sets.")
@@ -50,6 +51,18 @@ def chosen_words(found: Explained) -> str:
             "predicts."
         )
     return " ".join(said)
+
+
+def _drawn(found: Explained) -> str:
+    """Which layers random heads are from."""
+    few = sorted({row.heads for row in found.joint if row.drawn == "all"})
+    if not few:
+        return "the same layers"
+    which = "any layer, since fewer than 20 different sets of the same layers exist"
+    if any(row.drawn == "layers" for row in found.joint):
+        named = ", ".join(map(str, few))
+        return f"the same layers (for some sets of {named} of {which})"
+    return which
 
 
 def _draws(found: Explained) -> int:
@@ -201,3 +214,10 @@ def _misleading(found: Explained) -> Iterator[str]:
 def words_of(found: Explained, effect: str) -> EffectWords:
     """What an effect is called, also in a result of a version that did not store it."""
     return found.record.words.get(effect) or EFFECTS[effect].words()
+
+
+def ranking_label(found: Explained, ranking: str) -> str:
+    """What a ranking is called."""
+    if ranking in found.record.words or ranking in EFFECTS:
+        return words_of(found, ranking).label
+    return COLUMNS[ranking].label if ranking in COLUMNS else ranking.replace("_", " ")

@@ -27,7 +27,9 @@ from tests.truth.answers import Known
 from tests.truth.questions import QUESTIONS, Answer
 
 FAMILIES: tuple[Family, ...] = ("gpt2", "llama", "grouped", "encoder")
-TEXTS, DRAWS = 200, 2000
+TEXTS, DRAWS = {"roles": 200, "scores": 200}, 2000
+FEW = 100
+"""Number of texts for the other parts."""
 
 
 @final
@@ -40,7 +42,7 @@ class Answers:
 
 def answered(part: str, seed: int, layers: tuple[int, int]) -> Answers:
     """The answers of a part about the model of a seed."""
-    known = Known.drawn(seed, FAMILIES[seed % len(FAMILIES)], TEXTS, layers)
+    known = Known.drawn(seed, FAMILIES[seed % len(FAMILIES)], TEXTS.get(part, FEW), layers)
     return Answers(tuple(QUESTIONS[part](known)))
 
 
@@ -80,7 +82,7 @@ def main() -> None:
     layers = (given.layers[0], given.layers[1])
     found = defaultdict[str, list[Answer]](list)
     for part in given.parts:
-        file, key = given.out / f"{part}.json", f"layers:{layers}|texts:{TEXTS}"
+        file, key = given.out / f"{part}.json", f"layers:{layers}|texts:{TEXTS.get(part, FEW)}"
         kept = Kept(file, key, "the answers about some models", Answers)
         units = ((str(seed), partial(answered, part, seed, layers)) for seed in range(given.models))
         for seed, one in enumerate(kept.results(units)):

@@ -8,4 +8,5 @@ from .programs import counts as counts
 from .programs import sigmoid as sigmoid
 from .programs import softplus as softplus
 from .programs import vocabulary as vocabulary
+from .programs import word as word
 from .programs import written as written

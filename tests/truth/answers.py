@@ -34,6 +34,8 @@ class Known:
     program: Program
     model: Loaded
     texts: Sequence[np.ndarray]
+    family: Family
+    seed: int
 
     @classmethod
     def drawn(
@@ -41,7 +43,8 @@ class Known:
     ) -> "Known":
         """A random one."""
         program = drawn_program(seed, family, layers)
-        return cls(program, planted_model(program, family, seed), program.texts(texts, seed))
+        model = planted_model(program, family, seed)
+        return cls(program, model, program.texts(texts, seed), family, seed)
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:

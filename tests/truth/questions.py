@@ -1,14 +1,24 @@
 """What every part of the package is asked about a model of which every head is known."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
-from headcount.core import Head
+from headcount.cache import CacheOptions
+from headcount.cache.holding import holding_of
+from headcount.cache.scores import GroupScores
+from headcount.compaction import compact
+from headcount.core import Head, InputError
+from headcount.explanation import ExplainOptions, Prompt, explain
 from headcount.importance import Options, assess
-from headcount.testing import Planted, Purpose
+from headcount.pruning import choose_heads
+from headcount.reports import compare
+from headcount.results import RANDOM, Explained
+from headcount.skills import induction_scores
+from headcount.tasks import evaluate
+from headcount.testing import Planted, Purpose, planted_model, word, written
 from tests.truth.answers import Known
 
 WORTHLESS: tuple[Purpose, ...] = ("idle", "silent", "noise")
@@ -22,6 +32,8 @@ SCORES = {
 }
 """The column of each score."""
 ALPHA = 0.05
+LEVEL = 0.95
+METHODS_ASKED = ("ablation", "gradient", "relevance", "norm", "fisher")
 CASES = 100
 """Least number of cases of a role that is asked for."""
 
@@ -121,5 +133,173 @@ def pairs(question: str, above: Sequence[float], below: Sequence[float]) -> Answ
     return Answer(question, float((np.sign(difference) / 2 + 0.5).sum()), difference.size)
 
 
-QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {"roles": roles, "scores": scores}
+# ---------------------------------------------------------------- one prediction
+
+PROMPTS, AT = 12, 8
+"""Number of prompts, and least number of tokens before the one that is predicted."""
+
+
+def prompts(known: Known, planted: Planted) -> tuple[Prompt, ...]:
+    """Prompts whose next token has the bit that a head tells; the rival has the other one.
+
+    In the second prompt, the bit of the token that the head looks at is the other one.
+    """
+    program, found = known.program, list[Prompt]()
+    for bits_TK in known.texts:
+        bits_TK = bits_TK[: 1 + len(bits_TK) - len(found) % 3]
+        at = len(bits_TK) - 2
+        now_TK, next_K = bits_TK[: at + 1], bits_TK[at + 1].copy()
+        key = int(program.looked_at(planted, now_TK[None], at)[0])
+        assert planted.label is not None
+        next_K[planted.label] = now_TK[key, planted.bit]
+        rival_K, second_TK = next_K.copy(), now_TK.copy()
+        rival_K[planted.label] *= -1
+        second_TK[key, planted.bit] *= -1
+        if at >= AT and int(program.looked_at(planted, second_TK[None], at)[0]) == key:
+            texts = (written(now_TK), f" {word(next_K)}", f" {word(rival_K)}", written(second_TK))
+            found.append(Prompt(*texts))
+        if len(found) == PROMPTS:
+            break
+    return tuple(found)
+
+
+def circuit_of(known: Known, planted: Planted) -> frozenset[Head]:
+    """The heads that make a prediction: a head, its backup, and the one that tells it."""
+    assert planted.label is not None
+    telling = [each.head for each in known.program.planted if each.kind == "tell"]
+    told = telling if planted.kind == "copy" else []
+    return frozenset([*(each.head for each in known.program.writers(planted.label)), *told])
+
+
+def explained(known: Known) -> Iterator[tuple[Planted, frozenset[Head], Explained]]:
+    """The explanation of what each planted head makes the model predict."""
+    labels = set[int]()
+    for planted in known.program.planted:
+        purpose, label = planted.purpose, planted.label
+        if purpose not in ("needed", "backup") or label is None or label in labels:
+            continue
+        if planted.kind == "mean":
+            continue
+        labels.add(label)
+        if len(given := prompts(known, planted)) == PROMPTS:
+            options = ExplainOptions(circuit=True, together=(2,), draws=1)
+            yield planted, circuit_of(known, planted), explain(known.model, given, options=options)
+
+
+def explanations(known: Known) -> Iterator[Answer]:
+    """Effects and circuits of heads by `explain`, where a program is of a language model."""
+    if not known.program.is_causal:
+        return
+    first, circuits = dict[str, list[tuple[bool, str]]](), dict[str, list[tuple[bool, str]]]()
+    for planted, true, found in explained(known):
+        names = {*map(str, true)}
+        about = f"{planted.kind} {planted.purpose} {planted.head}"
+        for effect in sorted({row.effect for row in found.effects if row.is_head}):
+            of = {part: row.value for part, row in found.of(effect).items() if row.is_head}
+            best = sorted(of, key=lambda head: -of[head])[: len(names)]
+            several = "found together" if len(names) > 1 else "first"
+            asked = first.setdefault(f"{effect}: {several}", [])
+            asked.append(({*best} == names, f"{about}: {' '.join(best)}"))
+        for row in found.circuits:
+            if row.level == LEVEL and row.ranking != RANDOM:
+                held = {*row.names.replace("|", " ").split()}
+                asked = circuits.setdefault(f"{row.ranking}: circuit of 95 % is the true one", [])
+                asked.append((held == names, f"{about}: {row.names}"))
+    for question, asked in (first | circuits).items():
+        yield answer(question, *zip(*asked, strict=True))
+
+
+# ---------------------------------------------------------------- skills, caches
+
+
+def copying(known: Known) -> Iterator[Answer]:
+    """Heads that copy, by repeated random tokens."""
+    if not known.program.is_causal:
+        return
+    frame = induction_scores(known.model, length=28, sequences=8).frame
+    for column, kinds in (("induction", ("copy",)), ("previous_token", ("tell", "offset"))):
+        score = dict(zip(known.heads, map(float, frame[column]), strict=True))
+        asked, rights = list[Planted](), list[bool]()
+        for head in known.heads:
+            planted = known.program.of(head)
+            if planted.is_gated:
+                continue
+            is_one = planted.kind in kinds and (planted.kind != "offset" or planted.offset == -1)
+            asked.append(planted)
+            rights.append((score[head] >= 0.5) == is_one)
+        yield answer(f"{column} at least .5 for those, and no other", rights, asked)
+
+
+def streaming(known: Known) -> Iterator[Answer]:
+    """Groups of planted heads that look far, and near, by the scores of caches."""
+    if not known.program.is_causal:
+        return
+    holding = holding_of(known.model.model, known.model.anatomy)
+    if sum(holding.counts) < len(known.heads):
+        return  # an idle head that looks everywhere shares a group with a planted one
+    options = CacheOptions(sink=1, recent=4)
+    scores = GroupScores(known.model, known.written, options)
+    names = ("distance", "kvpress") if known.family == "llama" else ("distance",)
+    for name in names:
+        score = dict(zip(known.heads, scores.of(name).tolist(), strict=True))
+        far, near = list[float](), list[float]()
+        for planted in known.program.planted:
+            is_near = planted.kind in ("first", "tell") or planted.offset > -options.recent
+            is_near &= planted.kind in ("first", "tell", "offset") and not planted.is_gated
+            (near if is_near else far).append(score[planted.head])
+        if far and near:
+            yield pairs(f"{name}: heads that look far above those that look near", far, near)
+
+
+# ---------------------------------------------------------------- pruning
+
+
+def pruned(known: Known) -> Iterator[Answer]:
+    """Which heads are kept as many as are needed, and what the compact model then does."""
+    program = known.program
+    true = {each.head for each in program.planted if each.purpose in ("needed", "backup", "undo")}
+    task = known.task()
+    before = evaluate(known.model.model, task).loss
+    for name in METHODS_ASKED:
+        try:
+            plan = choose_heads(known.model, task, name, len(true))
+        except InputError:  # groups that share keys have no such budget
+            continue
+        kept = {head for head in known.heads if head.index in plan.kept[head.site][head.layer]}
+        yield answer(
+            f"{name}: keeps the heads that count", [kept == true], [sorted(map(str, kept))]
+        )
+        if kept == true:
+            small = compact(known.model, plan)
+            after = evaluate(small, task).loss
+            yield answer("compact: loss unchanged", [abs(after - before) < 1e-4], [after - before])
+
+
+# ---------------------------------------------------------------- two models
+
+
+def replaced(known: Known) -> Iterator[Answer]:
+    """Heads that differ in a second model, in which one planted head does something else."""
+    named = [each for each in known.program.planted if known.role_of(each) and each.kind != "tell"]
+    if not named or any(each.kind == "copy" for each in named):
+        return
+    one = named[0]
+    other = replace(one, kind="punctuation" if one.kind != "punctuation" else "first")
+    planted = tuple(other if each is one else each for each in known.program.planted)
+    program = replace(known.program, planted=planted)
+    second = replace(known, program=program, model=planted_model(program, known.family, known.seed))
+    found = compare(known.analysis(), second.analysis())
+    differ = {head for head in map(str, known.heads) if head not in found.same}
+    yield answer("the head that was replaced, and no other", [differ == {str(one.head)}], [differ])
+
+
+QUESTIONS: Mapping[str, Callable[[Known], Iterator[Answer]]] = {
+    "roles": roles,
+    "scores": scores,
+    "explain": explanations,
+    "skills": copying,
+    "cache": streaming,
+    "prune": pruned,
+    "compare": replaced,
+}
 """The parts of the table."""

@@ -10,3 +10,4 @@ from .programs import softplus as softplus
 from .programs import vocabulary as vocabulary
 from .programs import word as word
 from .programs import written as written
+from .translation import Translation as Translation

@@ -9,10 +9,12 @@ import transformers as hf
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from headcount.testing.programs import BITS, Program
+from headcount.core import LayerId
+from headcount.testing.programs import BITS, Planting
 
-Family = Literal["gpt2", "llama", "grouped", "encoder"]
-"""GPT-2; Llama, with and without grouped queries; RoBERTa with normalisation before attention."""
+Family = Literal["gpt2", "llama", "grouped", "encoder", "translator"]
+"""GPT-2; Llama, without and with grouped queries; RoBERTa with normalisation before attention;
+Blenderbot, an encoder-decoder."""
 
 HEAD_DIM = 64
 POSITIONS = 64
@@ -27,6 +29,7 @@ before it; the first turns by 1."""
 class Projections:
     """The weights of one attention module, [feature out, feature in]."""
 
+    layer: LayerId
     query: Tensor
     key: Tensor
     value: Tensor
@@ -40,32 +43,34 @@ class Architecture(ABC):
     """Whether places are turns of queries and keys, not embedded."""
 
     @abstractmethod
-    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:
         """A model for a program, of any weights, with some sizes that all architectures name so."""
 
     @abstractmethod
     def attention(self, model: Any) -> Iterator[Projections]:
         """The attention modules, layer by layer."""
 
-    def places(self, model: Any) -> tuple[Tensor, int] | None:
-        """The table of positions, and the row of the first one; None if places are turns."""
-        return None
+    def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:
+        """The tables of positions, and the row of the first one; none if places are turns."""
+        return ()
 
 
 @final
 class Gpt2(Architecture):
     """GPT-2, whose weights are transposed and in one."""
 
-    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
         return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes))
 
     def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
-        for block in model.transformer.h:
+        for number, block in enumerate(model.transformer.h):
             query, key, value = block.attn.c_attn.weight.T.chunk(3)
-            yield Projections(query, key, value, block.attn.c_proj.weight.T)
+            yield Projections(
+                LayerId("decoder.self", number), query, key, value, block.attn.c_proj.weight.T
+            )
 
-    def places(self, model: Any) -> tuple[Tensor, int]:  # noqa: D102
-        return model.transformer.wpe.weight, 0
+    def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:  # noqa: D102
+        return ((model.transformer.wpe.weight, 0),)
 
 
 @final
@@ -77,37 +82,78 @@ class Llama(Architecture):
     """Number of heads that share them."""
     is_turned: bool = True
 
-    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
         turned = {"rope_type": "default", "rope_theta": TURN ** -(HEAD_DIM // 2)}
         groups = program.heads // self.sharing
         sizes = sizes | {"num_key_value_heads": groups, "rope_parameters": turned}
         return hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, head_dim=HEAD_DIM))
 
     def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
-        for block in model.model.layers:
+        for number, block in enumerate(model.model.layers):
             own = block.self_attn
             parts = (own.q_proj, own.k_proj, own.v_proj, own.o_proj)
-            yield Projections(*(each.weight for each in parts))
+            yield Projections(LayerId("decoder.self", number), *(each.weight for each in parts))
 
 
 @final
 class Encoder(Architecture):
     """RoBERTa with normalisation before attention, which labels tokens."""
 
-    def built(self, program: Program, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
         sizes = sizes | {"num_labels": 1 << len(program.labels), "type_vocab_size": 1}
         config = hf.RobertaPreLayerNormConfig(**sizes)
         return hf.RobertaPreLayerNormForTokenClassification(config)
 
     def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
-        for block in model.roberta_prelayernorm.encoder.layer:
+        for number, block in enumerate(model.roberta_prelayernorm.encoder.layer):
             own, output = block.attention.self, block.attention.output.dense
             parts = (own.query, own.key, own.value, output)
-            yield Projections(*(each.weight for each in parts))
+            yield Projections(LayerId("encoder.self", number), *(each.weight for each in parts))
 
-    def places(self, model: Any) -> tuple[Tensor, int]:  # noqa: D102
+    def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:  # noqa: D102
         table = model.roberta_prelayernorm.embeddings.position_embeddings
-        return table.weight, table.padding_idx + 1
+        return ((table.weight, table.padding_idx + 1),)
+
+
+@final
+class Translator(Architecture):
+    """Blenderbot, an encoder-decoder with normalisation before attention."""
+
+    def built(self, program: Planting, sizes: dict[str, Any]) -> PreTrainedModel:  # noqa: D102
+        both = {
+            f"{side}_{name}": number
+            for side in ("encoder", "decoder")
+            for name, number in (
+                ("layers", program.layers),
+                ("attention_heads", program.heads),
+                ("ffn_dim", 1),
+            )
+        }
+        sizes = sizes | both | {"d_model": sizes["hidden_size"], "decoder_start_token_id": 0}
+        sizes = {name: each for name, each in sizes.items() if name not in _DECODER_NAMES}
+        sizes |= {"scale_embedding": False, "forced_eos_token_id": None}
+        return hf.BlenderbotForConditionalGeneration(hf.BlenderbotConfig(**sizes))
+
+    def attention(self, model: Any) -> Iterator[Projections]:  # noqa: D102
+        body = model.model
+        sides = (
+            ("encoder.self", body.encoder, "self_attn"),
+            ("decoder.self", body.decoder, "self_attn"),
+            ("decoder.cross", body.decoder, "encoder_attn"),
+        )
+        for site, side, name in sides:
+            for number, block in enumerate(side.layers):
+                own = getattr(block, name)
+                parts = (own.q_proj, own.k_proj, own.v_proj, own.out_proj)
+                yield Projections(LayerId(site, number), *(each.weight for each in parts))
+
+    def places(self, model: Any) -> tuple[tuple[Tensor, int], ...]:  # noqa: D102
+        sides = (model.model.encoder, model.model.decoder)
+        return tuple((side.embed_positions.weight, 0) for side in sides)
+
+
+_DECODER_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""Sizes that encoder-decoders name otherwise."""
 
 
 ARCHITECTURES: Mapping[Family, Architecture] = {
@@ -115,11 +161,12 @@ ARCHITECTURES: Mapping[Family, Architecture] = {
     "llama": Llama(),
     "grouped": Llama(sharing=2),
     "encoder": Encoder(),
+    "translator": Translator(),
 }
 """Every architecture by its name."""
 
 
-def sizes_of(program: Program) -> dict[str, Any]:
+def sizes_of(program: Planting) -> dict[str, Any]:
     """The sizes of a model for a program, which has no MLP to speak of.
 
     Raises:

@@ -41,6 +41,7 @@ from headcount.testing.programs import (
     vocabulary,
     word,
 )
+from headcount.testing.translation import Translation
 
 FREQUENCY = TURN ** np.arange(HEAD_DIM // 2)
 """Radians that each pair of dimensions turns from one position to the next."""
@@ -67,7 +68,7 @@ _Rows = Mapping[str, tuple[int, str]]
 """The row of each key, and the number of the stream that it is."""
 
 
-def planted_model(program: Program, family: Family = "gpt2", seed: int = 0) -> Loaded:
+def planted_model(program: Program | Translation, family: Family = "gpt2", seed: int = 0) -> Loaded:
     """A model that runs a program, with its tokenizer.
 
     Args:
@@ -76,10 +77,11 @@ def planted_model(program: Program, family: Family = "gpt2", seed: int = 0) -> L
         seed: Seed of what idle heads look at.
 
     Raises:
-        ValueError: If the model is no encoder, and the program one of an encoder, or the reverse.
+        ValueError: If the program is none for the family.
     """
-    if program.is_causal == (family == "encoder"):
-        raise ValueError(f"Expected a program for {family}, got is_causal={program.is_causal}.")
+    sites = {"encoder": "encoder.self", "translator": "decoder.cross"}
+    if program.site != sites.get(family, "decoder.self"):
+        raise ValueError(f"Expected a program for {family}, got one of {program.site}.")
     sizes, kind = sizes_of(program), ARCHITECTURES[family]
     model = kind.built(program, sizes)
     rng = np.random.default_rng((3, seed))
@@ -93,10 +95,10 @@ def planted_model(program: Program, family: Family = "gpt2", seed: int = 0) -> L
         _embed(model, kind.places(model))
         _read_out(model, program)
         rows = _ROWS[kind.is_turned]
-        for layer, module in enumerate(kind.attention(model)):
+        for module in kind.attention(model):
             _set_shared(module, rows)
             for index in range(program.heads):
-                planted = program.of(Head(program.site, layer, index))
+                planted = program.of(Head(*module.layer, index))
                 _set_head(module, planted, _Query(rows, kind.is_turned), rng)
     return Loaded(model.eval(), tokenizer(), f"planted {family}")
 
@@ -114,20 +116,19 @@ def tokenizer() -> PreTrainedTokenizerFast:
 # ---------------------------------------------------------------- input and output
 
 
-def _embed(model: Any, places: tuple[torch.Tensor, int] | None) -> None:
+def _embed(model: Any, places: tuple[tuple[torch.Tensor, int], ...]) -> None:
     """Bits of tokens, places of positions, and the constant."""
-    tokens: nn.Embedding = model.get_input_embeddings()
     bits_VK = torch.tensor(vocabulary(), dtype=torch.float32)
-    for bit in range(BITS):
-        _write(tokens.weight[1:], f"bit{bit}", bits_VK[:, bit])
-    _write(tokens.weight, "constant", torch.full((len(tokens.weight),), CONSTANT))
-    if places is None:
-        return
-    table, start = places
-    at_N = torch.arange(len(table)) - start
-    _write(table, "recent", at_N / POSITIONS)
-    _write(table, "cos", torch.cos(FREQUENCY[_OFFSET] * at_N))
-    _write(table, "sin", torch.sin(FREQUENCY[_OFFSET] * at_N))
+    for each in model.modules():
+        if isinstance(each, nn.Embedding) and len(each.weight) == 1 + len(bits_VK):
+            _write(each.weight, "constant", torch.full((len(each.weight),), CONSTANT))
+            for bit in range(BITS):
+                _write(each.weight[1:], f"bit{bit}", bits_VK[:, bit])
+    for table, start in places:
+        at_N = torch.arange(len(table)) - start
+        _write(table, "recent", at_N / POSITIONS)
+        _write(table, "cos", torch.cos(FREQUENCY[_OFFSET] * at_N))
+        _write(table, "sin", torch.sin(FREQUENCY[_OFFSET] * at_N))
 
 
 def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
@@ -135,10 +136,10 @@ def _write(rows: torch.Tensor, name: str, column: torch.Tensor) -> None:
     rows[:, 2 * _AT[name]], rows[:, 2 * _AT[name] + 1] = column, -column
 
 
-def _read_out(model: Any, program: Program) -> None:
+def _read_out(model: Any, program: Program | Translation) -> None:
     """Log-odds of each bit of the label; of classes they are constant, and padding has low ones."""
     bits_VK = vocabulary()
-    if not program.is_causal:
+    if program.site == "encoder.self":
         weight = model.classifier.weight
         codes = np.arange(len(weight))
         for number, label in enumerate(program.labels):
@@ -194,6 +195,7 @@ def _set_shared(module: Projections, rows: _Rows) -> None:
             module.key[start + row, :width] = _read(name)
         for bit in range(BITS):
             module.value[start + bit, :width] = _read(f"bit{bit}")
+            module.value[start + BITS + bit, :width] = _read(f"told{bit}")
 
 
 def _set_head(
@@ -214,7 +216,8 @@ def _writes(planted: Planted) -> Iterator[tuple[str, int, float]]:
     if planted.kind == "tell":
         yield from ((f"told{bit}", bit, 1.0) for bit in range(BITS))
     elif planted.label is not None:
-        yield f"label{planted.label}", planted.bit, planted.evidence
+        bit = planted.bit + BITS * planted.reads_told
+        yield f"label{planted.label}", bit, planted.evidence
     else:
         yield f"trash{planted.bit}", planted.bit, 1.0
 

@@ -65,21 +65,20 @@ class Planted:
     """Log-odds that are written; negative for the opposite of the bit."""
     offset: int = 0
     """Key less query of the kind `offset`."""
+    reads_told: bool = False
+    """Whether the bit is read that a head tells there, which is that of the token before."""
     is_gated: bool = False
     """Whether only tokens with the bit `GATE` look there; the others look at the last token."""
 
 
-@final
 @dataclass(frozen=True)
-class Program:
-    """Heads of a model, what they look at, and what that is worth."""
+class Planting:
+    """Heads of a model and what they do; all others are idle."""
 
     planted: tuple[Planted, ...]
     """Every head that is not idle by default."""
     layers: int = 4
     heads: int = 4
-    is_causal: bool = True
-    site: str = "decoder.self"
 
     @cached_property
     def labels(self) -> tuple[int, ...]:
@@ -94,6 +93,15 @@ class Program:
         """What a head does; a head that is not planted is idle."""
         found = [each for each in self.planted if each.head == head]
         return found[0] if found else Planted(head, "idle", "idle")
+
+
+@final
+@dataclass(frozen=True)
+class Program(Planting):
+    """Heads of a language model or an encoder, what they look at, and what that is worth."""
+
+    is_causal: bool = True
+    site: str = "decoder.self"
 
     @property
     def needed(self) -> frozenset[Head]:
@@ -294,8 +302,8 @@ def written(bits_TK: Int[np.ndarray, "token bit"]) -> str:
     return " ".join(map(word, bits_TK))
 
 
-def sigmoid(x: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """1 / (1 + exp(-x))."""
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), of a number or of an array."""
     return 1 / (1 + np.exp(-x))
 
 

@@ -1,0 +1,77 @@
+"""Programs of encoder-decoders, which translate token by token, so that all links are known."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from headcount.core import Head
+from headcount.testing.programs import BITS, Planted, Planting, drawn, sigmoid, softplus
+
+Pair = tuple[Int[np.ndarray, "token bit"], Int[np.ndarray, "token bit"]]
+"""Bits of the tokens of a source and of its target, which are equally many."""
+
+
+@final
+@dataclass(frozen=True)
+class Translation(Planting):
+    """Heads of an encoder-decoder, what they look at, and what that is worth.
+
+    Target token t predicts itself from what stands before it. A head of cross-attention looks at an
+    offset from the source's token t, one of the decoder at an offset from the target's token t - 1;
+    of both, the first token stands in for those before it. Such heads are needed, silent or idle;
+    heads of the encoder tell what the token before is, or are idle.
+    """
+
+    site: ClassVar[str] = "decoder.cross"
+
+    def read(self, planted: Planted, pair: Pair) -> Float[np.ndarray, " token"]:
+        """What a head reads at every token of the target; 0 of the start of the target."""
+        source_TK, target_TK = pair
+        at_T = np.arange(len(target_TK)) + planted.offset
+        if planted.head.site == "decoder.cross":
+            at_T = at_T.clip(0, len(source_TK) - 1) - planted.reads_told
+            return source_TK[at_T.clip(0), planted.bit].astype(float)
+        before_TK = np.concatenate([np.zeros((1, BITS), int), target_TK[:-1]])
+        return before_TK[at_T.clip(0), planted.bit].astype(float)
+
+    def pairs(self, number: int, seed: int, shortest: int = 8, longest: int = 16) -> list[Pair]:
+        """Sources and their targets, whose bits agree with what heads read."""
+        rng = np.random.default_rng((5, seed))
+        found = list[Pair]()
+        for length in rng.integers(shortest, longest + 1, number).tolist():
+            source_TK, target_TK = drawn(rng, (2, length))
+            for at in range(length):
+                for label in self.labels:
+                    (writer,) = self.writers(label)
+                    read = self.read(writer, (source_TK, target_TK))[at]
+                    is_one = rng.random() < sigmoid(writer.evidence * read)
+                    target_TK[at, label] = 1 if is_one else -1
+            found.append((source_TK, target_TK))
+        return found
+
+    def effects(self, pairs: Sequence[Pair], sets: Sequence[Iterable[Head]]) -> list[float]:
+        """By how much the mean loss of a target token rises in nats without each of some sets.
+
+        The loss is expected over labels. What nobody tells is 0.
+        """
+        reads = {
+            each.head: np.concatenate([self.read(each, pair) for pair in pairs])
+            for each in self.planted
+            if each.label is not None
+        }
+        found = list[float]()
+        for without in ({*each} for each in sets):
+            untold = any(self.of(head).kind == "tell" for head in without)
+            risen = 0.0
+            for label in self.labels:
+                (writer,) = self.writers(label)
+                if writer.head in without or (writer.reads_told and untold):
+                    odds_T = writer.evidence * reads[writer.head]
+                    likely_T = sigmoid(odds_T)
+                    dense_T = likely_T * softplus(-odds_T) + (1 - likely_T) * softplus(odds_T)
+                    risen += float((np.log(2) - dense_T).mean())
+            found.append(risen)
+        return found
